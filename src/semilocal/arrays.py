@@ -86,6 +86,12 @@ def require(good: bool, name: str, allowed: str, got: Any) -> None:
         raise InvalidInput(f"{name} must be {allowed}; got {shown(got)}")
 
 
+def check_generator(rng: np.random.Generator | None, *, needed: bool = False) -> None:
+    """Refuse anything but a generator of random numbers; None is fine where none is needed."""
+    if not isinstance(rng, np.random.Generator) and (needed or rng is not None):
+        raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
+
+
 def as_integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
     """Return an integer, NumPy's too, from ``low`` to ``high``."""
     whole = is_integer(value) or isinstance(value, np.integer)

@@ -199,8 +199,11 @@ def forecast(
     density : callable
         ``density(n, rng)`` gives a reference population: float64[n, d]. See :func:`density_of`.
     box : Box
+    n : int
+        Participants.
     epsilon, delta, k, accounting
         As in :meth:`Task.build`.
+    rng : numpy.random.Generator
     function : BoundedFunction, optional
         Whose mean is wanted. If left out it is that of a coordinate, on average over all of them: which of them cuts
         through where people live is an accident of the map.

@@ -1,8 +1,10 @@
-"""Numbers with their nouns, and what divides a line of a table, as people write them. Knows no data."""
+"""Numbers with their nouns, names that can be shown, and what divides a line of a table. Knows no data."""
 
 from __future__ import annotations
 
-__all__ = ["delimiter_of", "number_of"]
+from .errors import InvalidInput
+
+__all__ = ["check_name", "delimiter_of", "number_of"]
 
 
 def number_of(number: int, noun: str, plural: str = "") -> str:
@@ -33,3 +35,18 @@ def delimiter_of(header: str) -> str:
     ';'
     """
     return max(",;\t", key=header.count)
+
+
+def check_name(name: str, what: str, *, most: int) -> None:
+    """Refuse a name that is empty, too long, or has characters that are not shown.
+
+    Parameters
+    ----------
+    name : str
+    what : str
+        Whose name it is, for the message.
+    most : int
+        Characters.
+    """
+    if not 1 <= len(name) <= most or not name.isprintable():
+        raise InvalidInput(f"{what} must be 1 to {most} printable characters; got {name[:most]!r}")

@@ -19,8 +19,8 @@ from semilocal.hierarchy.base import ROOT, Cells
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.rule import PlayedRound, proceed
 from semilocal.simulation.coded import CodedPopulation
-from semilocal.simulation.population import Detail, SortedPopulation
 from semilocal.simulation.simulate import play
+from semilocal.simulation.sorted import Detail, SortedPopulation
 
 __all__ = ["Side", "play_side_by_side"]
 

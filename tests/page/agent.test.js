@@ -14,7 +14,8 @@ import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
 import { followSeals } from "../../src/semilocal/page/static/device/seals.js";
 import { sha256 } from "../../src/semilocal/page/static/device/sha256.js";
 import { reserve, settle, spend } from "../../src/semilocal/page/static/device/ledger.js";
-import { Vault, memoryStore } from "../../src/semilocal/page/static/device/vault.js";
+import { Vault } from "../../src/semilocal/page/static/device/vault.js";
+import { memoryStore } from "./store.mjs";
 
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
 const PLAY = plays.find(({ name }) => name === "trim-binary-2d");

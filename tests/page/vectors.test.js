@@ -8,7 +8,7 @@ import { InvalidInput, ServerViolation } from "../../src/semilocal/page/static/d
 import { Tree } from "../../src/semilocal/page/static/device/hierarchy.js";
 import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
 import * as keys from "../../src/semilocal/page/static/device/keys.js";
-import { alphabet, outputOf } from "../../src/semilocal/page/static/device/mechanisms.js";
+import { outputOf } from "../../src/semilocal/page/static/device/mechanisms.js";
 import { readMessage, readServerMessage } from "../../src/semilocal/page/static/device/messages.js";
 import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
 import { Participant } from "../../src/semilocal/page/static/device/participant.js";
@@ -298,7 +298,6 @@ test("own values are scaled or refused", () => {
 
 for (const [i, entry] of VALUES.mechanisms.entries()) {
   test(`mechanism ${i} ${entry.mechanism.type}`, () => {
-    assert.deepEqual(alphabet(entry.mechanism), [entry.smallest, entry.largest]);
     for (const [step, words, listed] of entry.outputs) assert.equal(outputOf(entry.mechanism, step / 2 ** 20, words.map(BigInt)), listed);
   });
 }

@@ -26,7 +26,7 @@ import pytest
 from scipy import special, stats
 
 from semilocal import Box, DiscreteLaplace, PaperLaplace, RandomizedResponse, Task
-from semilocal.simulation.population import Detail
+from semilocal.simulation.sorted import Detail
 from tests.helpers.forest import play_side_by_side
 
 pytestmark = pytest.mark.slow

@@ -288,7 +288,9 @@ VOCABULARY: dict[str, set[str]] = {
     "partition": {"protocol.partition"},
     "peer": {"service", "device", *NETWORK},
     "peers": {"service", "device", *NETWORK},
-    "positions": {"io.points", "simulation.population", "simulation.synthetic", "protocol.participant"},
+    "positions": {
+        "io.points", "simulation.coded", "simulation.sorted", "simulation.synthetic", "protocol.participant",
+    },
     "process": {"multiprocessing", "subprocess", "concurrent"},
     "protocol": {"protocol"},
     "pseudonyms": {"protocol.keys"},

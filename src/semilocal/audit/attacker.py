@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -25,12 +26,13 @@ from ..hierarchy.base import Cells
 from ..protocol.rule import decide, frontier_at
 from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
+from .bounds import LossBound, bound_by_plays
 
 __all__ = ["Claim", "Pair", "Plays", "attack", "choose_neighbour", "play", "report_scores"]
 
 
 Claim = Literal["inside", "moved", "nothing"]
+_PILOT = 2000  # plays that show where the victim ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,20 +264,20 @@ def report_scores(task: Task, reports: Integers, here: int, there: int) -> Float
 
 
 def choose_neighbour(
-    task: Task, others: Floats, here: tuple[float, ...], *, rng: np.random.Generator, runs: int = 2000
+    task: Task, others: Floats, here: tuple[float, ...], *, rng: np.random.Generator
 ) -> tuple[float, ...] | None:
     """A second position in the region that the victim most often ends in, in another child than the first.
 
     Found in plays of its own, so that the choice does not bias the attack that follows. None if the victim mostly ends
     in a region that is not divided further, such as a leaf of a table: nobody is asked about places inside those.
     """
-    plays = play(Pair(task, others, here, here), runs=runs, rng=rng)
+    plays = play(Pair(task, others, here, here), runs=_PILOT, rng=rng)
     hierarchy = task.hierarchy
     cells, counts = np.unique(plays.regions, return_counts=True)
     depths = hierarchy.depth(cells)
     inner = depths < min(task.max_rounds, hierarchy.max_depth)
     inner[inner] = hierarchy.fanouts(cells[inner]) > 1
-    if 2 * counts[inner].sum() < runs:
+    if 2 * counts[inner].sum() < _PILOT:
         return None
     cell = cells[inner][np.argmax(counts[inner])]
     depth = int(hierarchy.depth(np.array([cell]))[0])
@@ -288,7 +290,7 @@ def choose_neighbour(
 
 def attack(
     pair: Pair, *, runs: int, rng: np.random.Generator, claim: Claim = "inside", trims: int | None = None,
-    confidence: float = CONFIDENCE, extra: Callable[[int, str], Floats] | None = None,
+    extra: Callable[[int, str], Floats] | None = None,
 ) -> dict[str, LossBound]:  # fmt: skip
     """Lower bounds on the loss: for both directions separately, or for the one that is claimed.
 
@@ -296,7 +298,7 @@ def attack(
     ----------
     pair : Pair
     runs : int
-        Plays per world for the bound; a fifth as many again are played to choose the event.
+        As for :func:`semilocal.audit.bounds.bound_by_plays`.
     claim, trims
         Use only transcripts about which this is claimed; see :meth:`Plays.claimed`. With "moved" the first position of
         the pair is the moved one, and only its direction is claimed.
@@ -307,22 +309,19 @@ def attack(
     Returns
     -------
     dict
-        ``{"here over there": …, "there over here": …}``; with "moved" the first alone. The event is chosen on plays of
-        its own, so each bound holds with the stated confidence.
+        ``{"here over there": …, "there over here": …}``; with "moved" the first alone. Each bound holds
+        with the stated confidence.
     """
     bounds = {}
     directions = (("here", "there", 1), ("there", "here", -1))
     for first, second, sign in directions[:1] if claim == "moved" else directions:
 
-        def scores(world: str, size: int, sign: int = sign) -> Floats:
+        def scores(world: str, sign: int, size: int) -> Floats:
             played = play(pair, runs=size, rng=rng, at=world)
             raw = played.claimed(claim, trims=trims)
             more = extra(size, world) if extra is not None else 0.0
             return np.where(np.isfinite(raw), sign * (raw + more), -np.inf)
 
-        pilot = max(runs // 5, 1000)
-        threshold = sharpest_event(scores(first, pilot), scores(second, pilot))
-        hits = int((scores(first, runs) >= threshold).sum())
-        misses = int((scores(second, runs) >= threshold).sum())
-        bounds[f"{first} over {second}"] = loss_lower_bound(hits, misses, runs=runs, confidence=confidence)
+        worlds = (partial(scores, world, sign) for world in (first, second))
+        bounds[f"{first} over {second}"] = bound_by_plays(*worlds, runs=runs)
     return bounds

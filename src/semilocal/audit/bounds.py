@@ -10,6 +10,7 @@ Knows numbers. Knows no protocol.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from ..arrays import Floats
 from ..errors import InvalidInput
 
-__all__ = ["CONFIDENCE", "LossBound", "loss_lower_bound", "share_bounds", "sharpest_event"]
+__all__ = ["CONFIDENCE", "LossBound", "bound_by_plays", "loss_lower_bound", "share_bounds", "sharpest_event"]
 
 CONFIDENCE = 1 - 1e-6
 
@@ -82,6 +83,22 @@ def loss_lower_bound(
     high = share_bounds(misses, runs, confidence=confidence)[1]
     epsilon = math.log(low / high) if low > high else 0.0
     return LossBound(epsilon, hits, misses, runs, confidence)
+
+
+def bound_by_plays(one: Callable[[int], Floats], other: Callable[[int], Floats], *, runs: int) -> LossBound:
+    """Lower bound on epsilon, one world over the other, by an event that is chosen on plays of its own.
+
+    Parameters
+    ----------
+    one, other : callable
+        Scores float64[n] of n new plays in the two worlds; -inf where nothing is claimed.
+    runs : int
+        Plays per world for the bound; a fifth as many again are played to choose the event.
+    """
+    pilot = max(runs // 5, 1000)
+    threshold = sharpest_event(one(pilot), other(pilot))
+    hits, misses = (int((scores(runs) >= threshold).sum()) for scores in (one, other))
+    return loss_lower_bound(hits, misses, runs=runs)
 
 
 def sharpest_event(one: Floats, other: Floats) -> float:

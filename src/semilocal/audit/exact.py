@@ -22,6 +22,8 @@ __all__ = [
     "value_loss",
 ]  # fmt: skip
 
+_STEPS = 64  # of the values whose outputs are compared
+
 
 def randomizer_loss(randomizer: RandomizedResponse | DiscreteLaplace) -> float:
     """Log of the largest ratio of two children's probabilities of the same report, over the whole alphabet.
@@ -42,12 +44,12 @@ def randomizer_loss(randomizer: RandomizedResponse | DiscreteLaplace) -> float:
     return _log(max(ratios)) + _log(max(1 / ratio for ratio in ratios))
 
 
-def value_loss(mechanism: Mechanism, *, grid: int = 64) -> float:
+def value_loss(mechanism: Mechanism) -> float:
     """Log of the largest ratio of two values' probabilities of the same output.
 
-    Adjacency: any two values in [0, 1], on a grid of ``grid + 1`` values and both ends. Delta: 0.
+    Adjacency: any two values in [0, 1], on an even grid that has both ends. Delta: 0.
     """
-    rows = [mechanism.probabilities(step / grid) for step in range(grid + 1)]
+    rows = [mechanism.probabilities(step / _STEPS) for step in range(_STEPS + 1)]
     worst = Fraction(1)
     for column in zip(*rows, strict=True):
         high, low = max(column), min(column)

@@ -31,6 +31,7 @@ __all__ = ["COMMANDS", "FILE", "OPTIONS", "SHARED", "CommandRun", "Worlds", "dif
 FILE = "people.csv"
 UNIT = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
 EPSILON, DELTA, K, TAU = 2.0, 0.05, 40, 0.3
+_TRIES = 20_000  # seeds
 OPTIONS = (
     "--trust", "nobody", "--bounds", "0,0,1,1", "--epsilon", f"{EPSILON}", "--delta", f"{DELTA}", "--k", f"{K}",
     "--quiet",
@@ -77,7 +78,7 @@ class Worlds(NamedTuple):
     seed: int
 
 
-def equal_worlds(rng: np.random.Generator, *, tries: int = 20_000) -> Worlds:
+def equal_worlds(rng: np.random.Generator) -> Worlds:
     """Two worlds whose transcripts are equal under the same seed, although one participant is moved in the second.
 
     Raises
@@ -89,7 +90,7 @@ def equal_worlds(rng: np.random.Generator, *, tries: int = 20_000) -> Worlds:
     # A TRIM cuts off the right half; then the halves are too small for a crowd, and the path ends.
     people = np.column_stack([np.full(60, 0.1), np.repeat([0.2, 0.8], 30)])
     stayed, moved = (np.concatenate([people, [[x, 0.2]]]) for x in (0.1, 0.9))
-    for seed in rng.integers(0, 2**31, tries).tolist():
+    for seed in rng.integers(0, 2**31, _TRIES).tolist():
         one, other = (simulate(world, task, rng=np.random.default_rng(seed)) for world in (stayed, moved))
         if one.moves.any() or not other.moves.any() or len(one.rounds) != len(other.rounds):
             continue
@@ -97,7 +98,7 @@ def equal_worlds(rng: np.random.Generator, *, tries: int = 20_000) -> Worlds:
         if all(np.array_equal(a.cells, b.cells) and np.array_equal(a.tally, b.tally)
                and np.array_equal(a.responders, b.responders) for a, b in pairs):  # fmt: skip
             return Worlds(stayed, moved, seed)
-    raise InvalidInput(f"no equal transcripts in {tries} tries")
+    raise InvalidInput(f"no equal transcripts in {_TRIES} tries")
 
 
 class CommandRun(NamedTuple):

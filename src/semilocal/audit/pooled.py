@@ -25,7 +25,7 @@ from ..hierarchy.dyadic import Cells
 from ..pooled import noise
 from ..pooled.rule import Level, next_level, root_level
 from ..pooled.task import UNITS, PooledTask, Trust
-from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
+from .bounds import LossBound, bound_by_plays
 
 __all__ = ["PooledPair", "attack_pooled", "forget_spending", "pooled_scores", "worst_pair"]
 
@@ -62,23 +62,16 @@ class PooledPair:
         return np.sort(self.task.hierarchy.codes(np.concatenate([self.others, [own]])))
 
 
-def attack_pooled(
-    pair: PooledPair, *, runs: int, rng: np.random.Generator, confidence: float = CONFIDENCE
-) -> LossBound:
+def attack_pooled(pair: PooledPair, *, runs: int, rng: np.random.Generator) -> LossBound:
     """Lower bound on the loss between the two positions, here over there.
 
     Parameters
     ----------
     runs : int
-        Plays per world for the bound; a fifth as many again are played to choose the event.
+        As for :func:`semilocal.audit.bounds.bound_by_plays`.
     """
-    pilot = max(runs // 5, 1000)
-    worlds = [pooled_scores(pair, at=at, runs=pilot, rng=rng) for at in ("here", "there")]
-    threshold = sharpest_event(*worlds)
-    hits, misses = (
-        int((pooled_scores(pair, at=at, runs=runs, rng=rng) >= threshold).sum()) for at in ("here", "there")
-    )
-    return loss_lower_bound(hits, misses, runs=runs, confidence=confidence)
+    here, there = (lambda size, at=at: pooled_scores(pair, at=at, runs=size, rng=rng) for at in ("here", "there"))
+    return bound_by_plays(here, there, runs=runs)
 
 
 def pooled_scores(pair: PooledPair, *, at: str, runs: int, rng: np.random.Generator) -> Floats:

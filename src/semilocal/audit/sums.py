@@ -9,6 +9,7 @@ Knows all values but one, and its own noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..geometry.box import Box
 from ..pooled import noise
 from ..pooled.task import PooledTask, Trust
 from ..pooled.values import SCALE, add_up, cell_grids, round_values, sum_noise, sum_rate
-from .bounds import CONFIDENCE, LossBound, loss_lower_bound, sharpest_event
+from .bounds import LossBound, bound_by_plays
 
 __all__ = ["SumsPair", "attack_sums", "worst_sums"]
 
@@ -58,13 +59,13 @@ class SumsPair:
         return add_up(steps, cells, cell_grids(np.tile([0.0, 1.0], (self.number, 1)))) + middle
 
 
-def attack_sums(pair: SumsPair, *, runs: int, rng: np.random.Generator, confidence: float = CONFIDENCE) -> LossBound:
+def attack_sums(pair: SumsPair, *, runs: int, rng: np.random.Generator) -> LossBound:
     """Lower bound on the loss between the two values, here over there.
 
     Parameters
     ----------
     runs : int
-        Plays per world for the bound; a fifth as many again are played to choose the event.
+        As for :func:`semilocal.audit.bounds.bound_by_plays`.
     """
     words = noise.from_generator(rng)
     here, there = pair.sums(pair.here, words), pair.sums(pair.there, words)
@@ -77,10 +78,7 @@ def attack_sums(pair: SumsPair, *, runs: int, rng: np.random.Generator, confiden
         seen = (np.tile(exact_ones, size) + sum_noise(widths, epsilon, reports, words)).reshape(size, -1)
         return np.asarray(float(rate) * (np.abs(seen - there) - np.abs(seen - here)).sum(axis=1))
 
-    pilot = max(runs // 5, 1000)
-    threshold = sharpest_event(scores(here, pilot), scores(there, pilot))
-    hits, misses = (int((scores(world, runs) >= threshold).sum()) for world in (here, there))
-    return loss_lower_bound(hits, misses, runs=runs, confidence=confidence)
+    return bound_by_plays(partial(scores, here), partial(scores, there), runs=runs)
 
 
 def worst_sums(

@@ -14,7 +14,7 @@ from ..errors import InvalidInput
 from ..functions import BoundedFunction, check_values
 from ..geometry.box import Box
 
-__all__ = ["check_people", "evaluate"]
+__all__ = ["check_people", "check_share", "evaluate"]
 
 
 class Evaluated(NamedTuple):
@@ -31,6 +31,12 @@ def check_people(points: npt.ArrayLike, box: Box) -> Floats:
     if not len(array):
         raise InvalidInput("points must hold at least one position; got none")
     return array
+
+
+def check_share(share: float, name: str) -> None:
+    """Refuse a share of the budget or of the people that leaves nothing for the rest."""
+    if not 0 < share < 1:
+        raise InvalidInput(f"{name} must lie strictly between 0 and 1; got {share!r}")
 
 
 def evaluate(points: npt.ArrayLike, f: BoundedFunction, box: Box) -> Evaluated:

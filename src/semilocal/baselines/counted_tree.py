@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Floats, Integers, as_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy import MAX_BITS, ROOT, Cells, Quadtree
@@ -30,6 +30,12 @@ def deepest(box: Box) -> int:
             continue
         return depth
     return 1
+
+
+def quadtree_of(box: Box, max_depth: int | None) -> Quadtree:
+    """A quadtree with so many levels, or as many as there can be."""
+    most = deepest(box)
+    return Quadtree(box, most if max_depth is None else as_integer(max_depth, "max_depth", low=1, high=most))
 
 
 class CountedTree:

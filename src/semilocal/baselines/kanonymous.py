@@ -11,11 +11,11 @@ import numpy.typing as npt
 from ..arrays import Flags, Integers, as_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..hierarchy import Cells, Quadtree
+from ..hierarchy import Cells
 from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
 from .checks import check_people
-from .counted_tree import CountedTree, deepest
+from .counted_tree import CountedTree, quadtree_of
 from .results import SpatialCounts
 
 __all__ = ["kanonymous_quadtree"]
@@ -58,8 +58,7 @@ def kanonymous_quadtree(
     positions = check_people(points, box)
     if len(positions) < k:
         raise InvalidInput(f"points must hold at least k = {k} positions; got {len(positions)}")
-    most = deepest(box)
-    tree = Quadtree(box, most if max_depth is None else as_integer(max_depth, "max_depth", low=1, high=most))
+    tree = quadtree_of(box, max_depth)
     counted = CountedTree(tree, positions)
 
     def splits(depth: int, cells: Cells, counts: Integers) -> Flags:

@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
-from .checks import check_people
+from .checks import check_people, check_share
 from .consistency import project_to_total, share_out
 from .oracles import best_oracle, estimate, variance
 from .results import SpatialCounts
@@ -73,8 +73,7 @@ def ldp_kdtree(
     height = as_integer(height, "height", low=1, high=MOST_HEIGHT)
     if as_integer(buckets, "buckets", low=1, high=256) < 2:
         raise InvalidInput("buckets must be at least 2: one bucket has no median")
-    if not 0 < tree_share < 1:
-        raise InvalidInput(f"tree_share must lie strictly between 0 and 1; got {tree_share!r}")
+    check_share(tree_share, "tree_share")
     positions = check_people(points, box)
     people = len(positions)
     asked = min(max(round(tree_share * people), height), people - 1)

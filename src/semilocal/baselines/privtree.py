@@ -12,14 +12,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers, as_integer, as_number
-from ..errors import InvalidInput
+from ..arrays import Flags, Integers, as_number
 from ..geometry.box import Box
-from ..hierarchy import Cells, Quadtree
+from ..hierarchy import Cells
 from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
-from .checks import check_people
-from .counted_tree import CountedTree, deepest
+from .checks import check_people, check_share
+from .counted_tree import CountedTree, quadtree_of
 from .results import SpatialCounts
 
 __all__ = ["privtree"]
@@ -71,11 +70,9 @@ def privtree(
     np.True_
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    if not 0 < tree_share < 1:
-        raise InvalidInput(f"tree_share must lie strictly between 0 and 1; got {tree_share!r}")
+    check_share(tree_share, "tree_share")
     positions = check_people(points, box)
-    most = deepest(box)
-    tree = Quadtree(box, most if max_depth is None else as_integer(max_depth, "max_depth", low=1, high=most))
+    tree = quadtree_of(box, max_depth)
     scale = (2 * tree.fanout - 1) / ((tree.fanout - 1) * epsilon * tree_share)
     penalty = scale * math.log(tree.fanout)
     counted = CountedTree(tree, positions)

@@ -108,7 +108,7 @@ class AdminClient:
         InvalidInput
             If it does not answer, or is none of ours: ``accept`` is the media type of a good answer.
         """
-        from ..device.channel import describe, problem_of
+        from ..device.answers import describe, problem_of
 
         if admin and not self._token:
             raise InvalidInput(

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..geometry.index import count_points
 from ..geometry.places import named_box
 from ..io.files import replacing
 from ..io.plots import need_matplotlib, save_picture
@@ -71,7 +72,7 @@ def run(out: Path, seed: int | None) -> int:
     query = np.array([[PLACE.lower, PLACE.upper]])
     answer = counts.query(query)
     low, high = answer.interval(0.95)[0]
-    truth = int(np.count_nonzero(((points >= query[0, 0]) & (points < query[0, 1])).all(axis=1)))
+    truth = int(count_points(points, query)[0])
     print(counts.guarantee.text())
     print(
         f"\nAround Los Angeles: {answer.value[0]:.0f}, 95 % interval {low:.0f} to {high:.0f} (truth: {truth}); "

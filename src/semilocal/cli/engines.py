@@ -16,7 +16,7 @@ import numpy as np
 
 from ..engines import Engine, choose_engine, open_source
 from ..engines.arrow import list_files
-from ..engines.source import Source
+from ..engines.source import PARQUET, Source
 from ..errors import InvalidInput
 from ..hierarchy import AnyTree
 from ..io.points import choose_columns
@@ -26,11 +26,11 @@ from ..simulation.people import draw_key
 from ..simulation.person_columns import COMMAND, refuse_content_as_person, refuse_person_columns
 from .domains import named_domain
 from .job_options import JobOptions, PositionOptions
-from .people import warn_of_others
+from .people import check_people, warn_of_others
 
 __all__ = ["OwnValue", "engine_of", "open_rows", "position_columns"]
 
-_STREAMED = (".parquet", ".pq", ".csv", ".csv.gz")
+_STREAMED = (*PARQUET, ".csv", ".csv.gz")
 
 
 class OwnValue(NamedTuple):
@@ -91,10 +91,7 @@ def open_rows(
         for path in files:  # a later file may say whose row it is where the first does not
             others = [name for name in choose_columns(path, columns=[])[2] if name not in (*names, *own)]
             refuse_person_columns(path, others, COMMAND)
-    if people.user is not None and people.rows_are_people:
-        raise InvalidInput("give --user or --rows-are-people, not both")
-    if people.user is None and people.rows_each != 1:
-        raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
+    check_people(people)
     if people.user is not None:
         refuse_content_as_person(people.user, [*names, *own], COMMAND)
         warn_of_others(people.user, there)

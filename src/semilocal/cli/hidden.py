@@ -24,7 +24,7 @@ def read_hidden(text: str | None, *, option: str, variable: str) -> str:
 
     Parameters
     ----------
-    given : str or None
+    text : str or None
         ``@FILE``, ``-`` for a prompt without echo, or the value itself; None takes the environment variable.
     option, variable : str
         Names, for messages and the environment.

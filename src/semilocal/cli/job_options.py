@@ -19,7 +19,7 @@ from .people import PeopleWithRows
 __all__ = ["JobFile", "JobOptions", "MapFiles", "OutputOptions", "PositionOptions", "Promise"]
 
 JobFile = Annotated[Path, option(metavar="FILE", help="positions: .csv, .csv.gz, .parquet or .geojson")]
-_TRUST = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
+TRUST_CHOICES = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
 
 
 @group("Positions")
@@ -74,7 +74,9 @@ class Promise:
         refuse if anybody could lose more
     """
 
-    trust: Annotated[str | None, option(metavar="WHOM", help=f"whom the participants trust, required. {_TRUST}")] = None
+    trust: Annotated[
+        str | None, option(metavar="WHOM", help=f"whom the participants trust, required. {TRUST_CHOICES}")
+    ] = None
     epsilon: Positive
     k: Annotated[int | None, option(whole(1), "K", f"trust nobody: the smallest crowd of a region ({K})")] = None
     delta: Annotated[Share | None, option(help=f"trust nobody: chance that a crowd is below k ({DELTA:g})")] = None

@@ -46,7 +46,7 @@ from ..simulation.simulate import simulate
 from .domains import named_domain
 from .engines import OwnValue, engine_of, open_rows, position_columns
 from .exits import DONE
-from .job_options import JobOptions, MapFiles, Promise
+from .job_options import TRUST_CHOICES, JobOptions, MapFiles, Promise
 from .memory import keep_freed_memory
 from .options import CellRule, task_options
 from .output import Outcome, promise_to_people, tell, trim_limit_advice
@@ -320,9 +320,8 @@ def without(options: dict[str, Any], *names: str) -> dict[str, Any]:
 def _check_trust(promise: Promise, cells: CellRule) -> None:
     """Refuse a promise that does not say whom the participants trust, or has options of another answer."""
     if promise.trust not in TRUSTS:
-        choices = "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())
         got = "it is missing" if promise.trust is None else f"got {promise.trust!r}"
-        raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {choices}")
+        raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {TRUST_CHOICES}")
     if promise.trust != "nobody":
         options = task_options(promise, cells)
         delta, k = options.pop("delta", None), options.pop("k", None)

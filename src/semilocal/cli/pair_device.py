@@ -64,8 +64,7 @@ def preview(pair: PairTask, position: tuple[float, ...]) -> str:
             f"What would be sent, once, about {size:,} bytes, to {pair.leader.origin}, which passes the second share "
             f"on to {pair.helper.origin}:",
             *(f"  - {line}" for line in sent),
-            f"What it costs you: {pair.loss_words}, against everyone who sees the result and "
-            "against either operator alone.",
+            f"What it costs you: {pair.cost_words}.",
         ]
     )
 

@@ -27,7 +27,7 @@ from ..simulation.person_columns import (
 from .arguments import whole
 from .options import group, option
 
-__all__ = ["People", "PeopleWithRows", "chosen_rows", "person_labels", "warn_of_others"]
+__all__ = ["People", "PeopleWithRows", "check_people", "chosen_rows", "person_labels", "warn_of_others"]
 
 
 @group("Positions")
@@ -77,13 +77,18 @@ class PeopleWithRows(People):
         return self.rows_per_user
 
 
+def check_people(people: People) -> None:
+    """Refuse options that do not go together."""
+    if people.user is not None and people.rows_are_people:
+        raise InvalidInput("give --user or --rows-are-people, not both")
+    if people.user is None and people.rows_each != 1:
+        raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
+
+
 def person_labels(people: People) -> Callable[[Sequence[str]], Sequence[str]]:
     """Which columns of a file to read to tell people apart."""
+    check_people(people)
     user = people.user
-    if user is not None and people.rows_are_people:
-        raise InvalidInput("give --user or --rows-are-people, not both")
-    if user is None and people.rows_each != 1:
-        raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
     if people.rows_are_people:
         return lambda columns: ()
     if user is None:

@@ -33,9 +33,10 @@ from ..protocol.policy import longer_sides
 from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..words import number_of
+from .answers import LONGEST_WAIT, ServerStatus
 from .binding import check_address, check_server
 from .budget import spent, worst_case
-from .channel import LONGEST_WAIT, Channel, Reply, ServerStatus, only_task, split_url
+from .channel import Channel, Reply, only_task, split_url
 from .seals import follow_seals
 from .summary import Outcome, Summary, enrolment_advice, summarise
 from .swarm.verdict_cache import SharedParticipant, Verdicts

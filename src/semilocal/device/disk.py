@@ -69,7 +69,7 @@ class FileDisk:
 
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The name of the vault changes hands with every save, so the lock has a file of its own.
-        handle = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+        handle = os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -164,10 +164,10 @@ class MemoryDisk:
         """Nothing to do."""
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def _lock_of(path: Path) -> Path:
     if not path.name:
         raise InvalidInput(f"a vault needs the name of a file; got {str(path)!r}")
-    return path.with_name(path.name + suffix)
+    return path.with_name(path.name + ".lock")
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -22,9 +22,9 @@ import numpy as np
 
 from ..arrays import exact
 from ..errors import InvalidInput, ServerViolation, printable
-from ..geometry.sides import lengths_words, side_unit
+from ..geometry.sides import at_least, lengths_words, side_unit
 from ..protocol.keys import pseudonym, rounding_word, upload_entropy
-from ..protocol.policy import Policy
+from ..protocol.policy import Policy, check_sides
 from ..protocol.task import Task
 from ..sharing.envelope import Role, seal
 from ..sharing.kinds import is_pair_task
@@ -35,7 +35,7 @@ from .binding import check_operators, origin
 from .budget import Budget
 from .channel import MSGPACK, Channel, Reply, split_url
 from .upload_summary import UploadSummary, summarise_upload
-from .vault import PairUpload, Vault, pinned_task
+from .vault import PairUpload, Vault, check_id, pinned_task
 
 __all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_words"]
 
@@ -113,12 +113,9 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
             raise ServerViolation("over-budget", f"the task costs {pair.loss_words}; your {name} allows {limit:g}")
     if policy.min_side and pair.maps:
         found = pair.pooled.hierarchy.smallest_sides  # the same for every position
-        if len(policy.min_side) not in (1, len(found)):
-            raise InvalidInput(
-                f"min_side must have one number, or one for each of the {len(found)} axes; got {policy.min_side}"
-            )
-        least = np.broadcast_to(np.array(policy.min_side), found.shape)
-        if not (found >= least * (1 - 1e-9)).all():
+        check_sides(policy, len(found))
+        if not at_least([found], policy.min_side)[0]:
+            least = np.broadcast_to(np.array(policy.min_side), found.shape)
             raise ServerViolation(
                 "small-cell",
                 f"the upload holds the position to {smallest_words(pair)}, which both operators together could read; "
@@ -177,8 +174,7 @@ def read_task(data: bytes, name: str) -> Task | PairTask:
     """
     if not is_pair_task(data):
         return pinned_task(data, name)
-    if hashlib.sha256(data).hexdigest() != name:
-        raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
+    check_id(data, name)
     return PairTask.from_bytes(data)
 
 

@@ -57,11 +57,7 @@ class UploadSummary(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(
                 f"Receipt of {self.task.leader.name}, signed: upload {self.receipt.digest.hex()}. It is in the vault."
             )
-        lines.append(
-            f"What you spent: {self.task.loss_words}, against everyone who sees the result and against either "
-            "operator alone."
-        )
-        lines += [self.task.collusion, EXPERIMENTAL]
+        lines += [f"What you spent: {self.task.cost_words}.", self.task.collusion, EXPERIMENTAL]
         return "\n".join(lines)
 
 

@@ -318,11 +318,16 @@ def read_vault(path: str | os.PathLike[str]) -> Contents:
     return unpack(place.read_bytes(), place)
 
 
+def check_id(data: bytes, name: str) -> None:
+    """Refuse bytes of a task that do not have the id that was asked for."""
+    if hashlib.sha256(data).hexdigest() != name:
+        raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
+
+
 @lru_cache(maxsize=64)
 def pinned_task(data: bytes, name: str) -> Task:
     """The task in these bytes, one object for all agents of a process; its id must be the one that was asked for."""
-    if hashlib.sha256(data).hexdigest() != name:
-        raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
+    check_id(data, name)
     return decode(data, Task)
 
 

@@ -31,7 +31,7 @@ from ..words import delimiter_of
 from .histogram import Lookup
 from .labels import in_arrow
 from .people import ChosenRows
-from .source import Attached, Streamed, Survey, attached_batches
+from .source import PARQUET, Attached, Streamed, Survey, attached_batches, check_axes
 
 __all__ = ["ArrowSource", "load_arrow", "open_files", "write_rows"]
 
@@ -88,7 +88,7 @@ class ArrowSource(Streamed):
         self._read, self._key, self._inputs = read, key, tuple(inputs)
         if person is None and rows_per_person != 1:
             raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
-        check_columns(schema, self.columns, box, "the rows")
+        check_columns(schema, self.columns, box)
         if person is not None and person not in schema.names:
             raise InvalidInput(f"there is no column {person!r}; there are {listed_columns(schema.names)}")
 
@@ -291,7 +291,7 @@ def open_files(
     arrow, files = load_arrow(), list_files(paths)
     numbers, labels = (list(columns), []) if leaves is None else ([], list(columns))
     kinds = {"".join(path.suffixes[-2:]).lower() if path.suffix == ".gz" else path.suffix.lower() for path in files}
-    if kinds <= {".parquet", ".pq"}:
+    if kinds <= set(PARQUET):
         # Without this, Arrow keeps the bytes of a whole file until its last row was read.
         options = arrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
         form: Any = arrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
@@ -353,11 +353,10 @@ def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     return out
 
 
-def check_columns(schema: Any, columns: Sequence[str], box: Box, where: str) -> None:
+def check_columns(schema: Any, columns: Sequence[str], box: Box) -> None:
     """Refuse rows without the columns of the positions, or with columns that hold no numbers."""
-    if len(columns) != box.dimensions:
-        raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
-    check_numbers(schema, columns, where)
+    check_axes(columns, box)
+    check_numbers(schema, columns, "the rows")
 
 
 def check_numbers(schema: Any, columns: Sequence[str], where: str) -> None:

@@ -23,11 +23,11 @@ from .duckdb import DuckDBSource, load_duckdb, reporting_failures
 from .expressions import DUCKDB, score
 from .grouping import ROW
 from .labels import in_duckdb
+from .source import PARQUET
 
 __all__ = ["choose_rows", "open_rows"]
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".csv.zst")
-_PARQUET = (".parquet", ".parq", ".pq")
 _QUERY = ("select", "with", "from")
 _TWIN, _RANK = "semilocal twin", "semilocal rank"
 
@@ -164,7 +164,7 @@ def _files(data: Any) -> list[str]:
             found.append(entry)
         elif os.path.isdir(entry):
             inside = sorted(glob.glob(os.path.join(glob.escape(entry), "**", "*"), recursive=True))
-            found += [path for path in inside if path.lower().endswith((*_PARQUET, *_CSV))]
+            found += [path for path in inside if path.lower().endswith((*PARQUET, *_CSV))]
         else:
             found += [path for path in sorted(glob.glob(entry, recursive=True)) if os.path.isfile(path)]
     if not found:
@@ -182,7 +182,7 @@ def _alone(file: str) -> str:
 
 def _kind(files: Sequence[str]) -> str:
     kinds = {
-        "parquet" if name.lower().endswith(_PARQUET) else "csv" if name.lower().endswith(_CSV) else "" for name in files
+        "parquet" if name.lower().endswith(PARQUET) else "csv" if name.lower().endswith(_CSV) else "" for name in files
     }
     if len(kinds) > 1:
         raise InvalidInput("the files are of different formats; give Parquet files or CSV files, not both")

@@ -23,7 +23,7 @@ from .expressions import Dialect, coarser, condition_of_rows, key
 from .histogram import CHANGED, Histogram, Lookup
 from .joins import Groups, JoinTable, Wanted, covers, join_tables, unclear_cells
 from .keys import cells_of_keys, keys_of_cells
-from .source import Streamed, refuse_bad_rows, refuse_values
+from .source import Streamed, check_axes, refuse_bad_rows, refuse_values
 
 __all__ = ["CHANGED", "KEY", "MOVES", "ROW", "Grouping", "acting_name", "moved_ends", "region_columns"]
 
@@ -61,8 +61,7 @@ class Grouping(Streamed):
         self._counted: dict[bytes, list[Groups]] = {}
         self._types = {name: kind for name, kind in types.items() if name != ROW}
         self._every = tuple(self._types)
-        if len(columns) != box.dimensions:
-            raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
+        check_axes(columns, box)
         self._check_numbers(columns)
         if order is not None and order != ROW:
             self._check_numbers([order])

@@ -26,9 +26,10 @@ from ..protocol.partition import Partition
 from ..protocol.rule import Ruling
 from ..protocol.task import Task
 from ..simulation.entropy import Entropy
-from ..simulation.population import Asked, RoundCounts, add_up, report
+from ..simulation.population import Asked, RoundCounts
 from ..simulation.run import Reports, messages_of
 from ..simulation.simulate import play_rounds, warn_if_small
+from ..simulation.sorted import add_up, report
 from .histogram import Lookup
 from .row_key import RowKey
 from .run import SourceRun, check_box, lookup_of

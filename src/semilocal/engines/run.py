@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Integers, short_repr
+from ..arrays import Integers, check_generator, short_repr
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells, Hierarchy
 from ..hierarchy.intervals import label_cells
@@ -34,7 +34,7 @@ from ..protocol.partition import Partition
 from ..protocol.task import Task
 from ..simulation.population import RankedPopulation
 from ..simulation.run import Round
-from ..simulation.simulate import play_rounds, warn_if_small
+from ..simulation.simulate import check_task, play_rounds, warn_if_small
 from .histogram import MOVED, HistogramRanks, Lookup
 from .source import SAMPLE, Source
 
@@ -108,10 +108,8 @@ def run_source(
     progress : callable, optional
         Called after every round with the round and the number of cells in the next one.
     """
-    if not isinstance(task, Task):
-        raise InvalidInput(f"task must be a semilocal.Task, such as Task.build(box, …); got {task!r}")
-    if not isinstance(rng, np.random.Generator):
-        raise InvalidInput(f"rng must be a numpy.random.Generator; got {rng!r}")
+    check_task(task)
+    check_generator(rng, needed=True)
     ranks = rank_source(source, task.hierarchy, crowd=2 * task.k, depth=depth)
     warn_if_small(len(ranks), task, stacklevel=2)
     population = RankedPopulation(task, ranks, rng=rng)
@@ -124,9 +122,7 @@ def run_source(
     )  # fmt: skip
 
 
-def count_source(
-    source: Source, task: PooledTask, words: noise.Words, *, simulated: bool, depth: int | None = None
-) -> Published:
+def count_source(source: Source, task: PooledTask, words: noise.Words, *, simulated: bool) -> Published:
     """Play a pooled task over the people of a source.
 
     Parameters
@@ -138,10 +134,8 @@ def count_source(
         Where the noise comes from; see :mod:`semilocal.pooled.noise`.
     simulated : bool
         Set it if the noise is seeded, or if one program plays both servers.
-    depth : int, optional
-        As for :func:`run_source`.
     """
-    ranks = rank_source(source, task.hierarchy, crowd=max(1, int(task.threshold)), depth=depth)
+    ranks = rank_source(source, task.hierarchy, crowd=max(1, int(task.threshold)))
     return play_pooled(task, RankedCounter(task, ranks, words), simulated=simulated)
 
 

@@ -31,6 +31,7 @@ from ..protocol.column import refuse_values
 from .histogram import CHANGED, MOVED, GrowingHistogram, Histogram, Lookup
 
 __all__ = [
+    "PARQUET",
     "Attached",
     "PointsSource",
     "RowEnds",
@@ -38,10 +39,12 @@ __all__ = [
     "Streamed",
     "Survey",
     "attached_batches",
+    "check_axes",
     "refuse_bad_rows",
     "refuse_values",
 ]
 
+PARQUET = (".parquet", ".parq", ".pq")  # how the names of such files end
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 _CHUNK = 1 << 18  # rows of an array that are looked at in one go
 
@@ -336,6 +339,12 @@ class PointsSource(Streamed):
             )
         for start in range(0, len(self._points), _CHUNK):
             yield self._points[start : start + _CHUNK]
+
+
+def check_axes(columns: Sequence[str], box: Box) -> None:
+    """Refuse more or fewer columns than the box has axes."""
+    if len(columns) != box.dimensions:
+        raise InvalidInput(f"the box has {box.dimensions} axes; got {len(columns)} columns: {', '.join(columns)}")
 
 
 def refuse_bad_rows(

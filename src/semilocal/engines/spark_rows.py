@@ -19,6 +19,7 @@ from ..geometry.box import Box
 from ..simulation.people import Scores
 from .expressions import SPARK, score
 from .grouping import ROW
+from .source import PARQUET
 from .spark import SparkSource, load_spark, reporting_failures
 
 __all__ = ["choose_source", "open_files", "session"]
@@ -64,7 +65,7 @@ def open_files(files: Sequence[str], columns: Sequence[str], *, texts: Sequence[
     columns, texts : sequence of str
         Columns that must be in all files: numbers, and others.
     """
-    stored = {name.lower().endswith((".parquet", ".pq", ".parq")) for name in files}
+    stored = {name.lower().endswith(PARQUET) for name in files}
     if len(stored) > 1:
         raise InvalidInput("the files are of different formats; give Parquet files or CSV files, not both")
     parquet = stored == {True}

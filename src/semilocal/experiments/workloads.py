@@ -23,9 +23,9 @@ __all__ = [
 PATIENCE = 1_000  # rounds of candidates before a workload is called impossible
 
 
-def uniform_queries(m: int, rng: np.random.Generator, *, sides: tuple[float, float] = (0.1, 0.3)) -> Floats:
-    """Return m boxes in the unit square: each side U(sides), the place uniform among those that fit."""
-    size = rng.uniform(*sides, size=(m, 2))
+def uniform_queries(m: int, rng: np.random.Generator) -> Floats:
+    """Return m boxes in the unit square: each side U(0.1, 0.3), the place uniform among those that fit."""
+    size = rng.uniform(0.1, 0.3, size=(m, 2))
     lower = rng.uniform(0.0, 1.0 - size)
     return np.stack([lower, lower + size], axis=1)
 
@@ -35,13 +35,12 @@ def anchored_queries(
     m: int,
     rng: np.random.Generator,
     *,
-    sides: tuple[float, float] = (1 / 256, 1 / 8),
     fewest: int = 20,
     largest_share: float = 0.05,
 ) -> tuple[Floats, Integers]:
     """Return m boxes that each contain a data point, and their true counts.
 
-    A data point is drawn; width and height are log-uniform in `sides` (of the unit square); the box lies so
+    A data point is drawn; width and height are log-uniform from 1/256 to 1/8 of the unit square's side; the box lies so
     that the point is at a uniform place in it, and may reach over the border of the square; it is kept if its
     true count is between `fewest` and `largest_share` of all points, both included.
 
@@ -60,7 +59,7 @@ def anchored_queries(
     counts : int64[m]
         Exact, half-open boxes. They are not private: they are the truth that errors are measured against.
     """
-    low, high = np.log(sides[0]), np.log(sides[1])
+    low, high = np.log(1 / 256), np.log(1 / 8)
     most = largest_share * len(points)
     if most < fewest:
         raise InvalidInput(

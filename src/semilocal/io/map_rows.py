@@ -23,12 +23,11 @@ from ..pooled.partition import PooledPartition
 from ..protocol.partition import Partition
 from ..protocol.rule import PlayedRound
 from ..protocol.task import Task
-from .verdicts import child_spread, stop_reasons, trim_reasons
+from .verdicts import NORMAL, child_spread, stop_reasons, trim_reasons
 
 __all__ = ["OPEN", "REGION", "TRIMMED", "Rows", "area_unit", "domain_json", "frame", "partition_rows", "round_rows"]
 
 OPEN, REGION, TRIMMED = 0, 1, 2  # a cell that is asked about next; a region; a part whose participants were moved
-_NORMAL = 1.959963984540054
 _RING_DIGITS = 6  # of degrees: 0.1 m
 MOST_LABELS = 2000  # that a list on a page offers
 
@@ -177,7 +176,7 @@ def partition_rows(partition: Partition | PooledPartition) -> Rows:
     hierarchy = task.hierarchy
     low, high = crowds, crowds
     if isinstance(partition, PooledPartition):
-        half = _NORMAL * partition.stderr
+        half = NORMAL * partition.stderr
         low, high = np.maximum(crowds - half, 0.0), crowds + half
     trimmed = partition.trimmed_cells
     cells, zeros = np.concatenate([partition.cells, trimmed]), np.zeros(len(trimmed))

@@ -192,7 +192,6 @@ def track(
     items: Iterable[T],
     label: str = "",
     *,
-    total: int | None = None,
     stream: TextIO | None = None,
     show: bool = True,
 ) -> Iterator[T]:
@@ -203,8 +202,7 @@ def track(
     >>> sum(track([1, 2, 3], show=False))
     6
     """
-    if total is None and isinstance(items, Sized):
-        total = len(items)
+    total = len(items) if isinstance(items, Sized) else None
     with Progress(total, label, stream=stream, show=show) as progress:
         for item in items:
             yield item

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..arrays import Floats, Integers, arrow_values, is_number, on_all_cores
+from ..engines.source import PARQUET
 from ..errors import InvalidInput, MissingExtra, listed_columns
 from ..words import delimiter_of
 from .arrow import NOBODY, codes_of, numbers_of, read_csv
@@ -322,7 +323,7 @@ class _GeoJsonFile(TableFile):
 _READERS: Mapping[str, type[TableFile]] = MappingProxyType(
     dict.fromkeys((".csv", ".tsv", ".txt"), _CsvFile)
     | dict.fromkeys((".geojson", ".json"), _GeoJsonFile)
-    | {".parquet": _ParquetFile}
+    | dict.fromkeys(PARQUET, _ParquetFile)
 )
 
 

@@ -21,7 +21,7 @@ from ..words import number_of
 
 __all__ = ["ChildIntervals", "child_spread", "part_names", "stop_reasons", "trim_reasons"]
 
-_NORMAL = 1.959963984540054  # two-sided 95 %
+NORMAL = 1.959963984540054  # two-sided 95 %
 
 
 class ChildIntervals(NamedTuple):
@@ -57,8 +57,8 @@ def child_spread(task: Task, played: PlayedRound) -> ChildIntervals:
         share = np.clip(estimates / np.maximum(size, 1)[:, None], 0.0, 1.0)
         outside, inside = randomizer.variance(0.0), randomizer.variance(1.0)  # linear in the share
         error = np.sqrt(size[:, None] * (outside + (inside - outside) * share))
-        low[rows, columns] = np.clip(estimates - _NORMAL * error, 0, size[:, None])
-        high[rows, columns] = np.clip(estimates + _NORMAL * error, 0, size[:, None])
+        low[rows, columns] = np.clip(estimates - NORMAL * error, 0, size[:, None])
+        high[rows, columns] = np.clip(estimates + NORMAL * error, 0, size[:, None])
         needed[rows, columns] = _needed(task, randomizer, size, crowds[rows, columns])
     return ChildIntervals(low, high, crowds, needed)
 

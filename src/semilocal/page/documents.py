@@ -51,10 +51,7 @@ def pair_overview(live: LivePair) -> dict[str, Any]:
         "task": live.task.hex(), "name": row.name, "trust": "two-servers", "domain": domain_json(pair.pooled.box),
         "enrolment": row.enrolment, "capacity": row.capacity, "role": live.role,
         "notes": [EXPERIMENTAL, live.pair.collusion],
-        "operators": [
-            {"role": role, "name": operator.name, "origin": operator.origin, "key": operator.signing_key.hex()}
-            for role, operator in (("leader", pair.leader), ("helper", pair.helper))
-        ],
+        "operators": pair.operators,
         "public": "", "promise": pair.promise().to_json(),
     }  # fmt: skip
 

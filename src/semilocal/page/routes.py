@@ -26,7 +26,7 @@ from ..service.keys import registered_key
 from ..service.problems import Problem
 from ..service.routes.device import state_document
 from ..service.routes.pair import pair_findings, pair_of, pairs_of
-from ..service.routes.table import JSON, TASK_PROBLEMS, Context, Operation
+from ..service.routes.table import JSON, ROUND_PROBLEMS, TASK_PROBLEMS, Context, Operation
 from ..service.stores.base import Store
 from ..service.worker import Service
 from .assets import content_security_policy, index_html, media_type, packed_file, static_files
@@ -230,8 +230,6 @@ async def make_draft(context: Context, request: Request) -> Response:
         raise Problem("malformed", str(error), field=field_of(str(error))) from None
 
 
-_OF_ROUND = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
-
 _ALWAYS = (
     Operation("get", "/", show_page, "The page", (200,), HTML),
     Operation(
@@ -245,7 +243,7 @@ _ALWAYS = (
     ),
     Operation(
         "get", "/tasks/{task}/rounds/{round}/cells", show_cells, "The cells that a closed round left", (200, 304), JSON,
-        _OF_ROUND, of_pair=show_pair_cells,
+        ROUND_PROBLEMS, of_pair=show_pair_cells,
     ),
     Operation(
         "get", "/tasks/{task}/events", stream_events, "Where the campaign stands, whenever that changes", (200,),

@@ -20,6 +20,7 @@ from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..protocol.column import Column, as_range
 from ..protocol.plan import named_function
+from ..words import check_name
 from .values import VALUE_BITS, ValueGrid, round_values, shared_grid
 
 __all__ = ["AskedValue"]
@@ -64,8 +65,7 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.name) <= MAX_NAME or not self.name.isprintable():
-            raise InvalidInput(f"a value's name has 1 to {MAX_NAME} printable characters; got {self.name[:MAX_NAME]!r}")
+        check_name(self.name, "a value's name", most=MAX_NAME)
         low, high = as_range((self.low, self.high), self.name)
         if not is_integer(self.bits) or not 1 <= self.bits <= VALUE_BITS:
             raise InvalidInput(f"bits must be from 1 to {VALUE_BITS}; got {self.bits!r}")

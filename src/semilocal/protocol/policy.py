@@ -26,6 +26,7 @@ __all__ = [
     "Policy",
     "Refusal",
     "check_cell",
+    "check_sides",
     "check_task",
     "foreseen",
     "longer_sides",
@@ -155,11 +156,14 @@ def check_task(task: Task, plan: Plan, policy: Policy) -> None:
     """
     for refusal in refusals(task, plan, policy):
         raise ServerViolation(refusal.token, refusal.reason)
-    if len(policy.min_side) not in (0, 1, task.box.dimensions):
-        raise InvalidInput(
-            f"min_side must have one number, or one for each of the {task.box.dimensions} axes; got {policy.min_side}"
-        )
+    check_sides(policy, task.box.dimensions)
     check_cell(task, ROOT, policy)  # a device that enrols is known to be in the domain
+
+
+def check_sides(policy: Policy, axes: int) -> None:
+    """Refuse limits on sides that are neither one number nor one for each axis."""
+    if len(policy.min_side) not in (0, 1, axes):
+        raise InvalidInput(f"min_side must have one number, or one for each of the {axes} axes; got {policy.min_side}")
 
 
 def longer_sides(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:

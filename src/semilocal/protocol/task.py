@@ -242,6 +242,9 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
             Chance per participant of a crowd below k; use well below 1/N in a deployment.
         k : int
             The smallest crowd.
+        rule, accounting, max_trims, tau, max_rounds, quorum, window, tolerate_liars, server_key
+            The attributes of the task. Without them, the rounds end with the tree, and there are at most 16 TRIMs on a
+            path, or 3 with accounting "uniform".
         max_visitors : float, optional
             The largest share of a region's crowd that may be people who were moved there, by what is public. Without
             it, 0.5 with rule "trim": no region is refined for visitors. 1.0 for no limit.

@@ -91,10 +91,7 @@ def pair_document(data: bytes, counts: PairResult) -> dict[str, Any]:
         "note": EXPERIMENTAL,
         "statement": pair.statement(counts.guarantee),
         "privacy": counts.guarantee.to_json(),
-        "operators": [
-            {"role": role, "name": operator.name, "origin": operator.origin, "key": operator.signing_key.hex()}
-            for role, operator in (("leader", pair.leader), ("helper", pair.helper))
-        ],
+        "operators": pair.operators,
         "reports": counts.total,
         "rejected": sum(sum(tree.rejected) for tree in signed.trees),
         "transcript": hashlib.sha256(data).hexdigest(),

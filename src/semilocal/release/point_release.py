@@ -132,10 +132,6 @@ def draws(boxes: Floats, domain: Box, *, epsilon: float, rng: np.random.Generato
 
 
 def _regions(run: Run, points: npt.ArrayLike) -> tuple[Integers, Floats]:
-    positions = run.task.box.check(points)
-    if len(positions) != len(run.regions):
-        raise InvalidInput(
-            f"points must be the run's {len(run.regions)} participants in their order; got {len(positions)}"
-        )
+    run.check_points(points)
     who = np.flatnonzero(run.regions != LOST)
     return who, run.partition.boxes[run.regions[who]]

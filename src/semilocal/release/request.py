@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from .. import release
 from ..accounting import Ledger
-from ..arrays import Integers, as_integer, exact, shown
+from ..arrays import Integers, as_integer, check_generator, exact, shown
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
@@ -283,8 +283,7 @@ def request(
         raise InvalidInput("give users or rows_are_people, not both")
     if not isinstance(public_data, bool):
         raise InvalidInput(f"public_data must be True or False; got {shown(public_data)}")
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise InvalidInput(f"rng must be a numpy.random.Generator; got {shown(rng)}")
+    check_generator(rng)
     if cap is not None and not isinstance(cap, str | int | float | Decimal | Fraction | np.number):
         raise InvalidInput(f"cap must be a number, the most that anybody may lose; got {shown(cap)}")
     if ledger is not None and not isinstance(ledger, Ledger):

@@ -21,6 +21,7 @@ from ..errors import InvalidInput
 from ..protocol.plan import Plan, Release
 from ..protocol.promise import promise
 from ..protocol.task import Task
+from ..words import check_name
 
 __all__ = [
     "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "campaign_trims", "new_token", "token_hash",
@@ -73,8 +74,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enrolment_seconds: int | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.name) <= MAX_NAME or not self.name.isprintable():
-            raise InvalidInput(f"name must be 1 to {MAX_NAME} printable characters; got {self.name[:MAX_NAME]!r}")
+        check_name(self.name, "name", most=MAX_NAME)
         if self.capacity is not None and not 1 <= self.capacity <= 10**9:
             raise InvalidInput(f"capacity must be an integer from 1 to 10^9, or null; got {self.capacity}")
         seconds = self.enrolment_seconds

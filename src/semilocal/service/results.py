@@ -32,7 +32,7 @@ from .stores.base import Store
 __all__ = ["Findings", "FindingsCache", "RegionFiles", "campaign_promise", "counts_document"]
 
 MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
-_LEVEL = 0.95
+LEVEL = 0.95  # of the intervals that are shown
 _FREE = {"epsilon": 0.0, "delta": 0.0, "adjacency": INSIDE}  # of what follows from regions and crowds
 
 
@@ -223,7 +223,7 @@ class Findings(RegionFiles):
             return out | {"mean": None, "stderr": None, "interval": None, "responders": 0, "regions": []}
         rows = zip(self.partition.cells.tolist(), *(column.tolist() for column in found.regions), strict=True)
         return out | {
-            "mean": found.value, "stderr": found.stderr, "interval": list(found.interval(_LEVEL)), "level": _LEVEL,
+            "mean": found.value, "stderr": found.stderr, "interval": list(found.interval(LEVEL)), "level": LEVEL,
             "bias_bound": found.bias_bound, "responders": found.participants,
             "regions": [
                 {**self._names[cell], "mean": mean, "stderr": stderr, "responders": responders}

@@ -78,6 +78,8 @@ class Service:
         Unix time in seconds.
     interval : float or None
         Seconds between two looks at the campaigns; None: only when ``tick`` is called.
+    max_queue : int
+        Reports that wait to be written; more are refused for a while.
     keys : Keyring
         Sign the rounds of campaigns that pin one of them.
     max_waiters : int

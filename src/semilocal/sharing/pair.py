@@ -25,6 +25,7 @@ from ..pooled.loss import Rung, guarantee, presence_note
 from ..pooled.task import PooledTask
 from ..protocol.canonical import Identified, read_canonical
 from ..protocol.promise import Guarantee
+from ..words import check_name
 from .envelope import Role
 from .report import Shape
 from .signing import KEY
@@ -62,10 +63,9 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sealing_key: bytes
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.name) <= MAX_NAME or not self.name.isprintable() or self.name != self.name.strip():
-            raise InvalidInput(
-                f"an operator's name must be 1 to {MAX_NAME} printable characters; got {self.name[:MAX_NAME]!r}"
-            )
+        check_name(self.name, "an operator's name", most=MAX_NAME)
+        if self.name != self.name.strip():
+            raise InvalidInput(f"an operator's name must not begin or end with a space; got {self.name!r}")
         check_origin(self.origin)
         for word, key in (("signing", self.signing_key), ("sealing", self.sealing_key)):
             if len(key) != KEY:
@@ -220,6 +220,19 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
         """What one upload costs, with its adjacency and delta."""
         words = f"epsilon = {self.epsilon:g} (delta = 0) between {self.promise().between}"
         return f"{words} (nothing is promised between buckets)" if self.bucket_depth else words
+
+    @property
+    def cost_words(self) -> str:
+        """What one upload costs, and against whom that holds."""
+        return f"{self.loss_words}, against everyone who sees the result and against either operator alone"
+
+    @property
+    def operators(self) -> list[dict[str, str]]:
+        """Both operators, ready for JSON."""
+        return [
+            {"role": role, "name": operator.name, "origin": operator.origin, "key": operator.signing_key.hex()}
+            for role, operator in (("leader", self.leader), ("helper", self.helper))
+        ]
 
     def promise(self, rungs: Sequence[Rung] = ()) -> Guarantee:
         """The promise as a value, with the loss by distance of a finished run if there is one."""

@@ -88,7 +88,6 @@ class ScalarTree:
     """
 
     def __init__(self, task: bytes, tree: bytes) -> None:
-        self._task, self._tree = task, tree
         self._ciphers = ciphers(task, tree)
 
     def hash(self, name: KeyName, block: int) -> int:

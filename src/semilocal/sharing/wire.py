@@ -33,6 +33,7 @@ from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..pooled.play import Published
 from ..protocol.canonical import read_canonical
+from ..words import check_name
 from .envelope import REPORT_ID
 from .fields import (
     MAX_LEVEL,
@@ -194,8 +195,7 @@ class Proposal(_Message, frozen=True, tag="proposal"):
     pair: bytes
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.name) <= MAX_TOKEN or not self.name.isprintable():
-            raise InvalidInput(f"a name has 1 to {MAX_TOKEN} printable characters; got {self.name[:MAX_TOKEN]!r}")
+        check_name(self.name, "a name", most=MAX_TOKEN)
 
 
 class ProposalAnswer(_Message, frozen=True, tag="proposal-answer"):

@@ -104,6 +104,15 @@ class Run:
         """How many took part."""
         return len(self.regions)
 
+    def check_points(self, points: npt.ArrayLike) -> Floats:
+        """Positions of the run's participants, in their order, as float64[n, d]; others are refused."""
+        positions = self.task.box.check(points)
+        if len(positions) != len(self.regions):
+            raise InvalidInput(
+                f"points must be the run's {len(self.regions)} participants in their order; got {len(positions)}"
+            )
+        return positions
+
     def acting(self, points: npt.ArrayLike) -> Floats:
         """The positions that participants act from in the end, inside their regions: float64[n, d].
 
@@ -114,11 +123,7 @@ class Run:
         points : array_like, shape (n, d)
             Positions of the run's participants, in their order.
         """
-        positions = self.task.box.check(points)
-        if len(positions) != len(self.regions):
-            raise InvalidInput(
-                f"points must be the run's {len(self.regions)} participants in their order; got {len(positions)}"
-            )
+        positions = self.check_points(points)
         if not len(self.moved.participants):
             return positions
         out = positions.copy()

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import check_generator
 from ..errors import InvalidInput, NoCrowdWarning
 from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES
@@ -21,10 +22,11 @@ from ..words import number_of
 from .coded import CodedPopulation
 from .entropy import DeviceSecrets, Entropy
 from .person_columns import POPULATION, check_frame
-from .population import Answering, Asked, Detail, Population, SortedPopulation
+from .population import Answering, Asked, Population
 from .run import LOST, Round, Run
+from .sorted import Detail, SortedPopulation
 
-__all__ = ["play", "play_rounds", "simulate", "warn_if_small"]
+__all__ = ["check_task", "play", "play_rounds", "simulate", "warn_if_small"]
 
 
 def simulate(
@@ -143,6 +145,12 @@ def play_rounds(
     return tuple(rounds)
 
 
+def check_task(task: Task) -> None:
+    """Refuse anything but a task."""
+    if not isinstance(task, Task):
+        raise InvalidInput(f"task must be a semilocal.Task, such as Task.build(box, …); got {task!r}")
+
+
 def warn_if_small(participants: int, task: Task, *, stacklevel: int) -> None:
     """Warn if there are fewer than k participants in all."""
     if participants < task.k:
@@ -160,8 +168,7 @@ def _check_arguments(
 ) -> None:  # fmt: skip
     if detail not in ("tallies", "reports"):
         raise InvalidInput(f"detail must be 'tallies' or 'reports'; got {detail!r}")
-    if not isinstance(task, Task):
-        raise InvalidInput(f"task must be a semilocal.Task, such as Task.build(box, …); got {task!r}")
+    check_task(task)
     if not isinstance(dropout, int | float) or not 0.0 <= dropout < 1.0:
         raise InvalidInput(f"dropout must be a share from 0 to below 1; got {dropout!r}")
     if secrets is not None and detail != "reports":
@@ -170,5 +177,4 @@ def _check_arguments(
         raise InvalidInput(f"every secret must be {SECRET_BYTES} bytes")
     if rng is None and (secrets is None or dropout):
         raise InvalidInput("rng is needed: pass numpy.random.default_rng(seed)")
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise InvalidInput(f"rng must be a numpy.random.Generator; got {rng!r}")
+    check_generator(rng)

@@ -35,12 +35,6 @@ SIZE = 24
 FEW = 10
 
 
-def simulated_root(world: World, points: list[Point]) -> bytes:
-    secrets = [world.secrets[f"device{number}"] for number in range(len(points))]
-    run = simulate(np.array(points), world.server.task, secrets=secrets, detail="reports")
-    return transcript_root(run.events)
-
-
 def one_answer_each(world: World) -> bool:
     return all(len(bodies) == 1 for bodies in world.network.puts().values())
 

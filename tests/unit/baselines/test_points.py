@@ -76,10 +76,14 @@ def test_prices_are_the_true_ones() -> None:
 
 
 def test_the_price_of_coordinate_noise_is_reached_across_the_domain() -> None:
-    """The log ratio of the densities of one output under opposite corners is d times epsilon."""
-    noise = laplace(scale=1 / 1.5)
+    """The log ratio of the densities of one output under opposite corners, with the noise that is drawn."""
+    point, scale = [[-110.0, 35.0]], 1 / 1.5
+    released = laplace_points(point, BOX, epsilon=1.5, rng=np.random.default_rng(4), clip=False)
+    shift = (released.points - point) / np.subtract(BOX.upper, BOX.lower)
+    np.testing.assert_allclose(shift, np.random.default_rng(4).laplace(0.0, scale, (1, 2)))
+    noise = laplace(scale=scale)
     ratio = 2 * (noise.logpdf(0.0) - noise.logpdf(1.0))
-    assert ratio == pytest.approx(3.0)
+    assert ratio == pytest.approx(released.guarantee.epsilon)
 
 
 @pytest.mark.parametrize("release", [planar_laplace, laplace_points])

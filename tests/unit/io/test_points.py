@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from semilocal.engines.arrow import open_files
+from semilocal.engines.source import PARQUET
 from semilocal.errors import InvalidInput, MissingExtra
+from semilocal.geometry.box import Box
 from semilocal.io.points import read_points
 from semilocal.simulation.person_columns import person_columns
 
@@ -168,6 +171,13 @@ def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     for path in (early, late):
         with pytest.raises(InvalidInput, match="not UTF-8"):
             read_points(path)
+
+
+@pytest.mark.parametrize("ending", PARQUET)
+def test_every_engine_and_memory_take_the_same_names_for_parquet(tmp_path: Path, ending: str) -> None:
+    path = parquet(tmp_path / f"a{ending}", x=[0.1, 0.2], y=[0.3, 0.4])
+    assert read_points(path).points.tolist() == [[0.1, 0.3], [0.2, 0.4]]
+    assert open_files(path, ["x", "y"], Box((0, 0), (1, 1))).count() == 2
 
 
 def test_parquet_faults_name_the_row_and_the_type(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from semilocal import Box, Curator, Task
 from semilocal.arrays import Floats
 from semilocal.simulation.coded import CodedPopulation
-from semilocal.simulation.population import SortedPopulation
 from semilocal.simulation.run import Run
 from semilocal.simulation.simulate import play
+from semilocal.simulation.sorted import SortedPopulation
 from tests.unit.simulation.test_population import crowd, table_task
 
 

@@ -14,9 +14,10 @@ from semilocal.hierarchy.tables import from_cuts
 from semilocal.protocol.rule import Ruling, first_frontier, proceed
 from semilocal.randomizer import Randomizer
 from semilocal.simulation.entropy import DeviceSecrets
-from semilocal.simulation.population import Asked, RoundCounts, SortedPopulation
+from semilocal.simulation.population import Asked, RoundCounts
 from semilocal.simulation.run import Moved
 from semilocal.simulation.simulate import play
+from semilocal.simulation.sorted import SortedPopulation
 from semilocal.testing import secrets_of
 from tests.helpers.areas import AREAS
 

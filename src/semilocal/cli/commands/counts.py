@@ -20,6 +20,8 @@ from ..output import Outcome
 
 __all__ = ["QueryOptions", "queries_of", "run"]
 
+NO_BOXES = "say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32"
+
 
 @group("Queries")
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ def queries_of(options: QueryOptions, box: Box, tree: AnyTree | None = None) -> 
     elif isinstance(tree, TableTree) and tree.leaves:
         return label_queries(tree)
     else:
-        raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
+        raise InvalidInput(NO_BOXES)
     check_queries(queries, box)
     return queries
 
@@ -85,7 +87,7 @@ def run(
         write the answers: .csv, .geojson or .parquet (GeoParquet; else stdout)
     """
     if not asked.asked and not (job.data.bounds or "").lower().endswith(".json"):
-        raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
+        raise InvalidInput(NO_BOXES)
     jobs.check_basemap(files.html, files.basemap)
     outputs = {"--out": (out, jobs.REGIONS), "--html": (files.html, jobs.HTML)}
     return jobs.run_job(

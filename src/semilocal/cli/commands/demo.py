@@ -19,6 +19,7 @@ import numpy as np
 
 from ... import functions
 from ...errors import InvalidInput
+from ...geometry.index import count_points
 from ...geometry.places import named_box
 from ...io.files import check_folder, write_text
 from ...io.plots import need_matplotlib, save_side_by_side
@@ -80,7 +81,7 @@ def _simulated(out: Path, seed: int | None) -> int:
     box, where = named_box("california"), named_box(PLACE)
     rng = None if seed is None else np.random.default_rng(seed)
     query = np.array([[where.lower, where.upper]])
-    truth = int(np.count_nonzero(((points >= query[0, 0]) & (points < query[0, 1])).all(axis=1)))
+    truth = int(count_points(points, query)[0])
     print(f"California Housing: {len(points):,} block groups stand for participants; their positions are public.")
     print(f"How many are in {PLACE}'s box (truth: {truth:,}), and what is the mean latitude", end=" ")
     print(f"(truth: {points[:, 1].mean():.4f})? At epsilon = {EPSILON:g}, once for each answer to: whom do they trust?")

@@ -34,7 +34,7 @@ class SwarmResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     summaries : tuple of Summary
-        One per device, in the order of the points.
+        Of the devices that did not fail, in the order of the points.
     failures : tuple of str
         Devices that ended with an error, in words.
     reports : int

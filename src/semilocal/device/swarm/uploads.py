@@ -30,7 +30,7 @@ class UploadsResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     summaries : tuple of UploadSummary
-        One per device, in the order of the points.
+        Of the devices that did not fail, in the order of the points.
     failures : tuple of str
         Devices that ended with an error, in words.
     seconds : float

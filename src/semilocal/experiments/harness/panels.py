@@ -40,7 +40,6 @@ def line_panels(
     columns: int = 4,
     log: bool = True,
     spread: str = "interval",
-    note: str = "",
 ) -> Saved:
     """Draw a value against ε, one line per method, with error bars.
 
@@ -66,8 +65,6 @@ def line_panels(
             if place % width == 0:
                 axes.set_ylabel(y_label)
         shared_legend(figure, columns=1 if width < 3 else 2)
-        if note:
-            figure.supxlabel(note, fontsize=8)
         return save(figure, folder, name=name)
 
 

@@ -21,6 +21,7 @@ from ..methods import look
 __all__ = ["Claim", "FigureReport", "Line", "write_report"]
 
 LARGEST_SVG = 2_000_000  # bytes; beyond that the PNG is put in
+TITLE = "Semi-local differential privacy: the figures, reproduced"
 KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
@@ -99,7 +100,6 @@ def write_report(
     figures: Sequence[FigureReport],
     *,
     version: str,
-    title: str = "Semi-local differential privacy: the figures, reproduced",
     claims: Sequence[Claim] = (),
 ) -> Path:
     """Write ``report.html`` into a folder, complete or not at all, and return its path.
@@ -121,7 +121,7 @@ def write_report(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     body = [
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{TITLE}</h1>",
         f"<p class='quiet'>semilocal {escape(version)} · {len(figures)} figures · "
         f"{duration(sum(figure.seconds for figure in figures))} of computing</p>",
         PREFACE,
@@ -132,7 +132,7 @@ def write_report(
     page = (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n"
+        f"<title>{TITLE}</title><style>{STYLE}</style></head>\n<body><main>\n"
         + "\n".join(part for part in body if part)
         + "\n</main></body></html>\n"
     )

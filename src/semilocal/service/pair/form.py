@@ -16,6 +16,7 @@ from ...pooled.task import PooledTask
 from ...sharing.envelope import Role
 from ...sharing.pair import Operator, PairTask, check_origin
 from ...sharing.wire import MAX_REPORTS, MAX_TREE, MAX_VALUE_TREE
+from ...words import check_name
 from ..campaign import MAX_ENROLMENT_SECONDS, MAX_NAME
 
 __all__ = ["PairForm", "PairSettings"]
@@ -81,8 +82,7 @@ class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: AskedValue | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.name) <= MAX_NAME or not self.name.isprintable():
-            raise InvalidInput(f"name must be 1 to {MAX_NAME} printable characters; got {self.name[:MAX_NAME]!r}")
+        check_name(self.name, "name", most=MAX_NAME)
         if not re.fullmatch("[0-9a-f]{64}", self.peer_key):
             raise InvalidInput(
                 "peer_key must be the signing key of the helper (its GET /operator): 64 lower-case hex digits"

@@ -9,7 +9,6 @@ Knows the tables and the play. Knows no HTTP and no clock.
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable
 
 from ...errors import InvalidInput, Refused
@@ -35,7 +34,6 @@ from .work import OwnWorkers
 
 __all__ = ["answer_close", "answer_forward", "answer_step"]
 
-log = logging.getLogger("semilocal.service")
 
 _OUTCOMES: dict[UploadOutcome, Outcome] = {
     "stored": "stored", "again": "stored", "other-upload": "replayed", "uploads-closed": "closed",

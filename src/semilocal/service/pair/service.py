@@ -13,10 +13,8 @@ import contextlib
 import hashlib
 import logging
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from ...errors import InvalidInput, PeerAway, Refused, StoreUnavailable
@@ -35,6 +33,7 @@ from .keys import PairSecrets
 from .leader import Leader
 from .live import HELPER_ANSWERS, LivePair
 from .peer import Peer
+from .rota import Rota
 from .uploads import REASONS, IncomingUpload, UploadStore
 from .work import OwnWorkers
 
@@ -45,7 +44,7 @@ T = TypeVar("T")
 log = logging.getLogger("semilocal.service")
 
 MAX_UNCONFIRMED = 32
-LONGEST_PAUSE = 10.0
+NO_PAIR = "this server has no pair with this task"
 EVALUATING = 64  # pairs that are evaluated at the same time; one that is stuck keeps its place
 STOP_SECONDS = 5.0
 
@@ -79,8 +78,7 @@ class PairService:
         self._evaluating = ThreadPoolExecutor(EVALUATING, thread_name_prefix="semilocal-pair-evaluating")
         self._leader = Leader(self._tables, self._workers, self._send, self.work, self.evaluate)
         self._live: dict[bytes, LivePair] = {}
-        self._running: dict[bytes, asyncio.Task[None]] = {}
-        self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
+        self._rota = Rota(self._active, self._look_at)
         self._background: set[asyncio.Future[Any]] = set()
         self.keeper: asyncio.Future[Any] | None = None
         self.writer = Writer(UploadStore(self._tables), self._full, gather=store.gather)
@@ -100,9 +98,10 @@ class PairService:
         """Write what is queued, and stop; steps that are cut off are repeated after the next start."""
         self.stopping = True
         await self.writer.stop()
-        for task in [*self._background, *self._running.values()]:
+        running = [*self._background, *self._rota.tasks]
+        for task in running:
             task.cancel()
-        await asyncio.gather(*self._background, *self._running.values(), return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
         if self._peer is not None:
             await self._peer.close()
         self._workers.stop()
@@ -147,7 +146,7 @@ class PairService:
     async def _keep(self, interval: float) -> None:
         while True:
             try:
-                await self._look_at_all()
+                await self._rota.begin()
                 self.faults.clear(b"")
             except Exception as error:
                 self.faults.note(b"", error)
@@ -155,36 +154,25 @@ class PairService:
 
     async def tick(self) -> None:
         """Do once what is due for every pair, and wait until it is done."""
-        self._pauses.clear()
-        await self._look_at_all()
-        await asyncio.gather(*self._running.values())
+        await self._rota.tick()
 
-    async def _look_at_all(self) -> None:
-        for row in await self._read(self._tables.rows, active=True):
-            pause = self._pauses.get(row.task)
-            if row.task not in self._running and (pause is None or time.monotonic() >= pause[0]):
-                task = asyncio.ensure_future(self._look_at(row.task))
-                self._running[row.task] = task
-                task.add_done_callback(partial(self._done, row.task))
+    async def _active(self) -> list[bytes]:
+        return [row.task for row in await self._read(self._tables.rows, active=True)]
 
-    def _done(self, task: bytes, _: asyncio.Task[None]) -> None:
-        self._running.pop(task, None)
-
-    async def _look_at(self, task: bytes) -> None:
+    async def _look_at(self, task: bytes) -> bool:
+        """Do what is due for a pair; False if it cannot go on now."""
         try:
             live = await self.find(task)
             while await self._advance(live):
                 pass
         except PeerAway as error:
             self._live[task].waits_for = f"the helper: {error}"
-            self._pause(task)
+            return False
         except Exception as error:
-            if await self._note(task, error):
-                self._pause(task)
-        else:
-            self._pauses.pop(task, None)
-            if not live.failed or live.row.ended:
-                self.faults.clear(task)
+            return not await self._note(task, error)
+        if not live.failed or live.row.ended:
+            self.faults.clear(task)
+        return True
 
     async def _note(self, task: bytes, error: Exception) -> bool:
         """Note a fault; False if the pair has ended meanwhile, and nothing has to go on."""
@@ -194,11 +182,6 @@ class PairService:
                 return False
         self.faults.note(task, error)
         return True
-
-    def _pause(self, task: bytes) -> None:
-        _, pause = self._pauses.get(task, (0.0, 0.1))
-        pause = min(2 * pause, LONGEST_PAUSE)
-        self._pauses[task] = (time.monotonic() + pause, pause)
 
     async def _advance(self, live: LivePair) -> bool:
         """Do what is due for a pair; whether there may be more to do at once."""
@@ -233,7 +216,7 @@ class PairService:
         """The copy of a pair; refuses a task that is none."""
         found = await self.look_up(task)
         if found is None:
-            raise Refused("no-such-task", "this server has no pair with this task")
+            raise Refused("no-such-task", NO_PAIR)
         return found
 
     async def look_up(self, task: bytes) -> LivePair | None:
@@ -397,7 +380,7 @@ class PairService:
 
     def _full(self, tasks: set[bytes]) -> None:
         if self._interval is not None and not self.stopping:
-            self._spawn(self._look_at_all())
+            self._spawn(self._rota.begin())
 
     # -- the other server ------------------------------------------------------------------------------------------
 
@@ -412,7 +395,7 @@ class PairService:
         if live is not None:
             return live.pair.leader.signing_key
         if step != "propose":
-            raise Refused("no-such-task", "this server has no pair with this task")
+            raise Refused("no-such-task", NO_PAIR)
         return PairTask.from_bytes(Proposal.from_bytes(body).pair).leader.signing_key
 
     async def answer(self, task: bytes, step: str, body: bytes) -> bytes:
@@ -435,10 +418,14 @@ class PairService:
             self._spawn(self._prepare(live))
         return answer
 
-    async def _answer_step(self, live: LivePair, step: str, body: bytes) -> bytes:
+    async def _refresh_running(self, live: LivePair) -> None:
+        """Read where a pair stands; the other server is refused if this one's operator has cancelled it."""
         await self.refresh(live)
         if live.row.phase == "cancelled":
             raise Refused("campaign-ended", "this server's operator cancelled the pair")
+
+    async def _answer_step(self, live: LivePair, step: str, body: bytes) -> bytes:
+        await self._refresh_running(live)
         if step == "forward":
             return await self.work(answer_forward, live, self._tables, body)
         if step == "close":
@@ -485,7 +472,5 @@ class PairService:
             )  # fmt: skip
             log.info("pair %r (%s): proposed by %s", proposal.name, task.hex()[:12], pair.leader.name)
             live = await self.find(task)
-        await self.refresh(live)
-        if live.row.phase == "cancelled":
-            raise Refused("campaign-ended", "this server's operator cancelled the pair")
+        await self._refresh_running(live)
         return ProposalAnswer(live.row.confirmed).to_bytes()

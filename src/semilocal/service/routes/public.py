@@ -24,7 +24,7 @@ from ..http import (
 )
 from ..pair.results import PairFindings
 from ..problems import Problem
-from ..results import Findings
+from ..results import LEVEL, Findings
 from ..stores.base import What
 from ..worker import poll_after
 from .pair import (
@@ -38,12 +38,11 @@ from .pair import (
     show_pair_statement,
     show_pair_task,
 )
-from .table import BYTES, JSON, TASK_PROBLEMS, TEXT, Context, Handler, Operation
+from .table import BYTES, JSON, ROUND_PROBLEMS, TASK_PROBLEMS, TEXT, Context, Handler, Operation
 
 __all__ = ["OPERATIONS"]
 
 PAGE = 1000
-LEVEL = 0.95
 MOST_BOXES = 10_000
 MOST_POLYGONS = 1_000
 MOST_POSITIONS = 20_000  # corners of all polygons together: each may cut many cells
@@ -250,7 +249,6 @@ async def _findings(context: Context, request: Request, *, phases: tuple[Phase, 
 
 _TASK, _ROUND = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
 _GOOD = (200, 304)
-_OF_ROUND = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
 _OF_RESULTS = (*TASK_PROBLEMS, "not-closed-yet", "overloaded", "unavailable")
 
 OPERATIONS = (
@@ -266,19 +264,20 @@ OPERATIONS = (
         (*TASK_PROBLEMS, "no-such-round", "not-open-yet", "unavailable"),
     ),
     Operation(
-        "get", f"{_ROUND}/closed", show_message("closed"), "Tallies and verdicts; immutable", _GOOD, BYTES, _OF_ROUND
+        "get", f"{_ROUND}/closed", show_message("closed"), "Tallies and verdicts; immutable", _GOOD, BYTES,
+        ROUND_PROBLEMS,
     ),
     Operation(
         "get", f"{_ROUND}/checkpoint", show_message("checkpoint"), "The transcript's root; immutable", _GOOD, BYTES,
-        _OF_ROUND,
+        ROUND_PROBLEMS,
     ),
     Operation(
         "get", f"{_ROUND}/seal", show_message("seal"), "The checkpoint in its chain, signed; immutable", _GOOD, BYTES,
-        _OF_ROUND,
+        ROUND_PROBLEMS,
     ),
     Operation(
         "get", f"{_ROUND}/reports", list_reports, "A page of the reports of a closed round; immutable", _GOOD, BYTES,
-        (*_OF_ROUND, "malformed"), query=("after", "limit"),
+        (*ROUND_PROBLEMS, "malformed"), query=("after", "limit"),
     ),
     Operation(
         "get", f"{_TASK}/results", show_results, "Regions, crowds, releases; immutable", _GOOD, JSON, _OF_RESULTS,

@@ -16,10 +16,11 @@ from ..metrics import Metrics
 from ..results import FindingsCache
 from ..worker import Service
 
-__all__ = ["BYTES", "JSON", "TASK_PROBLEMS", "TEXT", "Context", "Handler", "Operation"]
+__all__ = ["BYTES", "JSON", "ROUND_PROBLEMS", "TASK_PROBLEMS", "TEXT", "Context", "Handler", "Operation"]
 
 JSON, BYTES, TEXT = "application/json", "application/msgpack", "text/plain"
 TASK_PROBLEMS = ("no-such-route", "no-such-task")
+ROUND_PROBLEMS = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
 
 
 class Context(NamedTuple):

@@ -51,7 +51,7 @@ export const fromLittleEndian = (data) => fromBigEndian(data.slice().reverse());
 const view = new DataView(new ArrayBuffer(8));
 
 /** The double that comes next in a direction. @param {number} x finite @param {1 | -1} direction */
-export function nextDouble(x, direction) {
+function nextDouble(x, direction) {
   if (x === 0) return direction * Number.MIN_VALUE;
   view.setFloat64(0, x);
   const away = x > 0 === direction > 0;

@@ -20,7 +20,7 @@ import { sha256 } from "#device/sha256.js";
  */
 
 export const MSGPACK = "application/msgpack";
-export const JSON_TYPE = "application/json";
+const JSON_TYPE = "application/json";
 export const SPREAD = 1000; // milliseconds that an answer is late at most, as with semilocal join
 const PROBLEM = "application/problem+json";
 const TRY_AGAIN = [408, 425, 429, 500, 502, 503, 504];

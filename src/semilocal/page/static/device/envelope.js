@@ -6,7 +6,6 @@ import { bigEndian, concat, utf8 } from "#device/bytes.js";
 import { x25519, x25519Public } from "#device/curve.js";
 import { hmac, sha256 } from "#device/sha256.js";
 
-export const OVERHEAD = 48; // ephemeral key and tag
 const NOTHING = new Uint8Array(0);
 const KEM = concat(utf8("KEM"), bigEndian(0x20, 2));
 const SUITE = concat(utf8("HPKE"), bigEndian(0x20, 2), bigEndian(1, 2), bigEndian(1, 2));

@@ -67,13 +67,6 @@ function valueNoise(epsilon, steps) {
 /** Words that one value takes. @param {Mechanism} mechanism */
 export const valueWordCount = (mechanism) => (mechanism.type === "discrete-laplace" ? 2 : 1);
 
-/** Smallest and largest output. @param {Mechanism} mechanism @returns {[number, number]} */
-export function alphabet(mechanism) {
-  if (mechanism.type !== "discrete-laplace") return [0, windowsOf(mechanism).reduce((sum, window) => sum + window.outputs, 0) - 1];
-  const { reach } = valueNoise(mechanism.epsilon, Number(mechanism.steps));
-  return [Number(mechanism.steps) - reach, reach];
-}
-
 /** What is reported of a number from 0 to 1. @param {Mechanism} mechanism @param {number} unit @param {bigint[]} words */
 export function outputOf(mechanism, unit, words) {
   const position = nearest(unit * GRID);

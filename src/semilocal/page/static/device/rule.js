@@ -139,7 +139,7 @@ function isSparse({ randomizer, tau }, n, estimates, failing) {
 }
 
 /** The chance that one crowd test errs. @param {Task} task */
-export function deltaTest({ delta, max_trims, randomizer }) {
+function deltaTest({ delta, max_trims, randomizer }) {
   const children = max_trims && randomizer.fanout > 2 ? randomizer.fanout : 1;
   return delta / ((1 + max_trims) * children);
 }

@@ -46,19 +46,6 @@ import { SECRET_BYTES, checkSecret } from "#device/secret.js";
  */
 /** @typedef {{load: () => Promise<any>, save: (contents: any) => Promise<void>, close: () => void}} Store */
 
-/** A store that ends with the program: for tests. @returns {Store} */
-export function memoryStore() {
-  /** @type {any} */
-  let kept = null;
-  return {
-    load: async () => structuredClone(kept),
-    save: async (contents) => {
-      kept = structuredClone(contents);
-    },
-    close: () => {},
-  };
-}
-
 /**
  * The browser's own database, used by one page at a time: two programs must not use one secret.
  * @param {string} [name] @returns {Promise<Store>}

@@ -20,7 +20,7 @@ export function bounds(domain) {
 }
 
 /** Pixels of a unit of y over those of a unit of x. @param {Domain} domain @param {number} width @param {number} height */
-export function aspectOf(domain, width, height) {
+function aspectOf(domain, width, height) {
   const { x0, y0, x1, y1 } = bounds(domain);
   if (domain.geographic) return 1 / Math.max(Math.cos((((y0 + y1) / 2) * Math.PI) / 180), 0.1);
   if (domain.lower.length === 1) return (((x1 - x0) / (y1 - y0)) * (height * 0.4)) / width;

@@ -3,7 +3,7 @@
 import { html } from "#vendor/lit-html.js";
 import { position, ticks } from "#map/scale.js";
 
-export const TITLES = {
+const TITLES = {
   density: "participants per ",
   crowd: "participants in a cell",
   depth: "splits on the path",

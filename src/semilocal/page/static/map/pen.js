@@ -8,7 +8,7 @@ const SAME = 3; // pixels: the second click of a double click
 /** @typedef {[number, number]} Point */
 
 /** The rectangle around a ring. @param {Point[]} ring @returns {import("#map/camera.js").Area} */
-export function areaOf(ring) {
+function areaOf(ring) {
   const [xs, ys] = [ring.map(([x]) => x), ring.map(([, y]) => y)];
   return { x0: Math.min(...xs), y0: Math.min(...ys), x1: Math.max(...xs), y1: Math.max(...ys), ring };
 }

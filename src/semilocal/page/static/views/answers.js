@@ -13,7 +13,7 @@ export function boxOf(rect, domain) {
 }
 
 /** An area in GeoJSON. @param {Area} area */
-export function polygonOf({ x0, y0, x1, y1, ring = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]] }) {
+function polygonOf({ x0, y0, x1, y1, ring = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]] }) {
   return { type: "Polygon", coordinates: [[...ring, ring[0]]] };
 }
 

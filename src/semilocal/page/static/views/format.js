@@ -31,11 +31,6 @@ export function duration(seconds) {
   return minutes ? `${minutes} min ${left % 60} s` : `${left} s`;
 }
 
-/** A share in percent. @param {number} part @param {number} all */
-export function percent(part, all) {
-  return all > 0 ? `${digits((100 * part) / all)} %` : "not known";
-}
-
 /** @param {number} low @param {number} high */
 const isExact = (low, high) => high - low < 1e-6;
 
