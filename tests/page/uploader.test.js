@@ -13,7 +13,8 @@ import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
 import { sha256 } from "../../src/semilocal/page/static/device/sha256.js";
 import { readUpload } from "../../src/semilocal/page/static/device/upload.js";
 import { Uploader } from "../../src/semilocal/page/static/device/uploader.js";
-import { Vault, memoryStore } from "../../src/semilocal/page/static/device/vault.js";
+import { Vault } from "../../src/semilocal/page/static/device/vault.js";
+import { memoryStore } from "./store.mjs";
 
 const { asked } = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
 const LIMITS = policyOf({ max_epsilon: 100 });
