@@ -12,7 +12,7 @@ chance and clumps. (A cascade, in which halves of halves divide like halves, has
 place of clumped b (1 - b). It agrees for halves and is smaller for small parts: too small for people who meet in
 places.)
 
-Pooled trees learn it from the divisions of their last cells (:func:`fit`), public regions from all divisions (_law.py).
+It is learned from the divisions of a run (_law.py); :func:`share_left` says how much of it neighbours explain.
 
 Knows counts and their noise. Knows no hierarchy, partition or mechanism.
 """
