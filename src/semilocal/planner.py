@@ -150,9 +150,9 @@ def _percent(share: float) -> str:
 
 
 def _between(ends: tuple[float, float]) -> str:
-    """From the smallest to the largest share."""
+    """From the smallest to the largest share, if they differ in two digits."""
     low, high = map(_percent, ends)
-    return f"{low.removesuffix(' %')} to {high}"
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def density_of(name: str, box: Box) -> Density:

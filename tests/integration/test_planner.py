@@ -187,7 +187,9 @@ def test_the_command_takes_public_positions_and_refuses_nonsense(
     file.write_text("x,y\n" + "\n".join(f"{a},{b}" for a, b in rng.random((300, 2))))
     words = ["plan", "--n", "500", "--k", "20", "--plays", "1"]
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1,1", "--density", str(file)) == 0
-    assert CAUTION not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert CAUTION not in out
+    assert re.search(r"known to [\d.]+ % of its range", out)  # one play: from a number to itself is that number
     assert command(*words, "--bounds", "0,0,1,1") == 2
     assert "--want" in capsys.readouterr().err
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1") == 2

@@ -162,7 +162,8 @@ def _name(error: CoercionError) -> str:
 
 
 def _near(name: str, names: Sequence[str]) -> str:
-    return next(iter(difflib.get_close_matches(name, names, n=1)), "")
+    spelled = {one.lstrip("-"): one for one in names}  # dashes are alike in all of them
+    return next((spelled[one] for one in difflib.get_close_matches(name.lstrip("-"), spelled, n=1)), "")
 
 
 def _hide_numbers(word: str) -> str:
