@@ -22,7 +22,7 @@ from ..simulation.run import Run
 from .coast import coast
 from .files import replacing
 from .map_rows import TRIMMED, Rows, area_unit, frame, partition_rows, round_rows
-from .regions import AnyPartition
+from .regions import AnyPartition, seed_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,6 +202,6 @@ def save_picture(
     if title is not None:
         axes.set_title(title, fontsize=9)
     if seed is not None:
-        figure.suptitle(f"SIMULATION: the noise has seed {seed} and protects nobody", fontsize=9)
+        figure.suptitle(seed_words(seed), fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."))
