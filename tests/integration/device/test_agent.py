@@ -234,7 +234,9 @@ async def play_with_deaths(
             vault: Vault | None = None
             try:
                 vault = Vault.open("device0", disk=disk, entropy=lambda size: secret)
-                return await world.agent(vault, points[0], channel=channel).run()
+                summary = await world.agent(vault, points[0], channel=channel).run()
+                assert summary.outcome == "finished"  # else the others would wait for it
+                return summary
             except DeviceDies:
                 disk.die_at = -1
             finally:
