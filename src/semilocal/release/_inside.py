@@ -22,7 +22,7 @@ import numpy as np
 from ..arrays import Floats, Integers
 from ._tree import Tree
 from ._visitors import Population, divided
-from .spread import Spread, fit
+from .spread import Spread, share_left
 
 __all__ = ["Inside", "alike", "overlap"]
 
@@ -111,14 +111,8 @@ class Inside:
             found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
         flat = _expected(_shares(tree, boxes, np.zeros(slopes.shape), known))  # not even, if lines of a lattice are not
-        left = _left(total, estimates, noise, flat, _expected(shares[known]))
+        left = share_left(total, estimates, noise, flat, _expected(shares[known]))
         return Inside(trusted, boxes, shares, people, errors, _uneven(tree, found, left))
-
-
-def _left(people: Floats, estimates: Floats, noise: Floats, flat: Floats, sloped: Floats) -> float:
-    """Share of the unevenness of regions that slopes leave, by the estimates of last rounds; 1 if nothing is known."""
-    before, after = (fit(people, estimates, noise, expected).clumped for expected in (flat, sloped))
-    return min(float(after / before), 1.0) if before > 0 else 1.0
 
 
 def _uneven(tree: Tree, found: Population, left: float) -> Spread:

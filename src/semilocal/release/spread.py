@@ -12,7 +12,7 @@ chance and clumps. (A cascade, in which halves of halves divide like halves, has
 place of clumped b (1 - b). It agrees for halves and is smaller for small parts: too small for people who meet in
 places.)
 
-Pooled trees learn it from the divisions of their last cells (:func:`fit`), public regions from all divisions (_law.py).
+It is learned from the divisions of a run (_law.py); :func:`share_left` says how much of it neighbours explain.
 
 Knows counts and their noise. Knows no hierarchy, partition or mechanism.
 """
@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 
-__all__ = ["Spread", "fit"]
+__all__ = ["Spread", "fit", "share_left"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -192,3 +192,22 @@ def fit(
     weights = np.append(total / known**2, (total.mean() if len(total) else 1.0) / widest**2)
     average = float(np.average(np.append(found, 2.0 / (fanout + 1.0)), weights=weights))
     return Spread(min(max(average, 1.0 / fanout), 1.0), fanout)
+
+
+def share_left(people: Floats, children: Floats, noise: Floats, flat: Floats, suggested: Floats) -> float:
+    """Share of the unevenness of cells that is left if their divisions are expected to be other than flat ones.
+
+    Parameters
+    ----------
+    people, noise : float64[m]
+        As in :func:`fit`.
+    children, flat, suggested : float64[m, fanout]
+        Estimated people; shares if nothing is known about a cell, and those that something suggests.
+
+    Returns
+    -------
+    float
+        1 at the most, and if there are no cells.
+    """
+    before, after = (fit(people, children, noise, expected).clumped for expected in (flat, suggested))
+    return min(float(after / before), 1.0) if before > 0 else 1.0

@@ -15,6 +15,7 @@ from semilocal.release._lattice import Lattice
 from semilocal.release._tree import Tree
 from semilocal.release._visitors import population
 from semilocal.release._walk import Walk
+from semilocal.release.spread import share_left
 from semilocal.simulation import synthetic
 from semilocal.testing import unit_box
 from tests.helpers.release_runs import run_of
@@ -32,16 +33,16 @@ def test_what_slopes_leave_is_what_is_left_of_the_variance(noise: float) -> None
     estimates = np.stack([first, people - first], axis=1)
     flat, sloped = np.full((cells, 2), 0.5), np.stack([0.5 + steep, 0.5 - steep], axis=1)
     total, errors = np.full(cells, people), np.full(cells, noise)
-    assert _inside._left(total, estimates, errors, flat, sloped) == pytest.approx(0.2, abs=0.02)
-    assert _inside._left(total, estimates, errors, flat, flat) == 1.0
-    assert _inside._left(total, estimates, errors, flat, sloped[:, ::-1]) == 1.0  # slopes the wrong way explain nothing
+    assert share_left(total, estimates, errors, flat, sloped) == pytest.approx(0.2, abs=0.02)
+    assert share_left(total, estimates, errors, flat, flat) == 1.0
+    assert share_left(total, estimates, errors, flat, sloped[:, ::-1]) == 1.0  # slopes the wrong way explain nothing
     if noise:
-        assert _inside._left(total, estimates, 0.0 * errors, flat, sloped) > 0.2 + 0.02
+        assert share_left(total, estimates, 0.0 * errors, flat, sloped) > 0.2 + 0.02
 
 
 def test_nothing_is_taken_off_where_nothing_was_asked() -> None:
     nobody, halves = np.empty(0), np.empty((0, 2))
-    assert _inside._left(nobody, halves, nobody, halves, halves) == 1.0
+    assert share_left(nobody, halves, nobody, halves, halves) == 1.0
 
 
 @pytest.mark.parametrize("fanout", [2, 4])
@@ -72,7 +73,7 @@ def test_lines_of_a_lattice_are_not_taken_for_slopes(monkeypatch: pytest.MonkeyP
     _, run = run_of(2, seed=63)
     tree = Tree.of(run.partition).on(Lattice((0.03, 0.03)))
     found = population(tree)
-    monkeypatch.setattr(_inside, "_left", watched)
+    monkeypatch.setattr(_inside, "share_left", watched)
     Inside.of(tree, found, np.zeros((len(tree.cells), 2)))
     ((_, _, _, flat, sloped),) = given
     assert np.array_equal(flat, sloped)
@@ -96,7 +97,7 @@ def test_where_density_is_smooth_slopes_leave_little_and_where_people_lie_in_clu
     smooth = synthetic.truncated_gaussian(20_000, rng, box=wide, scale=1.5)
     assert left(smooth, wide) < 0.3
     assert left(synthetic.towns(20_000, rng), unit_box(2)) > 0.6
-    monkeypatch.setattr(_inside, "_left", lambda *_: 1.0)
+    monkeypatch.setattr(_inside, "share_left", lambda *_: 1.0)
     assert left(smooth, wide) == 1.0
 
 

@@ -11,6 +11,8 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.pooled import PooledTask, estimate, replay
+from semilocal.release import _pooled_inside
+from semilocal.release._lattice import NOT_ROUNDED
 from semilocal.release._pooled_inside import PooledInside
 from semilocal.release._pooled_walk import PooledWalk
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts, run_pooled
@@ -103,3 +105,44 @@ def test_the_map_of_a_transcript_is_that_of_its_estimates() -> None:
     assert np.allclose(table["stderr"] ** 2, estimates.variances)
     features = result.to_geojson()["features"]
     assert sum(feature["properties"]["crowd"] for feature in features) == pytest.approx(4_000)
+
+
+def _held_empty(seed: int) -> tuple[int, int]:
+    """A sparse half whose people all live in the south: runs that did not divide it, and how many know that."""
+    rng, box, final, held = np.random.default_rng(seed), sl.Box((0, 0), (1, 1)), 0, 0
+    for _ in range(150):
+        west, east = rng.random((60, 2)) * [0.5, 0.45], rng.random((4_000, 2)) * [0.5, 0.45] + [0.5, 0.0]
+        found = sl.counts(np.concatenate([west, east]), box, epsilon=1.0, trust="curator", rng=rng)
+        if 2 in found.partition.cells:
+            final += 1
+            held += int(found.query([[[0.0, 0.5], [0.5, 1.0]]]).interval()[0, 0] == 0)
+    return final, held
+
+
+def test_large_sparse_cells_may_be_as_uneven_as_cells_of_their_size_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody lives in the north. If one in ten misses, more than half of 24 do with a chance below 10^-6.
+
+    Planted: people lie evenly in all final cells, as they do in the small ones of this map.
+    """
+    final, held = _held_empty(83)
+    assert final >= 24
+    assert held >= final / 2
+    monkeypatch.setattr(_pooled_inside, "_beyond_neighbours", lambda found, *_: Spread(np.full(len(found.counts), 0.5)))
+    final, held = _held_empty(83)
+    assert held < final / 2
+
+
+def test_neighbours_explain_nothing_in_cells_as_wide_as_the_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The west half has no neighbour to the north or south, so what these leave elsewhere says nothing about it."""
+    rng = np.random.default_rng(84)
+    points = np.concatenate([rng.random((30, 2)) * [0.5, 1.0], rng.random((4_000, 2)) * [0.5, 0.45] + [0.5, 0.0]])
+    found = sl.counts(points, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng)
+    monkeypatch.setattr(_pooled_inside, "share_left", lambda *_: 0.0)
+    west = found.partition.cells == 2
+    assert west.sum() == 1
+    found.query([[[0.1, 0.1], [0.3, 0.3]]])
+    walk = found._walk(NOT_ROUNDED)
+    assert isinstance(walk, PooledWalk)
+    clumped = walk.inside().spread.clumped
+    assert clumped[west].min() > 0.01
+    assert clumped[~west].max() == 0.0
