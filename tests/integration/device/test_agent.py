@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -678,3 +679,18 @@ def test_what_is_sent_when_does_not_depend_on_the_place_inside_the_region() -> N
     second, other = timeline(upper)
     assert other.region == region
     assert first == second
+
+
+def test_answers_are_sent_late_by_jitter_so_that_their_time_does_not_tell_how_long_the_device_computed() -> None:
+    """Following a verdict takes a moved device a little longer; the wait hides it."""
+
+    def waits(spread: float) -> list[float]:
+        world = World(FakeServer(task=SMALL, capacity=1, releases=(MEAN,)))
+        world.jitter = lambda: 0.5
+        asyncio.run(world.agent(world.vault("device"), (0.3, 0.3), spread=spread).run())
+        times = [(sent.time, "/reports/" in sent.url) for sent in world.network.sent]
+        return [now - before for (before, _), (now, answer) in pairwise(times) if answer]
+
+    assert waits(1.0) == [0.5] * len(waits(1.0))
+    assert len(waits(1.0)) >= 2
+    assert set(waits(0.0)) == {0.0}
