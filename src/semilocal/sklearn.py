@@ -133,6 +133,8 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 
         For training positions the result is that of ``fit_transform``, up to two kinds of randomness: which of several
         regions a moved participant went to, and with "resample" the draws (an integer ``random_state`` repeats them).
+        So give out one of the two for training positions, and once: a row that differs between them is somebody who was
+        moved, which is private.
 
         Raises
         ------

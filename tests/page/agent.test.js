@@ -193,7 +193,7 @@ test("before a value leaves, the question and its loss are stored", async () => 
   const agent = new Agent(channel, PLAY.id, /** @type {any} */ ({}), [0, 0], LIMITS);
   Object.assign(agent, {
     participant: { plan: { asked: [0] }, released: { first: 5 }, receive: () => new Uint8Array(1) },
-    save: async () => order.push("stored"),
+    save: () => new Promise((later) => setTimeout(() => later(order.push("stored")), 5)), // as a disk: not at once
     deliver: async () => (order.push("sent"), "campaign-ended"),
   });
   await agent.values();

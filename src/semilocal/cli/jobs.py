@@ -29,6 +29,7 @@ from ..io.files import check_outputs, replacing
 from ..io.located import read_located
 from ..io.points import Table, choose_columns, read_points
 from ..io.positions import fit
+from ..io.regions import seed_words
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
@@ -290,10 +291,11 @@ def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: Cou
     from ..page.single import write_html
 
     numbers = {job.counted_in: f"{result.total:,}", "regions": f"{len(result.partition):,}"}
+    title, seed = f"{job.file.name}, trust {job.options.promise.trust}", job.options.output.seed
     write_html(
         files.html, run if isinstance(run, Run) else result.partition,
         promise_to_people(job.options, run, result.spent),
-        title=f"{job.file.name}, trust {job.options.promise.trust}", numbers=numbers, basemap=files.basemap,
+        title=title if seed is None else f"{title}. {seed_words(seed)}", numbers=numbers, basemap=files.basemap,
     )  # fmt: skip
     return [str(files.html)]
 

@@ -22,7 +22,7 @@ from ..simulation.run import Run
 from .coast import coast
 from .files import replacing
 from .map_rows import TRIMMED, Rows, area_unit, frame, partition_rows, round_rows
-from .regions import AnyPartition
+from .regions import AnyPartition, seed_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -167,8 +167,8 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
         pictures[0].save(out, format="GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
 
 
-def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
-    """Draw several maps of the same domain into a file, with one scale of colours; titles by panel."""
+def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path, *, seed: int | None = None) -> None:
+    """Draw several maps of the same domain into a file, with one scale of colours; titles by panel; seed as above."""
     need_matplotlib()
     from matplotlib.figure import Figure
 
@@ -185,6 +185,8 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
     moved = any(len(partition.trimmed_cells) for partition in panels.values())
     note = "\nhatched: participants there were moved into the part that was kept" if moved else ""
     bar.set_label(f"participants per {area_unit(boxes[0][1])}, one scale for all{note}", fontsize=9)
+    if seed is not None:
+        figure.suptitle(seed_words(seed), fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=130, format=path.suffix.lower().lstrip("."))
 
@@ -202,6 +204,6 @@ def save_picture(
     if title is not None:
         axes.set_title(title, fontsize=9)
     if seed is not None:
-        figure.suptitle(f"SIMULATION: the noise has seed {seed} and protects nobody", fontsize=9)
+        figure.suptitle(seed_words(seed), fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."))

@@ -37,6 +37,7 @@ __all__ = [
     "regions_json",
     "ring",
     "seed_column",
+    "seed_words",
     "write_geojson",
     "write_regions",
 ]
@@ -54,6 +55,11 @@ def seed_column(seed: int | None, rows: int) -> dict[str, list[int]]:
     ({'simulation_seed': [7, 7]}, {})
     """
     return {} if seed is None else {SEED: [seed] * rows}
+
+
+def seed_words(seed: int) -> str:
+    """The same for people, above a picture or a map."""
+    return f"SIMULATION: the noise has seed {seed} and protects nobody"
 
 
 def ring(box: Floats) -> list[list[float]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from semilocal.audit.outputs import (
     equal_worlds,
     outputs_of,
 )
+from semilocal.cli import main as cli
 from semilocal.errors import InvalidInput
 
 
@@ -30,6 +33,18 @@ def test_equal_transcripts_give_equal_bytes(worlds: Worlds) -> None:
     assert dict(zip(COMMANDS, differing(COMMANDS, worlds), strict=True)) == {command: [] for command in COMMANDS}
 
 
+def test_every_command_that_reads_positions_for_a_result_is_attacked() -> None:
+    """A new job has to be added to the catalogue; devices' commands write what the server publishes."""
+    jobs = {
+        name
+        for name in cli.COMMANDS
+        if (module := importlib.util.find_spec(f"semilocal.cli.commands.{name}"))
+        and "job: JobOptions" in Path(str(module.origin)).read_text()
+    }
+    assert {"partition", "counts", "mean", "points"} <= jobs
+    assert jobs == {command[0] for command in COMMANDS}
+
+
 def test_parquet_engines_maps_and_points_tell_no_more_than_the_transcript(worlds: Worlds) -> None:
     pytest.importorskip("pyarrow")
     commands = [
@@ -38,6 +53,8 @@ def test_parquet_engines_maps_and_points_tell_no_more_than_the_transcript(worlds
         ("counts", *SHARED, "--grid", "3x3", "--html", "map.html", "--out", "counts.geojson"),
         ("counts", *SHARED, "--grid", "3x3", "--clip", "--explain"),
         ("points", *SHARED, "--json"),
+        ("points", *SHARED, "--engine", "arrow", "--out", "points.parquet"),
+        ("mean", FILE, *OPTIONS, "--function", "coordinate:y", "--engine", "arrow", "--explain"),
     ]
     assert differing(commands, worlds) == [[]] * len(commands)
 

@@ -279,6 +279,19 @@ def test_rows_that_an_engine_streams_and_pictures_say_that_the_noise_was_seeded(
     assert "SIMULATION" not in picture.read_text()
 
 
+@pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
+@pytest.mark.parametrize("job", ["partition", "counts"])
+def test_the_map_of_seeded_noise_says_so_in_its_title(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
+) -> None:
+    page, options = table.with_name("map.html"), SEEDED[job][0]
+    words = (job, table, *UNIT, "--trust", trust, "--epsilon", 2, *options, "--html", page)
+    for more, said in ((("--seed", 12345), True), ((), False)):
+        assert run(capsys, *words, *more)[0] == 0
+        title = page.read_text().partition("<title>")[2].partition("</title>")[0]
+        assert ("SIMULATION: the noise has seed 12345 and protects nobody" in title) == said
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """Rows of a file by column."""
     if path.suffix == ".parquet":

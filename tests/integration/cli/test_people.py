@@ -126,3 +126,17 @@ def test_positions_and_values_are_nobody(capsys: pytest.CaptureFixture[str], tmp
     value = ("mean", path, *words, "--value", "fare", "--range", f"0,{PEOPLE}", "--user")
     assert "--user 'fare': this column holds positions or values" in refused(capsys, *value, "fare")
     assert run_json(capsys, *value, "ticket")["privacy"]["epsilon"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_an_engine_takes_the_same_rows_of_every_person_as_a_run_in_memory(
+    capsys: pytest.CaptureFixture[str], table: Path, engine: str, rows: int, trust: str
+) -> None:
+    pytest.importorskip("pyarrow" if engine != "duckdb" else engine)
+    people = ("--user", "user_id", "--rows-per-user", f"{rows}")
+    words = ("counts", table, *UNIT, "--trust", trust, "--epsilon", "2", "--seed", "3", "--grid", "2x2", *people)
+    streamed = run_json(capsys, *words, "--engine", engine)
+    assert streamed["participants" if rows == 1 else "rows"] == rows * PEOPLE
+    assert streamed == run_json(capsys, *words, "--engine", "memory")

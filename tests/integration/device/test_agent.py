@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,9 @@ async def play_with_deaths(
             vault: Vault | None = None
             try:
                 vault = Vault.open("device0", disk=disk, entropy=lambda size: secret)
-                return await world.agent(vault, points[0], channel=channel).run()
+                summary = await world.agent(vault, points[0], channel=channel).run()
+                assert summary.outcome == "finished"  # else the others would wait for it
+                return summary
             except DeviceDies:
                 disk.die_at = -1
             finally:
@@ -676,3 +679,18 @@ def test_what_is_sent_when_does_not_depend_on_the_place_inside_the_region() -> N
     second, other = timeline(upper)
     assert other.region == region
     assert first == second
+
+
+def test_answers_are_sent_late_by_jitter_so_that_their_time_does_not_tell_how_long_the_device_computed() -> None:
+    """Following a verdict takes a moved device a little longer; the wait hides it."""
+
+    def waits(spread: float) -> list[float]:
+        world = World(FakeServer(task=SMALL, capacity=1, releases=(MEAN,)))
+        world.jitter = lambda: 0.5
+        asyncio.run(world.agent(world.vault("device"), (0.3, 0.3), spread=spread).run())
+        times = [(sent.time, "/reports/" in sent.url) for sent in world.network.sent]
+        return [now - before for (before, _), (now, answer) in pairwise(times) if answer]
+
+    assert waits(1.0) == [0.5] * len(waits(1.0))
+    assert len(waits(1.0)) >= 2
+    assert set(waits(0.0)) == {0.0}

@@ -12,11 +12,12 @@ from semilocal.datasets import california_housing
 from semilocal.errors import InvalidInput
 from semilocal.geometry.earth import areas
 from semilocal.geometry.places import named_box
-from semilocal.io.plots import robust_limits
+from semilocal.io.plots import robust_limits, save_side_by_side
 from semilocal.release import counts
 from semilocal.simulation.run import Run
 from semilocal.testing import cluster, unit_box
 
+matplotlib = pytest.importorskip("matplotlib")
 figures = pytest.importorskip("matplotlib.figure")
 
 
@@ -74,3 +75,11 @@ def test_a_run_is_animated_with_one_picture_per_round(tmp_path: Path) -> None:
     flat = simulate(cluster(200, 1), line, rng=np.random.default_rng(1))
     with pytest.raises(InvalidInput, match="two dimensions"):
         flat.animate(str(tmp_path / "x.gif"))
+
+
+def test_maps_side_by_side_say_that_their_noise_was_seeded(california: Run, tmp_path: Path) -> None:
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text as text
+        for seed in (7, None):
+            save_side_by_side({"one": california.partition}, tmp_path / "maps.svg", seed=seed)
+            said = "SIMULATION: the noise has seed 7 and protects nobody" in (tmp_path / "maps.svg").read_text()
+            assert said == (seed is not None)

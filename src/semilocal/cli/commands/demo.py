@@ -101,7 +101,7 @@ def _simulated(out: Path, seed: int | None) -> int:
         write_regions(counted.partition, out / f"{trust}.geojson", seed=seed)
         title = f"trust {trust}: {number_of(len(counted.partition), 'region')}\n{PLACE}: {count} (truth {truth})"
         panels[f"{title}\n{_short(counted.guarantee)}"] = counted.partition
-    save_side_by_side(panels, out / "regions.png")
+    save_side_by_side(panels, out / "regions.png", seed=seed)
     print(f"\nwrote {out / 'regions.png'} and the regions as GeoJSON beside it")
     return DONE
 
