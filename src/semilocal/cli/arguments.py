@@ -31,6 +31,7 @@ from ..geometry.mistakes import likely_mistake
 from ..geometry.places import LATITUDE, PLACES, parse_bounds, parse_numbers
 from ..geometry.sides import is_geographic
 from ..protocol.plan import OWN, Release
+from ..words import number_of
 
 __all__ = [
     "BOX_HELP",
@@ -136,8 +137,8 @@ def parse_box(text: str, *, names: Sequence[str] = ()) -> Box:
     box = parse_bounds(text)
     if names and len(names) != box.dimensions:
         raise InvalidInput(
-            f"the box {text} has {box.dimensions} dimensions, and there are {len(names)} axes ({', '.join(names)}); "
-            "give the lower corner and then the upper corner"
+            f"the box {text} is for {number_of(box.dimensions, 'column')}, and {number_of(len(names), 'column')} were "
+            f"named ({', '.join(names)}); name as many, or give the lower corner and then the upper corner"
         )
     return Box(box.lower, box.upper, names=tuple(names) or box.names)
 

@@ -144,7 +144,7 @@ def test_releases_that_are_none_are_refused(text: str) -> None:
 def test_boxes_are_places_or_two_corners() -> None:
     assert parse_box("-1,-2,3,4", names=("x", "y")) == Box((-1, -2), (3, 4), names=("x", "y"))
     assert parse_box("california").names == ("longitude", "latitude")
-    with pytest.raises(InvalidInput, match="2 dimensions, and there are 3 axes"):
+    with pytest.raises(InvalidInput, match="is for 2 columns, and 3 columns were named"):
         parse_box("0,0,1,1", names=("a", "b", "c"))
 
 
