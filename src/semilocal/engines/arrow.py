@@ -27,6 +27,7 @@ from ..arrays import Floats, Integers
 from ..errors import InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
+from ..whole_file import whole_file
 from ..words import delimiter_of
 from .histogram import Lookup
 from .labels import in_arrow
@@ -250,18 +251,15 @@ def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
     """A file that is there when everything was written, and not at all otherwise."""
     if path.exists() or any(path.resolve() == source.resolve() for source in inputs):
         raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield unfinished
-        os.link(unfinished, path)  # refuses a file that came in between
+        with whole_file(path, publish=os.link) as unfinished:  # refuses a file that came in between
+            yield unfinished
     except FileExistsError:
         raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file") from None
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise InvalidInput(f"{path}: the disk is full; free some space, or write to another disk") from None
         raise
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
