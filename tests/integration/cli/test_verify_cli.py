@@ -57,6 +57,17 @@ def test_a_file_that_is_no_transcript_is_not_called_another_history(
     assert "other-history" not in said.out
 
 
+@pytest.mark.parametrize("data", [b"", b"x,y\n1,2\n", b"semilocal transcript\n", b"semilocal transcript\n\0\1E"])
+def test_a_file_that_is_no_transcript_is_refused_and_not_called_checked(
+    file: Path, data: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(data)
+    assert command("verify", str(file)) == 2
+    said = capsys.readouterr()
+    assert "t.slt: is no transcript that can be read" in said.err
+    assert said.out == ""
+
+
 def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = campaign(30, k=3, seed=8)
     second = file.with_name("second.slt")

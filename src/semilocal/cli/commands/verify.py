@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ...errors import InvalidInput, printable
 from ...pooled.play import Published
@@ -15,6 +16,9 @@ from ...words import number_of
 from ..arguments import existing_file, server_url
 from ..exits import DONE, FOUND
 from ..options import ExistingFile, option
+
+if TYPE_CHECKING:
+    from ...transcript.verify import Own, Verification
 
 __all__ = ["run"]
 
@@ -64,7 +68,7 @@ def run(
 
 
 def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
-    from ...transcript.verify import Own, compare_histories, verify_file
+    from ...transcript.verify import compare_histories
 
     with path.open("rb") as stream:
         start = stream.read(_START)
@@ -80,16 +84,27 @@ def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
 
         own = read_vault(vault).own()
     begin = time.perf_counter()
-    found = verify_file(path, own=own)
+    found = _replayed(path, str(path), own)
     seconds = max(time.perf_counter() - begin, 1e-9)
     if against is not None:
-        other = verify_file(against)
-        if other.task is None:
-            raise InvalidInput(f"--against {against}: is no transcript that can be read, so nothing can be compared")
-        found.differences += compare_histories(found, other)
+        found.differences += compare_histories(found, _replayed(against, f"--against {against}"))
     print("\n".join(printable(line, most=1000) for line in found.lines()))
     print(f"{found.reports / seconds:,.0f} reports per second")
     return DONE if found.sound else FOUND
+
+
+def _replayed(path: Path, what: str, own: Sequence[Own] | None = None) -> Verification:
+    """What a file was found to be; refuses one that not even a task can be read from."""
+    from ...transcript.verify import verify_file
+
+    found = verify_file(path, own=own)
+    if found.task is None:
+        reason = "; ".join(difference.what for difference in found.differences)
+        raise InvalidInput(
+            f"{what}: is no transcript that can be read, so nothing can be checked: {reason}; give a file that "
+            "--transcript or semilocal transcript wrote"
+        )
+    return found
 
 
 def _verify_pair(
