@@ -114,6 +114,11 @@ def number(low: float = -math.inf, *, above: bool = False) -> Callable[[str], fl
     return read
 
 
+def amount(text: str) -> str:
+    """A finite number, at least 0, as it was typed: 0.1 is one tenth."""
+    return text if number(0)(text) else "0"
+
+
 def share(text: str) -> float:
     """A number between 0 and 1, both excluded."""
     value = number()(text)
