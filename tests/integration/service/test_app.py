@@ -184,8 +184,9 @@ def test_no_more_time_is_left_than_was_given(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         campaign = Campaign("test", TASK, (), "open", None, 600)
         assert create_campaign(sqlite, campaign, now=service.clock())
-        state = (await client.get(f"{BASE}/state")).json()
-        assert state["deadline"] - state["now"] == 600
+        for path in ("state", "progress"):
+            state = (await client.get(f"{BASE}/{path}", headers=AUTH)).json()
+            assert state["deadline"] - state["now"] == 600
 
     run(sqlite, scenario, MockClock(1_700_000_000.3))
 
