@@ -40,11 +40,13 @@ __all__ = [
     "ReleaseText",
     "describe_position",
     "existing_file",
+    "not_empty",
     "number",
     "parse_box",
     "parse_function",
     "parse_position",
     "parse_release",
+    "path",
     "server_url",
     "share",
     "whole",
@@ -346,11 +348,24 @@ def server_url(text: str) -> str:
     return text
 
 
+def not_empty(text: str) -> str:
+    """Any text but none: a variable of a script that is not set must not stand for this folder, or for everything."""
+    if not text.strip():
+        raise InvalidInput("is empty; give it, or leave it out")
+    return text
+
+
+def path(text: str) -> Path:
+    """The name of a file or folder."""
+    return Path(not_empty(text))
+
+
 def existing_file(text: str) -> Path:
     """A file that is there."""
-    path = Path(text)
-    if path.is_dir():
+    named = path(text)
+    if named.is_dir():
         raise InvalidInput(f"{text} is a folder; give the name of a file")
-    if not path.is_file():
-        raise InvalidInput(f"{text}: no such file; check the path")
-    return path
+    if not named.is_file():
+        what = "is a device or a pipe; give a file" if named.exists() else "no such file; check the path"
+        raise InvalidInput(f"{text}: {what}")
+    return named
