@@ -68,6 +68,16 @@ def test_a_file_that_is_no_transcript_is_refused_and_not_called_checked(
     assert said.out == ""
 
 
+def test_a_transcript_of_a_campaign_that_has_closed_no_round_has_nothing_different(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(pack(PLAYED.events[:1], PLAYED.task))
+    assert command("verify", str(file)) == 0
+    out = capsys.readouterr().out
+    assert "No difference." in out
+    assert "the collection is not finished: round 1 would come next" in out
+
+
 def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = campaign(30, k=3, seed=8)
     second = file.with_name("second.slt")

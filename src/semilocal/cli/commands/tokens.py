@@ -32,7 +32,10 @@ def new(
     count
         how many
     """
+    from ..admin_client import PAGE
+
     with server.connect(office) as client:
-        for token in client.tokens(client.find(campaign), count):
-            print(token)
+        task = client.find(campaign)
+        for made in range(0, count, PAGE):  # what was made is printed, whatever happens to the rest
+            print(*client.tokens(task, min(PAGE, count - made)), sep="\n", flush=True)
     return DONE
