@@ -57,7 +57,7 @@ def test_a_file_that_is_no_transcript_is_not_called_another_history(
     assert "other-history" not in said.out
 
 
-@pytest.mark.parametrize("data", [b"", b"x,y\n1,2\n", b"semilocal transcript\n", b"semilocal transcript\n\0\1E"])
+@pytest.mark.parametrize("data", [b"", b"x,y\n1,2\n", b"semilocal transcripts"])
 def test_a_file_that_is_no_transcript_is_refused_and_not_called_checked(
     file: Path, data: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,6 +66,17 @@ def test_a_file_that_is_no_transcript_is_refused_and_not_called_checked(
     said = capsys.readouterr()
     assert "t.slt: is no transcript that can be read" in said.err
     assert said.out == ""
+
+
+def test_a_transcript_that_is_damaged_from_its_beginning_is_not_called_checked(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(file.read_bytes()[:30])
+    assert command("verify", str(file)) == 1
+    out = capsys.readouterr().out
+    assert "[damaged-file]" in out
+    assert "Checked" not in out
+    assert "per second" not in out
 
 
 def test_a_transcript_of_a_campaign_that_has_closed_no_round_has_nothing_different(

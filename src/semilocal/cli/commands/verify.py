@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from ...errors import InvalidInput, printable
 from ...pooled.play import Published
@@ -16,9 +15,6 @@ from ...words import number_of
 from ..arguments import existing_file, server_url
 from ..exits import DONE, FOUND
 from ..options import ExistingFile, option
-
-if TYPE_CHECKING:
-    from ...transcript.verify import Own, Verification
 
 __all__ = ["run"]
 
@@ -68,7 +64,8 @@ def run(
 
 
 def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
-    from ...transcript.verify import compare_histories
+    from ...transcript.file import MAGIC
+    from ...transcript.verify import Own, compare_histories, verify_file
 
     with path.open("rb") as stream:
         start = stream.read(_START)
@@ -78,33 +75,32 @@ def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
             if vault is not None or against is not None:
                 raise InvalidInput(f"{path} is the transcript of a pooled run: --vault and --against do not apply")
             return _verify_pooled(start + stream.read())
+    if not start.startswith(MAGIC):
+        raise InvalidInput(_not_readable(str(path)))
     own: tuple[Own, ...] | None = None
     if vault is not None:
         from ...device.vault import read_vault
 
         own = read_vault(vault).own()
     begin = time.perf_counter()
-    found = _replayed(path, str(path), own)
+    found = verify_file(path, own=own)
     seconds = max(time.perf_counter() - begin, 1e-9)
     if against is not None:
-        found.differences += compare_histories(found, _replayed(against, f"--against {against}"))
+        other = verify_file(against)
+        if other.task is None:
+            raise InvalidInput(_not_readable(f"--against {against}"))
+        found.differences += compare_histories(found, other)
     print("\n".join(printable(line, most=1000) for line in found.lines()))
-    print(f"{found.reports / seconds:,.0f} reports per second")
+    if found.task is not None:
+        print(f"{found.reports / seconds:,.0f} reports per second")
     return DONE if found.sound else FOUND
 
 
-def _replayed(path: Path, what: str, own: Sequence[Own] | None = None) -> Verification:
-    """What a file was found to be; refuses one that not even a task can be read from."""
-    from ...transcript.verify import verify_file
-
-    found = verify_file(path, own=own)
-    if found.task is None:
-        reason = "; ".join(difference.what for difference in found.differences)
-        raise InvalidInput(
-            f"{what}: is no transcript that can be read, so nothing can be checked: {reason}; give a file that "
-            "--transcript or semilocal transcript wrote"
-        )
-    return found
+def _not_readable(what: str) -> str:
+    return (
+        f"{what}: is no transcript that can be read, so nothing can be checked; give a file that --transcript or "
+        "semilocal transcript wrote"
+    )
 
 
 def _verify_pair(
