@@ -36,6 +36,6 @@ def new(
 
     with server.connect(office) as client:
         task = client.find(campaign)
-        for made in range(0, count, PAGE):  # what was made is printed, whatever happens to the rest
-            print(*client.tokens(task, min(PAGE, count - made)), sep="\n", flush=True)
+        for start in range(0, count, PAGE):  # what was made is printed, whatever happens to the rest
+            print(*client.tokens(task, min(PAGE, count - start)), sep="\n", flush=True)
     return DONE

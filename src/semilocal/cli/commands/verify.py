@@ -75,13 +75,13 @@ def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
             if vault is not None or against is not None:
                 raise InvalidInput(f"{path} is the transcript of a pooled run: --vault and --against do not apply")
             return _verify_pooled(start + stream.read())
-    if not start.startswith(MAGIC):
-        raise InvalidInput(_not_readable(str(path)))
     own: tuple[Own, ...] | None = None
     if vault is not None:
         from ...device.vault import read_vault
 
         own = read_vault(vault).own()
+    if not start.startswith(MAGIC):
+        raise InvalidInput(_not_readable(str(path)))
     begin = time.perf_counter()
     found = verify_file(path, own=own)
     seconds = max(time.perf_counter() - begin, 1e-9)
