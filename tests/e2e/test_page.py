@@ -389,11 +389,12 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         assert page.evaluate("localStorage.length + sessionStorage.length") == 0
 
 
-def test_a_wrong_token_is_refused_and_forgotten(browser: Browser, server: Server, finished: str) -> None:
+@pytest.mark.parametrize("token", ["sla_wrong_token_wrong_token_wrong", "\u201csla_wrong\u2026\u201d"])
+def test_a_wrong_token_is_refused_and_forgotten(browser: Browser, server: Server, finished: str, token: str) -> None:
     with looking(browser, f"{server.url}/#/campaign/{finished}") as look:
         page = look.page
         page.locator("text=Start, close, make tokens").click()
-        page.locator('input[name="token"]').fill("sla_wrong_token_wrong_token_wrong")
+        page.locator('input[name="token"]').fill(token)
         page.keyboard.press("Enter")
         page.locator(".admin .error").wait_for()
         assert "no valid key" in page.locator(".admin .error").inner_text()

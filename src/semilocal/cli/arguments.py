@@ -41,11 +41,13 @@ __all__ = [
     "ReleaseText",
     "describe_position",
     "existing_file",
+    "not_empty",
     "number",
     "parse_box",
     "parse_function",
     "parse_position",
     "parse_release",
+    "path",
     "server_url",
     "share",
     "whole",
@@ -113,6 +115,11 @@ def number(low: float = -math.inf, *, above: bool = False) -> Callable[[str], fl
         return value
 
     return read
+
+
+def amount(text: str) -> str:
+    """A finite number, at least 0, as it was typed: 0.1 is one tenth."""
+    return text if number(0)(text) else "0"
 
 
 def share(text: str) -> float:
@@ -342,11 +349,24 @@ def server_url(text: str) -> str:
     return text
 
 
+def not_empty(text: str) -> str:
+    """Any text but none: a variable of a script that is not set must not stand for this folder, or for everything."""
+    if not text.strip():
+        raise InvalidInput("is empty; give it, or leave it out")
+    return text
+
+
+def path(text: str) -> Path:
+    """The name of a file or folder."""
+    return Path(not_empty(text))
+
+
 def existing_file(text: str) -> Path:
     """A file that is there."""
-    path = Path(text)
-    if path.is_dir():
+    named = path(text)
+    if named.is_dir():
         raise InvalidInput(f"{text} is a folder; give the name of a file")
-    if not path.is_file():
-        raise InvalidInput(f"{text}: no such file; check the path")
-    return path
+    if not named.is_file():
+        what = "is a device or a pipe; give a file" if named.exists() else "no such file; check the path"
+        raise InvalidInput(f"{text}: {what}")
+    return named

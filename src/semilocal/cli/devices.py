@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..sharing.pair import PairTask
 
 __all__ = [
-    "Found", "NewServer", "Patience", "TaskUrl", "answering", "check_asked", "find_task", "own_value", "reach", "say",
-    "server_of", "warn_plain_http",
+    "Found", "NewServer", "Patience", "TaskUrl", "answering", "check_asked", "find_task", "own_value", "reach",
+    "read_value", "say", "server_of", "warn_plain_http",
 ]  # fmt: skip
 
 
@@ -143,16 +143,25 @@ async def find_task(channel: Channel, url: str) -> Found:
 def own_value(found: Found, text: str) -> float | None:
     """The owner's value as a number; None if none was given and none is asked for."""
     check_asked(found, given=bool(text))
+    value = read_value(text)
+    if value is None:
+        return None
+    if found.plan is not None:
+        found.plan.check_value(value)
+    elif not isinstance(found.task, Task) and found.task.asked is not None:
+        found.task.asked.check_value(value)
+    return value
+
+
+def read_value(text: str) -> float | None:
+    """The number that a text is, None for an empty one; the refusal does not repeat it: it may end up in a log."""
     if not text:
         return None
-    numbers = parse_numbers(text, "--value")
-    if len(numbers) != 1:
-        raise InvalidInput(f"--value must be one number; got {len(numbers)}")
-    if found.plan is not None:
-        found.plan.check_value(numbers[0])
-    elif not isinstance(found.task, Task) and found.task.asked is not None:
-        found.task.asked.check_value(numbers[0])
-    return numbers[0]
+    try:
+        (value,) = parse_numbers(text, "--value")
+    except ValueError:  # several numbers, or none
+        raise InvalidInput("--value must be one finite number, such as 12.5") from None
+    return value
 
 
 def check_asked(found: Found, *, given: bool) -> None:

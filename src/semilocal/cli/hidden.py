@@ -40,6 +40,8 @@ def read_hidden(text: str | None, *, option: str, variable: str) -> str:
         return _ask(option) if sys.stdin.isatty() else _line(sys.stdin.readline(LONGEST), option, "standard input")
     if text.startswith("@"):
         return _line(_read(Path(text[1:]), option), option, text[1:])
+    if not text.strip():
+        raise InvalidInput(f"{option}: is empty; give it, or leave {option} out")
     return text
 
 

@@ -34,13 +34,12 @@ from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
 from ..protocol.partition import check_crowds_public
-from ..protocol.promise import Trust
 from ..protocol.task import Task
 from ..release import split
 from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from ..release.streamed import AnyRun, Rows, play_rows
-from ..release.whom import TRUSTS, crowd_of, pooled_options
+from ..release.whom import TRUSTS, crowd_of
 from ..simulation.person_columns import person_columns
 from ..simulation.run import Run
 from ..simulation.simulate import simulate
@@ -61,6 +60,7 @@ __all__ = [
 REGIONS = (".geojson", ".csv", ".parquet")
 HTML = (".html",)
 TRANSCRIPT = (".slt",)
+_POOLED = ("epsilon", "resolution")  # options of a task that do not need trust nobody
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,10 +324,13 @@ def _check_trust(promise: Promise, cells: CellRule) -> None:
     if promise.trust not in TRUSTS:
         got = "it is missing" if promise.trust is None else f"got {promise.trust!r}"
         raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {TRUST_CHOICES}")
-    if promise.trust != "nobody":
-        options = task_options(promise, cells)
-        delta, k = options.pop("delta", None), options.pop("k", None)
-        pooled_options(cast(Trust, promise.trust), delta, k, without(options, "epsilon"))
+    given = task_options(promise, cells)
+    wrong = [f"--{name.replace('_', '-')}" for name in given if name not in _POOLED]
+    if promise.trust != "nobody" and wrong:
+        raise InvalidInput(
+            f"{', '.join(wrong)}: not with --trust {promise.trust}, which promises plain differential privacy without "
+            "regions and crowds; leave it out, or take --trust nobody"
+        )
 
 
 def _column(value: OwnValue, table: Table) -> Column:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from .arguments import existing_file, number, server_url, share, whole
+from .arguments import existing_file, number, path, server_url, share, whole
 
 __all__ = [
     "FILE",
@@ -54,8 +54,8 @@ def _titled(title: str, more: str) -> Group:
     return Group(title + more, sort_key=_TITLES.index(title))
 
 
-FILE = option(metavar="FILE")
-FOLDER = option(metavar="FOLDER")
+FILE = option(path, "FILE")
+FOLDER = option(path, "FOLDER")
 ExistingFile = Annotated[Path, option(existing_file, "FILE")]
 Address = Annotated[str, option(server_url, "URL")]
 Positive = Annotated[float, option(number(0, above=True), "NUMBER")]

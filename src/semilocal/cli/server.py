@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from ..errors import InvalidInput
+from .arguments import not_empty
 from .hidden import HIDDEN_HELP, read_hidden
 from .options import Address, group, option
 
@@ -20,7 +21,7 @@ __all__ = ["ADMIN_TOKEN", "CAMPAIGN_HELP", "DEFAULT_URL", "Campaign", "Office", 
 DEFAULT_URL = "http://127.0.0.1:8000"
 ADMIN_TOKEN = "SEMILOCAL_ADMIN_TOKEN"
 CAMPAIGN_HELP = "the task's id, the beginning of one, or the campaign's name"
-Campaign = Annotated[str, option(help=CAMPAIGN_HELP)]
+Campaign = Annotated[str, option(not_empty, help=CAMPAIGN_HELP)]
 
 
 @group("Server")
@@ -39,7 +40,7 @@ class Office:
         str | None,
         option(metavar="TOKEN", help=f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}"),
     ] = None
-    db: str | None = None
+    db: Annotated[str | None, option(not_empty)] = None
 
 
 def connect(office: Office, *, new: bool = False) -> AdminClient:
@@ -53,4 +54,6 @@ def connect(office: Office, *, new: bool = False) -> AdminClient:
         check_database(office.db, new=new)
         return AdminClient(database=office.db)
     token = read_hidden(office.admin_token, option="--admin-token", variable=ADMIN_TOKEN)
+    if not (token.isascii() and token.isprintable()):
+        raise InvalidInput(f"--admin-token or {ADMIN_TOKEN}: is no token of a server: it has letters that none has")
     return AdminClient(office.url or DEFAULT_URL, token)

@@ -6,7 +6,6 @@ of what devices and servers would do, and the result says so.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from ..engines.duckdb import DuckDBSource, reporting_failures
 from ..geometry.box import Box
 from ..io.files import check_outputs
 from ..release.engine_run import AnyTask, EngineRun, choosing_key, planned_task, run_on
+from ..whole_file import whole_file
 
 __all__ = ["DuckDBRun", "run", "source"]
 
@@ -42,13 +42,8 @@ class DuckDBRun(EngineRun):
         """
         target = Path(path)
         check_outputs({"path": (target, (".parquet",))}, inputs=self.files)
-        part = target.with_name(f".{target.name}.part")
-        try:
-            with reporting_failures():
-                self.attach(**options).write_parquet(str(part))
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
+        with whole_file(target) as part, reporting_failures():
+            self.attach(**options).write_parquet(str(part))
 
 
 def source(

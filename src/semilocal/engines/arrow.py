@@ -9,6 +9,7 @@ Knows files and columns. Knows no randomness.
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import gzip
 import os
@@ -27,6 +28,7 @@ from ..arrays import Floats, Integers
 from ..errors import InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
+from ..whole_file import whole_file
 from ..words import delimiter_of
 from .histogram import Lookup
 from .labels import in_arrow
@@ -250,18 +252,15 @@ def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
     """A file that is there when everything was written, and not at all otherwise."""
     if path.exists() or any(path.resolve() == source.resolve() for source in inputs):
         raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield unfinished
-        os.link(unfinished, path)  # refuses a file that came in between
+        with whole_file(path, publish=os.link) as unfinished:  # refuses a file that came in between
+            yield unfinished
     except FileExistsError:
         raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file") from None
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise InvalidInput(f"{path}: the disk is full; free some space, or write to another disk") from None
         raise
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
@@ -302,7 +301,9 @@ def open_files(
         nothing = None if leaves is None else [""]  # NA may be a label
         options = arrow.csv.ConvertOptions(column_types=kind_of, strings_can_be_null=True, null_values=nothing)
         lines = arrow.csv.ParseOptions(delimiter=delimiter_of(_header(files[0])))
-        form = arrow.dataset.CsvFileFormat(parse_options=lines, convert_options=options)
+        form = arrow.dataset.CsvFileFormat(
+            parse_options=lines, convert_options=options, read_options=_named_columns(files, lines.delimiter)
+        )
     else:
         raise InvalidInput(
             f"the files must be all .parquet, or all .csv or .csv.gz; got {', '.join(sorted(kinds)) or 'no ending'}"
@@ -327,6 +328,23 @@ def open_files(
 
     opened, schema = (read, rows.schema) if leaves is None else in_arrow(read, rows.schema, columns[0], leaves)
     return ArrowSource(opened, columns, box, schema=schema, inputs=files, names=list(names), **named)
+
+
+def _named_columns(files: Sequence[Path], delimiter: str) -> Any:
+    """Options that take spaces around the names of columns away, as all readers do; Arrow keeps them."""
+    headers = {
+        path: next(csv.reader([_header(path).removeprefix("\ufeff")], delimiter=delimiter), []) for path in files
+    }
+    first, options = headers[files[0]], load_arrow().csv.ReadOptions
+    spaced = next((path for path, names in headers.items() if any(name != name.strip() for name in names)), None)
+    if spaced is None:
+        return options()
+    if any(names != first for names in headers.values()):
+        raise InvalidInput(
+            f"{spaced}: there are spaces around the names of its columns, and other files have other first lines; "
+            "remove the spaces, or write the same first line in every file"
+        )
+    return options(column_names=[name.strip() for name in first], skip_rows=1)
 
 
 def _header(path: Path) -> str:

@@ -211,6 +211,19 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """The position that stands for a leaf, by its label; empty where positions are numbers."""
         return {}
 
+    def check_coordinates(self, function: str) -> None:
+        """Refuse a function of the coordinates where positions are labels: their numbers mean nothing.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        if self.leaves:
+            raise InvalidInput(
+                f"{function}: positions are labels of {self.box.names[0]!r}, which have no coordinates; ask for "
+                "counts, or for the mean of a value of people's own"
+            )
+
     def names(self, cells: npt.ArrayLike) -> list[str]:
         """What cells are called; empty texts if they have no labels."""
         return [""] * len(np.asarray(cells))

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import InvalidInput
+from ..whole_file import whole_file
 
 __all__ = ["NO_ROOM", "check_folder", "check_outputs", "read_text", "replacing", "write_text"]
 
@@ -84,42 +83,15 @@ def check_folder(option: str, path: Path) -> None:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A stream whose bytes appear under the name all at once at the end; after an error nothing has changed."""
     target = _target(path, str(path))
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
-        with _removed_at_the_end(name):
-            with os.fdopen(handle, "wb") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(handle)
-            os.chmod(name, _rights(target))
-            os.replace(name, target)
-    except BaseException as error:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-        if isinstance(error, OSError) and error.errno in NO_ROOM:
+        with whole_file(target) as part, part.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        if error.errno in NO_ROOM:
             error.filename = str(path)
         raise
-
-
-@contextmanager
-def _removed_at_the_end(name: str) -> Iterator[None]:
-    """Let SIGTERM, which ends the process without any exception, remove the file first; where nobody handles it."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-
-    def end(number: int, _: object) -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -170,12 +142,3 @@ def _target(path: Path, what: str) -> Path:
 
 def _linked(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and os.path.samefile(one, other)
-
-
-def _rights(target: Path) -> int:
-    """Those of the file that is replaced, or what the umask gives a new one."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -135,9 +135,12 @@ class CampaignForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"capacity must be at least k: {self.capacity} participants are no crowd of k = {self.task.k}; "
                 "take a larger capacity, or a smaller k"
             )
+        releases = tuple(release.build() for release in self.releases)
+        for release in releases:
+            if release.asks and not release.own:
+                self.task.hierarchy.check_coordinates(release.what)
         return Campaign(
-            self.name, self.task, tuple(release.build() for release in self.releases), self.enrolment, self.capacity,
-            self.enrolment_seconds,
+            self.name, self.task, releases, self.enrolment, self.capacity, self.enrolment_seconds
         )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO, TypeVar
@@ -22,6 +21,7 @@ from ..errors import InvalidInput, Unavailable, printable
 from ..protocol.messages import MAX_ROUND, ValueQuery, decode, decode_query, decode_report
 from ..protocol.task import Task
 from ..sharing.kinds import is_pair_task
+from ..whole_file import whole_file
 from .checkpoints import Checkpoint, Seal, next_head
 from .fetch import Get, Getter
 from .file import TranscriptWriter
@@ -51,15 +51,12 @@ def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> in
     campaign : str
         The task's id in hex, or the campaign's name.
     """
-    target = Path(os.path.realpath(path))
-    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")  # no file of anybody else
-    try:
-        with part.open("xb") as stream, Getter(url) as get:
-            rounds = download(get, campaign, stream)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    return rounds
+    with (
+        whole_file(Path(os.path.realpath(path))) as part,
+        part.open("wb") as stream,
+        Getter(url) as get,
+    ):
+        return download(get, campaign, stream)
 
 
 def download(get: Get, campaign: str, stream: BinaryIO) -> int:

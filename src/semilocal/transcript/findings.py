@@ -114,7 +114,9 @@ class Verification:
         self.differences.append(Difference(token, round_, what, count))
 
     def lines(self) -> list[str]:
-        """For a person: what was checked, then every difference, then notes."""
+        """For a person: what was checked, then every difference, then notes; without a task nothing was."""
+        if self.task is None:
+            return difference_lines(self.differences)
         checked = [
             f"{number_of(self.rounds, 'round')} with {number_of(self.reports, 'report')} of "
             f"{number_of(self.participants, 'participant')}: every tally counted again, every verdict decided again",

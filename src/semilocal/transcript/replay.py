@@ -134,7 +134,7 @@ class Replay:
                 found.add("unexpected-event", None, "there is no task")
             return
         self._problems.report(found, curator.round)
-        if self._log.size > self._sealed_size:
+        if self._log.size > max(self._sealed_size, 1):  # the task alone is what there is before round 1 is closed
             left = self._log.size - self._sealed_size
             found.add("unsealed-events", None, f"{number_of(left, 'event')} after the last checkpoint")
         if not curator.partitioned:

@@ -8,6 +8,7 @@ import pytest
 
 from semilocal.cli import admin_client
 from semilocal.cli.admin_client import AdminClient
+from semilocal.cli.main import main
 from semilocal.errors import InvalidInput, Refused, SemilocalError
 from tests.helpers.hostile import MSGPACK, Hostile, answer, problem
 from tests.integration.transcript.test_fetch import ANSWERS, DRIP, SOON, redirect
@@ -94,3 +95,18 @@ def test_a_map_that_cannot_be_drawn_is_none_and_another_refusal_is_not() -> None
         server.routes[path] = problem(404, "not-closed-yet", "")
         with pytest.raises(Refused, match="not-closed-yet"):
             client.geojson(NAME)
+
+
+def test_tokens_that_were_made_are_printed_whatever_happens_to_the_rest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(admin_client, "PAGE", 2)
+    rows = [{"task": NAME, "name": "x", "phase": "enrolling", "enrolled": 0}]
+    tokens = ["slt_" + letter * 43 for letter in "ab"]
+    with Hostile({"/tasks": answer(json.dumps(rows).encode())}) as server:
+        server.routes[f"/tasks/{NAME}/tokens"] = answer(json.dumps({"tokens": tokens}).encode(), status=201)
+        words = ("tokens", "new", "--count", "3", "--url", server.url, "--admin-token", TOKEN)
+        assert main([*words]) == 2  # the second answer has one too many
+    said = capsys.readouterr()
+    assert said.out.split() == tokens
+    assert "made 2 tokens instead of 1" in said.err

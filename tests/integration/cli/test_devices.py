@@ -59,6 +59,25 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--position", ""), ("--value", "12x3"), ("--value", "nan"), ("--value", "123,4"), ("--max-epsilon", "often"),
+        ("--max-epsilon", ""), ("--max-epsilon", "1e400"), ("--max-exposure", "-1"), ("--min-side", "-1"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_on_the_command_line_is_said_before_a_server_is_asked(
+    capsys: pytest.CaptureFixture[str], closed: str, tmp_path: Path, option: str, text: str
+) -> None:
+    place = () if option == "--position" else POSITION
+    words = ("join", closed, *place, option, text, "--yes", "--vault", str(tmp_path / "vault"), "--patience", "1")
+    message = refused(capsys, *words)
+    assert option.lstrip("-") in message.replace("min_side", "min-side")
+    assert "does not answer" not in message
+    assert option != "--value" or "12" not in message.replace("such as 12.5", "")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("kind", ["closed", "silent"])
 def test_a_server_that_does_not_answer_is_tried_visibly_and_given_up(
     capsys: pytest.CaptureFixture[str],
@@ -208,7 +227,9 @@ def test_places_of_a_table_are_given_by_their_labels(
     paths = [["heart", "I21"], ["heart", "I25"], ["lung", "J18"], ["lung", "J44"]]
     (tmp_path / "icd.json").write_text(json.dumps({"name": "ICD", "paths": paths}))
     create = ["campaign", "create", "--name", "codes", "--bounds", tmp_path / "icd.json", "--epsilon", "1", "--k", "2"]
-    assert run(capsys, *create, "--delta", "0.1", "--enrolment", "open", "--capacity", "6", "--url", server)[0] == 0
+    create += ["--delta", "0.1", "--enrolment", "open", "--capacity", "6", "--url", server]
+    assert "labels of 'ICD', which have no coordinates" in refused(capsys, *create, "--release", "mean:coordinate:0:1")
+    assert run(capsys, *create)[0] == 0
     code, out, _ = run(capsys, "join", server, "--position", "J18", "--dry-run")
     assert code == 0
     assert "Your position, which stays on this device: ICD = J18." in out

@@ -42,13 +42,26 @@ def test_what_belongs_to_nobody_is_refused(
     capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
 ) -> None:
     words = (job, table, *UNIT, "--trust", trust, "--epsilon", "1", *JOBS[job])
-    assert "k: not with trust" in refused(capsys, *words, "--k", "50")
-    assert "delta: not with trust" in refused(capsys, *words, "--delta", "1e-6")
-    assert "tau: not with trust" in refused(capsys, *words, "--tau", "0.1")
+    assert "error: --k: not with --trust " in refused(capsys, *words, "--k", "50")
+    assert "error: --delta: not with --trust " in refused(capsys, *words, "--delta", "1e-6")
+    assert "error: --tau: not with --trust " in refused(capsys, *words, "--tau", "0.1")
     assert "above 0" in run(capsys, *words, "--epsilon", "0")[2]
     assert "cap is 0.5" in refused(capsys, *words, "--cap", "0.5")
     if job != "mean":
         assert "measure 55.7 x 55.7 km and" in refused(capsys, *words, "--resolution", "60")
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+@pytest.mark.parametrize("function", ["coordinate:ICD", "squared-norm", "indicator:0,2"])
+def test_labels_have_no_coordinates_to_take_a_mean_of(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trust: str, function: str
+) -> None:
+    paths = [["heart", "I21"], ["heart", "I25"], ["lung", "J18"], ["lung", "J44"]]
+    (tmp_path / "icd.json").write_bytes(msgspec.json.encode({"name": "ICD", "paths": paths}))
+    (tmp_path / "people.csv").write_text("ICD\n" + "I21\nJ18\n" * 200)
+    words = ("mean", tmp_path / "people.csv", "--bounds", tmp_path / "icd.json", "--trust", trust, "--epsilon", "1")
+    message = refused(capsys, *words, "--function", function)
+    assert f"--function: {function}: positions are labels of 'ICD', which have no coordinates" in message
 
 
 @pytest.mark.parametrize("trust", POOLED)

@@ -57,6 +57,38 @@ def test_a_file_that_is_no_transcript_is_not_called_another_history(
     assert "other-history" not in said.out
 
 
+@pytest.mark.parametrize("data", [b"", b"x,y\n1,2\n", b"semilocal transcripts"])
+def test_a_file_that_is_no_transcript_is_refused_and_not_called_checked(
+    file: Path, data: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(data)
+    assert command("verify", str(file)) == 2
+    said = capsys.readouterr()
+    assert "t.slt: is no transcript that can be read" in said.err
+    assert said.out == ""
+
+
+def test_a_transcript_that_is_damaged_from_its_beginning_is_not_called_checked(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(file.read_bytes()[:30])
+    assert command("verify", str(file)) == 1
+    out = capsys.readouterr().out
+    assert "[damaged-file]" in out
+    assert "Checked" not in out
+    assert "per second" not in out
+
+
+def test_a_transcript_of_a_campaign_that_has_closed_no_round_has_nothing_different(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(pack(PLAYED.events[:1], PLAYED.task))
+    assert command("verify", str(file)) == 0
+    out = capsys.readouterr().out
+    assert "No difference." in out
+    assert "the collection is not finished: round 1 would come next" in out
+
+
 def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = campaign(30, k=3, seed=8)
     second = file.with_name("second.slt")

@@ -281,3 +281,13 @@ def test_streamed_points_are_those_of_memory_across_the_date_line(
     assert np.abs(here[:, 0]).min() > 150
     for axis, name in enumerate(("longitude", "latitude")):
         assert np.allclose(there[name].to_numpy(), here[:, axis], atol=1e-9)
+
+
+def test_spaces_around_names_of_columns_are_no_part_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(" x ,y \n0.25,0.5\n")
+    (tmp_path / "b.csv").write_text(" x ,y \n0.75,0.5\n")
+    rows = np.concatenate(list(source_of(tmp_path, engine="arrow").batches()))
+    assert sorted(rows.tolist()) == [[0.25, 0.5], [0.75, 0.5]]
+    (tmp_path / "c.csv").write_text("y,x\n0.5,0.75\n")
+    with pytest.raises(InvalidInput, match=r"a\.csv: there are spaces around the names of its columns"):
+        source_of(tmp_path, engine="arrow")

@@ -20,6 +20,7 @@ from semilocal.protocol.messages import Query, Seal, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import INSIDE, Guarantee
 from semilocal.randomizer.values.mechanisms import TwoPoint
+from semilocal.service.admin import create_campaign
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
@@ -177,6 +178,17 @@ def test_the_same_collection_again_needs_another_label(sqlite: SQLiteStore) -> N
         assert first.json()["task"] != second.json()["task"]
 
     run(sqlite, scenario)
+
+
+def test_no_more_time_is_left_than_was_given(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
+        campaign = Campaign("test", TASK, (), "open", None, 600)
+        assert create_campaign(sqlite, campaign, now=service.clock())
+        for path in ("state", "progress"):
+            state = (await client.get(f"{BASE}/{path}", headers=AUTH)).json()
+            assert state["deadline"] - state["now"] == 600
+
+    run(sqlite, scenario, MockClock(1_700_000_000.3))
 
 
 def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteStore) -> None:

@@ -50,3 +50,9 @@ def test_a_file_without_exactly_one_line_is_refused_without_showing_it(tmp_path:
         read(f"@{tmp_path / 'token'}")
     with pytest.raises(InvalidInput, match="cannot read"):
         read(f"@{tmp_path / 'nothing'}")
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_text_is_no_value(text: str) -> None:
+    with pytest.raises(InvalidInput, match="--token: is empty; give it, or leave --token out"):
+        read(text)

@@ -113,3 +113,40 @@ def test_queries_of_any_shape(capsys: pytest.CaptureFixture[str], folder: Path, 
 def test_anything_wrong_is_one_line(capsys: pytest.CaptureFixture[str], folder: Path, line: str, words: str) -> None:
     given = [word for part in line.split() for word in ((*UNIT, *COMMON) if part == "JOB" else (part,))]
     assert re.search(re.escape(words), refused(capsys, *given))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("swarm", "http://127.0.0.1:9", "--points", "people.csv", "--vaults", ""),
+        ("results", "x", "--out", ""),
+        ("results", "", "--out", "results"),
+        ("reproduce", "--list", "--out", " "),
+        ("partition", "people.csv", *UNIT, *COMMON, "--out", ""),
+        ("transcript", "http://127.0.0.1:9", "x", "--out", ""),
+        ("verify", ""),
+        ("campaign", "list", "--db", ""),
+        ("campaign", "close", ""),
+        ("campaign", "start", " "),
+        ("tokens", "new", "--count", "1", "--campaign", ""),
+    ],
+)
+def test_a_variable_that_is_not_set_stands_neither_for_this_folder_nor_for_the_only_campaign(
+    capsys: pytest.CaptureFixture[str], folder: Path, words: tuple[str, ...]
+) -> None:
+    before = sorted(folder.iterdir())
+    assert ": is empty; give it, or leave it out" in refused(capsys, *words)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_device_is_not_called_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "/dev/null: is a device or a pipe" in refused(capsys, "verify", "/dev/null")
+
+
+@pytest.mark.parametrize("token", ["sla_\u00e9", "sla_\u202e", "a\nb"])
+def test_an_admin_token_with_other_letters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    assert "is no token of a server" in refused(capsys, "campaign", "list", "--admin-token", token)
+    monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", token)
+    assert "is no token of a server" in refused(capsys, "campaign", "list")

@@ -145,11 +145,24 @@ def test_a_link_that_leads_to_itself_is_no_input_and_no_output(tmp_path: Path) -
         write_text(loop, "rows")
 
 
-def test_a_process_that_is_told_to_end_leaves_no_part_of_a_file(tmp_path: Path) -> None:
+END = "stream.write(b'half'); stream.flush(); os.kill(os.getpid(), signal.SIGTERM)"
+WRITERS = {
+    "output": f"with replacing(path) as stream: {END}",
+    "two outputs": f"with replacing(path.with_name('first')), replacing(path) as stream: {END}",
+    "transcript": f"""
+def half(get, campaign, stream): {END}
+download.download = half
+download.save_transcript("http://127.0.0.1:1", "name", path)""",
+    "rows": f"with new_file(path) as part, part.open('wb') as stream: {END}",
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+def test_a_process_that_is_told_to_end_leaves_no_part_of_a_file(tmp_path: Path, writer: str) -> None:
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom semilocal.io.files import replacing\n"
-        "with replacing(Path(sys.argv[1])) as stream:\n"
-        "    stream.write(b'half')\n    stream.flush()\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom semilocal.engines.arrow import new_file\n"
+        "from semilocal.io.files import replacing\nfrom semilocal.transcript import download\n"
+        f"path = Path(sys.argv[1])\n{writer}\n"
     )
     ended = subprocess.run([sys.executable, "-c", script, str(tmp_path / "out.csv")], check=False)
     assert ended.returncode == -signal.SIGTERM

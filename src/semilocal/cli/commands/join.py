@@ -20,7 +20,7 @@ from ...geometry.places import parse_numbers
 from ...protocol.plan import Plan
 from ...protocol.policy import MAX_DELTA, MAX_EPSILON, MAX_EXPOSURE, MIN_K, Policy, check_task
 from ...protocol.task import Task
-from ..arguments import describe_position, number, parse_position, whole
+from ..arguments import amount, describe_position, number, parse_position, whole
 from ..devices import (
     Found,
     NewServer,
@@ -30,6 +30,7 @@ from ..devices import (
     find_task,
     own_value,
     reach,
+    read_value,
     say,
     server_of,
     warn_plain_http,
@@ -93,6 +94,7 @@ class JoinOptions:
     max_epsilon: Annotated[
         str | None,
         option(
+            amount,
             metavar="E",
             help="most that all tasks of this vault together may cost, worst case: a moved position against those "
             f"inside its region, delta 0 (a new vault has {MAX_EPSILON}; kept in the vault)",
@@ -101,6 +103,7 @@ class JoinOptions:
     max_exposure: Annotated[
         str | None,
         option(
+            amount,
             metavar="X",
             help=f"most that may be lost to servers that lie: every answer counts ({MAX_EXPOSURE:g} per task)",
         ),
@@ -137,6 +140,8 @@ def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
     token = read_hidden(options.token, option="--token", variable="SEMILOCAL_TOKEN")
     position = read_hidden(options.position, option="--position", variable="SEMILOCAL_POSITION")
     value = read_hidden(options.value, option="--value", variable="SEMILOCAL_VALUE")
+    _limits(options, max_epsilon=math.inf)  # refuses before a server is asked
+    read_value(value)
     return asyncio.run(_follow(_Request(url, token, position, value, options), place))
 
 

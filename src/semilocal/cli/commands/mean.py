@@ -68,6 +68,8 @@ def _mean(job: jobs.Job, function: str | None, level: float) -> Outcome:
         assert function is not None
         try:
             asked = _Asked(parse_function(function, job.box.names).build(), function)
+            if job.tree is not None:
+                job.tree.check_coordinates(function)
         except InvalidInput as error:
             raise InvalidInput(f"--function: {error}") from None
     return _pooled(job, asked, level) if job.pooled else _from_regions(job, asked, level)

@@ -21,6 +21,7 @@ from ...sharing.kinds import is_pair_task
 from ...words import number_of
 from .. import server
 from ..answers import answer_columns, write_answers
+from ..arguments import path
 from ..exits import DONE
 from ..jobs import REGIONS
 from ..options import option
@@ -40,7 +41,7 @@ def run(
     campaign: server.Campaign,
     /,
     *,
-    out: Annotated[Path | None, option(metavar="PATH")] = None,
+    out: Annotated[Path | None, option(path, "PATH")] = None,
     maps: Drawings = Drawings(),
     queries: QueryOptions = QueryOptions(),
     office: server.Office = server.Office(),

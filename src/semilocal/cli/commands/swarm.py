@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ...words import number_of
 from ..arguments import number, whole
 from ..devices import NewServer, Patience, TaskUrl, answering, check_asked, find_task, reach, say, server_of
 from ..exits import DONE, FOUND
-from ..options import ExistingFile, Seed, group, option
+from ..options import FOLDER, ExistingFile, Seed, group, option
 from ..people import People, chosen_rows, person_labels
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class SwarmOptions:
     points: ExistingFile
     devices: Annotated[int | None, option(whole(1), "N")] = None
     tokens: ExistingFile | None = None
-    vaults: Annotated[str | None, option(metavar="FOLDER")] = None
+    vaults: Annotated[Path | None, FOLDER] = None
     seed: Seed = 0
     drop_outside: bool = False
     max_epsilon: Annotated[float, option(number(0), "E")] = 1e6

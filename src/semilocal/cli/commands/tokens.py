@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App
 
 from .. import server
-from ..arguments import whole
+from ..arguments import not_empty, whole
 from ..exits import DONE
 from ..options import option
 
@@ -21,7 +21,7 @@ def new(
     *,
     count: Annotated[int, option(whole(1, 10**7), "N")],
     campaign: Annotated[
-        str, option(metavar="CAMPAIGN", help=f"{server.CAMPAIGN_HELP}; not needed if there is only one")
+        str, option(not_empty, metavar="CAMPAIGN", help=f"{server.CAMPAIGN_HELP}; not needed if there is only one")
     ] = "",
     office: server.Office = server.Office(),
 ) -> int:
@@ -32,7 +32,10 @@ def new(
     count
         how many
     """
+    from ..admin_client import PAGE
+
     with server.connect(office) as client:
-        for token in client.tokens(client.find(campaign), count):
-            print(token)
+        task = client.find(campaign)
+        for start in range(0, count, PAGE):  # what was made is printed, whatever happens to the rest
+            print(*client.tokens(task, min(PAGE, count - start)), sep="\n", flush=True)
     return DONE

@@ -64,6 +64,7 @@ def run(
 
 
 def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
+    from ...transcript.file import MAGIC
     from ...transcript.verify import Own, compare_histories, verify_file
 
     with path.open("rb") as stream:
@@ -79,17 +80,27 @@ def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
         from ...device.vault import read_vault
 
         own = read_vault(vault).own()
+    if not start.startswith(MAGIC):
+        raise InvalidInput(_not_readable(str(path)))
     begin = time.perf_counter()
     found = verify_file(path, own=own)
     seconds = max(time.perf_counter() - begin, 1e-9)
     if against is not None:
         other = verify_file(against)
         if other.task is None:
-            raise InvalidInput(f"--against {against}: is no transcript that can be read, so nothing can be compared")
+            raise InvalidInput(_not_readable(f"--against {against}"))
         found.differences += compare_histories(found, other)
     print("\n".join(printable(line, most=1000) for line in found.lines()))
-    print(f"{found.reports / seconds:,.0f} reports per second")
+    if found.task is not None:
+        print(f"{found.reports / seconds:,.0f} reports per second")
     return DONE if found.sound else FOUND
+
+
+def _not_readable(what: str) -> str:
+    return (
+        f"{what}: is no transcript that can be read, so nothing can be checked; give a file that --transcript or "
+        "semilocal transcript wrote"
+    )
 
 
 def _verify_pair(

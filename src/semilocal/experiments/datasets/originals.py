@@ -10,7 +10,6 @@ import csv
 import gzip
 import io
 import json
-import os
 import zipfile
 import zlib
 from collections import Counter
@@ -24,6 +23,7 @@ import numpy as np
 from ...arrays import Floats
 from ...errors import InvalidInput
 from ...io import progress
+from ...io.files import replacing
 
 __all__ = ["PORTO_TRIPS", "Converted", "convert_porto", "convert_snap", "read_geolife"]
 
@@ -205,18 +205,13 @@ def _open_train(original: Path) -> io.TextIOWrapper:
 
 def _write_csv(target: Path, header: tuple[str, ...], rows: Iterable[tuple[str | int, ...]]) -> int:
     """Write a gzip-compressed CSV whose bytes depend on the rows alone; return how many rows."""
-    part = target.with_name(f"{target.name}.part")
     count = 0
-    try:
-        with part.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-            text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(header)
-            for row in rows:
-                writer.writerow(row)
-                count += 1
-            text.flush()
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(target) as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+        text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        for row in rows:
+            writer.writerow(row)
+            count += 1
+        text.flush()
     return count

@@ -7,13 +7,13 @@ The page loads nothing from anywhere; pictures are inside it.
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
 from ...errors import InvalidInput
+from ...io.files import write_text
 from ...io.progress import duration
 from ...protocol.promise_words import PROTECTED
 from ..methods import look
@@ -137,9 +137,7 @@ def write_report(
         + "\n</main></body></html>\n"
     )
     path = folder / "report.html"
-    part = folder / "report.html.part"
-    part.write_text(page, encoding="utf-8")
-    os.replace(part, path)
+    write_text(path, page)
     return path
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import InvalidInput
+from ...io.files import write_text
 from .trial import Row, Scalar
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
     writer.writeheader()
     writer.writerows(rows)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text.getvalue(), encoding="utf-8", newline="\n")
-    os.replace(part, path)
+    write_text(path, text.getvalue())
     return path
 
 

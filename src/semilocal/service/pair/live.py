@@ -9,6 +9,7 @@ Knows the tables, secrets and workers. Knows no HTTP or clock.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,7 +78,7 @@ class LivePair:
             "phase": row.phase, "confirmed": row.confirmed, "level": level, "received": row.received,
             "accepted": row.accepted, "refused": row.refused, "waits_for": self._waits(),
             "progress": done / total if total else None, "enrolment": row.enrolment, "deadline": row.deadline,
-            "poll_after": 5 if row.ended else 1, "now": int(now), "fault": fault,
+            "poll_after": 5 if row.ended else 1, "now": math.ceil(now), "fault": fault,
         }  # fmt: skip
 
     def _waits(self) -> str | None:

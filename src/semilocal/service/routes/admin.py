@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 from ...errors import InvalidInput
 from .. import rounds
@@ -59,7 +60,7 @@ async def show_progress(context: Context, request: Request) -> Response:
     document = {
         "task": task.hex(), "name": live.campaign.name, "phase": status.phase, "round": status.round,
         "closed": status.closed, "enrolled": status.enrolled, "received": status.received, "expected": expected,
-        "needed": status.needed, "deadline": status.deadline, "now": int(service.clock()),
+        "needed": status.needed, "deadline": status.deadline, "now": math.ceil(service.clock()),
         "fault": service.faults.public(task), "refused": context.metrics.refusals(task),
     }  # fmt: skip
     return json_response(document)

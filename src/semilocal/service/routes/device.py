@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import msgspec
@@ -95,7 +96,7 @@ def state_document(service: Service, live: LiveCampaign) -> dict[str, Any]:
     return {
         "task": task.hex(), "phase": status.phase, "round": status.round, "kind": _KINDS.get(status.phase),
         "closed": status.closed, "enrolled": status.enrolled, "deadline": status.deadline,
-        "poll_after": poll_after(status, now), "now": int(now), "fault": service.faults.public(task),
+        "poll_after": poll_after(status, now), "now": math.ceil(now), "fault": service.faults.public(task),
     }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ async function request(path, { method = "GET", body, admin = false } = {}) {
   /** @type {Record<string, string>} */
   const headers = {};
   if (body !== undefined) headers["content-type"] = "application/json";
+  if (admin && /[^\x21-\x7e]/.test(token)) throw new Error("no valid key: the token has letters that no admin token has; copy it again");
   if (admin) headers.authorization = `Bearer ${token}`;
   let answer;
   try {
