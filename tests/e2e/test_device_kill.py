@@ -57,11 +57,10 @@ def live(server: Server, task: Task, vault: Path, position: str, fire: Fire, cha
         first_words(process, said, seconds=HANG)
         if more:
             time.sleep(chance.uniform(0.0, LONGEST_LIFE))
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-                more = fire.take()
+            process.kill()  # nothing happens if it has ended
         code = process.wait(HANG)
         if code == -signal.SIGKILL:
+            more = fire.take()
             continue
         out = said.read_bytes()
         assert code == 0, out.decode()

@@ -306,7 +306,7 @@ def test_a_clipped_job_does_not_tell_whether_anybody_was_outside(
         ("x,y\n0.1,nan\n", UNIT, ("line 2", "NaN")),
         ("", UNIT, ("is empty",)),
         ("a,b\n1,2\n", UNIT, ("'a', 'b'",)),
-        ("x,y\n0.1,0.2\n", ("--bounds", "0,0,0,1,1,1"), ("3 dimensions", "x, y")),
+        ("x,y\n0.1,0.2\n", ("--bounds", "0,0,0,1,1,1"), ("3 columns", "x, y")),
         ("x,y\n0.1,0.2\n", (*UNIT, "--columns", ""), ("no column ''", "'x', 'y'")),
         ("x,y\n0.1,0.2\n", (*UNIT, "--out", "regions.shp"), ("regions.shp", ".geojson")),
         ("x,y\n0.1,0.2\n", (*UNIT, "--delta", "3"), ("delta", "3")),
