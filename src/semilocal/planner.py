@@ -8,7 +8,8 @@ What is forecast of a mean is its *margin*, half the width of the 95 % interval 
 depends on how many people live in the parts that were trimmed, and how far away: it differs by a factor of 2 and more
 between maps of one and the same law, so that no number could stand for it. It is an attribute, and not printed; it is
 computed without sampling the values' noise, as bias of the moved participants squared, plus the mechanism's variance.
-Margins and sizes of regions differ so much between maps that they are printed from the smallest to the largest.
+Nearly everything depends on the map. What does is printed with the smallest and the largest of the plays; margins and
+sizes of regions differ so much that these come first.
 
 Knows densities and the one-call jobs. Knows no participants.
 """
@@ -88,9 +89,9 @@ class Forecast:
     count_error : float
         Mean error of a count as a share of the participants: boxes around a random participant, with sides of 1 to 15 %
         of the domain.
-    area_range, margin_range, count_range : tuple of float
-        The smallest and the largest ``area``, ``mean_margin`` and ``count_error`` of the plays: how much they depend on
-        where people live.
+    ranges : dict of tuples of float
+        The smallest and the largest of the plays, by the names of ``regions``, ``crowd``, ``area``, ``moved``,
+        ``mean_margin`` and ``count_error``: how much they depend on where people live.
     partition : Partition
         Of the first play, for a picture.
     """
@@ -111,22 +112,23 @@ class Forecast:
     mean_error: float
     function: str
     count_error: float
-    area_range: tuple[float, float]
-    margin_range: tuple[float, float]
-    count_range: tuple[float, float]
+    ranges: dict[str, tuple[float, float]]
     partition: Partition
 
     __repr__ = short_repr
 
     def lines(self) -> list[str]:
         """A table for a person."""
-        areas, margins, counted = (_between(ends) for ends in (self.area_range, self.margin_range, self.count_range))
+        regions, crowds = (_between(self.ranges[name], _whole) for name in ("regions", "crowd"))
+        areas, moved, margins, counted = (
+            _between(self.ranges[name], _percent) for name in ("area", "moved", "mean_margin", "count_error")
+        )
         rows = [
             ("participants", f"{self.n}"),
             ("promise", promise(self.partition.task, participants=self.n).sentence()),
-            ("regions", f"{self.regions:.0f}, median crowd {self.crowd:.0f}"),
+            ("regions", f"{_whole(self.regions)} ({regions}), median crowd {_whole(self.crowd)} ({crowds})"),
             ("typical region", f"{areas} of the domain, by where people live"),
-            ("share moved", _percent(self.moved)),
+            ("share moved", f"{_percent(self.moved)} ({moved})"),
             ("rounds", f"{self.rounds:.1f}"),
             ("bytes per device", f"{self.sent:.0f} sent, {self.received:.0f} received"),
             (
@@ -149,9 +151,14 @@ def _percent(share: float) -> str:
     return f"{float(f'{100 * share:.2g}'):g} %"
 
 
-def _between(ends: tuple[float, float]) -> str:
-    """From the smallest to the largest share, if they differ in two digits."""
-    low, high = map(_percent, ends)
+def _whole(number: float) -> str:
+    """A number of people or regions."""
+    return f"{number:.0f}"
+
+
+def _between(ends: tuple[float, float], text: Callable[[float], str]) -> str:
+    """From the smallest to the largest, if they differ in print."""
+    low, high = map(text, ends)
     return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
@@ -246,11 +253,12 @@ def forecast(
     found = np.array(rows, dtype=np.float64)
     regions, _, _, moved, rounds, sent, received, squared, error, _ = found.mean(axis=0).tolist()
     crowd, area, margin = np.median(found[:, [1, 2, -1]], axis=0).tolist()
-    areas, margins, counted = ((float(some.min()), float(some.max())) for some in found[:, [2, -1, -2]].T)
+    columns = {"regions": 0, "crowd": 1, "area": 2, "moved": 3, "mean_margin": -1, "count_error": -2}
+    ranges = {name: (float(found[:, row].min()), float(found[:, row].max())) for name, row in columns.items()}
     return Forecast(
         n, float(epsilon), delta, k, task.epsilon_worst, regions, crowd, area, moved, rounds, sent, received,
         margin, math.sqrt(squared), "a coordinate" if function is None else function.name, error,
-        areas, margins, counted, first,
+        ranges, first,
     )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def test_the_error_of_a_mean_in_the_papers_first_experiment(n: int, epsilon: flo
     assert not close(plan.mean_error / 2, simulated)
     assert close(plan.mean_margin, float(np.median(halves))), (plan.mean_margin, np.median(halves))
     assert not close(plan.mean_margin * 2, float(np.median(halves)))
-    assert plan.margin_range[0] <= plan.mean_margin <= plan.margin_range[1]
+    assert plan.ranges["mean_margin"][0] <= plan.mean_margin <= plan.ranges["mean_margin"][1]
     assert plan.function == f.name
 
 
@@ -244,3 +244,18 @@ def test_the_default_density_forecasts_real_maps(epsilon: float, delta: float, k
         assert not within(even.count_error, real.count_error, 4.5), name
         assert name == "porto" or not within(even.mean_margin, real.mean_margin, 2.5), name
         assert not within(even.rounds, real.rounds), name
+
+
+def test_what_depends_on_the_map_is_printed_with_the_smallest_and_the_largest_of_the_plays() -> None:
+    plan = forecast(
+        density_of("clustered", SQUARE), SQUARE, n=4000, epsilon=2.0, delta=1e-3, k=20, rng=np.random.default_rng(7),
+        plays=4, queries=50,
+    )  # fmt: skip
+    for name, (low, high) in plan.ranges.items():
+        assert low < high
+        assert low <= getattr(plan, name) <= high, name
+    lines = "\n".join(plan.lines())
+    low, high = plan.ranges["regions"]
+    assert f"{plan.regions:.0f} ({low:.0f} to {high:.0f}), median crowd" in lines
+    low, high = plan.ranges["moved"]
+    assert f"({100 * low:.2g} to {100 * high:.2g} %)" in lines

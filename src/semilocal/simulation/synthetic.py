@@ -28,8 +28,9 @@ CLUSTERS = (
     ((0.8, 0.2), 0.04),
 )
 
-# Chance that two people of a cell are in the same half: 0.6 to 0.85 on maps of homes, check-ins and taxis.
-TOGETHER = 0.72
+# Chance that two people of a cell are in the same half: about 0.65 in a state and two cities (homes, check-ins, taxis)
+# below the first halvings, 0.75 to 0.9 where the map is the world.
+TOGETHER = 0.68
 _HALVINGS = 40
 _LAND_AND_SEA = 0.84  # the same for large cells: whole parts of a map have nobody
 _LARGE = 8  # this many halvings make cells of a town's size
