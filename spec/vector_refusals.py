@@ -45,7 +45,7 @@ class Story:
         if kept is None and last.round > self.task.max_rounds:
             kept = ()
         elif kept is None:
-            frontier = frontier_at([state.cell], trims=state.trims, visitors=state.visitors)
+            frontier = frontier_at([state.cell], trims=state.trims, visitors=state.visitors, doubt=state.doubt)
             wide = [*tally, *[0] * (self.task.hierarchy.fanout - len(tally))]
             kept = tuple(np.flatnonzero(decide(self.task, frontier, [responders], [wide]).kept[0]).tolist())
         widths = self.task.hierarchy.fanouts(np.array(last.cells, dtype=np.uint64)).tolist()

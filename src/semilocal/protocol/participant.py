@@ -71,6 +71,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     moves: int = 0
     trims: int = 0
     visitors: float = 0.0  # expected in the cell, from what is public
+    doubt: float = 0.0  # the variance of their number; above 0 after a TRIM, but not in what earlier versions kept
     expected: float | None = None
     question: bytes = b""  # digest of the query that was answered
     answered: int = 0  # rounds answered
@@ -298,7 +299,7 @@ class Participant:
         tally[:, :width] = sums
         cell = np.array([state.cell], dtype=np.uint64)
         expected = np.nan if state.expected is None else state.expected
-        frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors)
+        frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors, doubt=state.doubt)
         ruling = decide(task, frontier, size, tally)
         kept = np.flatnonzero(ruling.kept[0])
         if tuple(kept.tolist()) != closed.kept[row]:
@@ -325,7 +326,7 @@ class Participant:
         return msgspec.structs.replace(
             state, phase="waiting", round=state.round + 1, cell=int(following.cells[place]), code=int(code[0]),
             moves=state.moves + moved, trims=int(following.trims[place]), visitors=float(following.visitors[place]),
-            expected=float(following.expected[place]), question=b"",
+            doubt=float(following.doubt[place]), expected=float(following.expected[place]), question=b"",
         )  # fmt: skip
 
     def _check_exposure(self, answered: int, indices: tuple[int, ...]) -> None:
