@@ -156,8 +156,9 @@ for (const [i, entry] of TABLES.thresholds.entries()) {
 for (const entry of TABLES.verdicts) {
   test(`verdicts ${entry.name}`, () => {
     const task = taskOf(entry.task);
-    for (const [responders, tally, trims, visitors, kept, trimmed, after] of entry.verdicts) {
-      assert.deepEqual(verdict(task, BigInt(entry.cell ?? 1), responders, tally, trims, visitors), { kept, trimmed, visitors: after });
+    for (const [responders, tally, trims, visitors, doubt, kept, trimmed, after, doubts] of entry.verdicts) {
+      const found = verdict(task, BigInt(entry.cell ?? 1), responders, tally, { trims, visitors, doubt });
+      assert.deepEqual(found, { kept, trimmed, visitors: after, doubt: doubts }); // to the last bit
     }
   });
 }
