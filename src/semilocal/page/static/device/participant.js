@@ -2,7 +2,7 @@
 // request and keeps no clock. Anything that is not legal is a ServerViolation and changes nothing. The state between two
 // messages is two plain values, so that a vault can keep them.
 
-import { ServerViolation } from "#device/errors.js";
+import { ServerViolation, check } from "#device/errors.js";
 import { equal } from "#device/bytes.js";
 import { moveWord, pseudonym, reportWords, valueWords } from "#device/keys.js";
 import { outputOf, valueWordCount } from "#device/mechanisms.js";
@@ -33,7 +33,7 @@ import { checkOwn, misfit, scaledValue } from "#device/values.js";
  * @property {number} moves
  * @property {number} trims on its path
  * @property {number} [visitors] expected in its cell, from what is public; none in what was kept before there were any
- * @property {number} [doubt] the variance of their number; none in what was kept before it was
+ * @property {number} [doubt] the variance of their number; above 0 after a TRIM; none in what was kept before it was
  * @property {Uint8Array} question SHA-256 of the query that was answered
  * @property {number} answered rounds
  * @property {number | null} crowd
@@ -175,6 +175,7 @@ export class Participant {
     const randomizer = forWidth(task.randomizer, task.tree.width(state.cell));
     if (tally.length !== randomizer.fanout) throw new ServerViolation("impossible-tally", "the tally does not have one number per child");
     if (!isPossible(randomizer, tally, responders)) throw new ServerViolation("impossible-tally", "no set of reports adds up to this tally");
+    check(task.max_visitors === 1 || !state.trims || Boolean(state.doubt), "this device was in the middle of the task when its page was updated, and what the earlier version kept is not enough to check verdicts; leave the task");
     const path = { trims: state.trims, visitors: state.visitors ?? 0, doubt: state.doubt ?? 0 };
     const found = verdict(task, state.cell, responders, tally, path);
     if (found.kept.join() !== kept.join()) throw new ServerViolation("wrong-verdict", `children ${kept} go on, but the tally says ${found.kept}`);
