@@ -339,7 +339,7 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats, resp
     any_kept = over_columns(np.logical_or, kept)
     trimmed = any_kept & over_columns(np.logical_or, left) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
     visitors = doubt = np.zeros(kept.shape)
-    if trimmed.any() or _has_visitors(frontier):
+    if trimmed.any() or (task.rule == "trim" and _has_visitors(frontier)):
         visitors, doubt, _ = _visitors(task, frontier, kept, estimates, responders)
     rows, numbers = np.nonzero(kept)
     cells, trims = hierarchy.child(frontier.cells[rows], numbers), (frontier.trims + trimmed)[rows]
