@@ -20,12 +20,12 @@ from semilocal import Box, Task
 from semilocal.arrays import Flags, Floats, Integers
 from semilocal.protocol import rule
 from semilocal.protocol.rule import Frontier, decide, frontier_at
+from semilocal.protocol.visitors import already_there, coming
 
 ALARM = 1e-8
 PLAYS, ROUNDS = 50_000, 5
 PEOPLE, LEAVING = 20_000, 0.05
 EPSILON = {"randomized-response": 2.0, "discrete-laplace": 6.0}
-already_there, coming = rule.already_there, rule.coming
 
 
 def distances(kind: str) -> Iterator[Floats]:

@@ -246,10 +246,10 @@ def test_the_doubt_alone_decides_about_a_crowd_and_about_a_trim_in_the_vectors()
     for entry in TABLES["verdicts"]:
         fields = task_fields(entry["task"])
         for responders, tally, trims, visitors, doubt, kept, trimmed, *_ in entry["verdicts"]:
-            sure = reference.verdict(fields, responders, tally, trims, visitors, 0.0, entry["cell"])
-            kinds = [_kind(*found, len(tally)) for found in (sure[:2], (kept, trimmed))]
-            if doubt and kinds[0] != kinds[1]:
-                decided.add((entry["name"], *kinds))
+            sure, cut, *_ = reference.verdict(fields, responders, tally, trims, visitors, 0.0, entry["cell"])
+            without, found = _kind(sure, cut, len(tally)), _kind(kept, trimmed, len(tally))
+            if doubt and without != found:
+                decided.add((entry["name"], without, found))
     leaves = "children with different numbers of leaves"
     assert {(name, *kinds) for name in ("trim", leaves) for kinds in (("SPLIT", "TRIM"), ("TRIM", "STOP"))} <= decided
 
