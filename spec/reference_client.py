@@ -19,7 +19,7 @@ from typing import Any
 from reference_trees import Sphere, Table
 
 WORD = 2**64
-QUANTILE = 1.6448536269514722
+QUANTILE, VISITOR_QUANTILE = 1.6448536269514722, 3.090232306167813
 LONGITUDE, LATITUDE = ("lon", "lng", "long", "longitude"), ("lat", "latitude")
 
 
@@ -349,14 +349,41 @@ def estimates(randomizer: dict[str, Any], n: int, tally: list[int]) -> list[floa
     return [(count - n * p0) / (p - p0) for count in tally]
 
 
-def visitors_in(
-    weights: list[int], visitors: float, kept: list[int], found: list[float]
-) -> tuple[list[float], list[float]]:
-    """Visitors expected in each child already, and those that come if only some children go on."""
-    whole, room = sum(weights), sum(weights[child] for child in kept)
-    own = [visitors * weight / whole for weight in weights]
-    moved = max(in_order([some[child] for child in range(len(found)) if child not in kept]) for some in (own, found))
-    return own, [moved * weight / room if room else 0.0 for weight in weights]
+def variance(randomizer: dict[str, Any], tau: float, m: int, width: int) -> float:
+    """Of the estimated number of people in m of so many children, per responder (8)."""
+    if randomizer["kind"] == "randomized-response":
+        p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], width))
+        u, v = p + (m - 1) * p0, m * p0
+        return (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / ((p - p0) * (p - p0))
+    weights = laplace_weights(randomizer["epsilon"]).items()
+    mean, square = (sum(weight * value**power for value, weight in weights) for power in (1, 2))
+    return m * ((WORD * square - mean**2) / WORD**2)
+
+
+def present(weights: list[int], visitors: float, doubt: float) -> list[tuple[float, float]]:
+    """Visitors in each child before the verdict, and their variance."""
+    out = []
+    for weight in weights:
+        own, share = visitors * weight / sum(weights), weight / sum(weights)
+        out.append((own, doubt * share * share + own * (1 - share)))
+    return out
+
+
+def arriving(
+    task: dict[str, Any], n: int, weights: list[int], own: list[tuple[float, float]], kept: list[int],
+    found: list[float],
+) -> dict[int, tuple[float, float]]:  # fmt: skip
+    """Visitors that come to each kept child, and their variance."""
+    trimmed = [child for child in range(len(weights)) if child not in kept]
+    if not trimmed:
+        return dict.fromkeys(kept, (0.0, 0.0))
+    moved = max(in_order([own[child][0] for child in trimmed]), in_order([found[child] for child in trimmed]))
+    noise = n * variance(task["randomizer"], task["tau"], len(trimmed), len(weights))
+    room, out = sum(weights[child] for child in kept), {}
+    for child in kept:
+        come, part = moved * weights[child] / room, weights[child] / room
+        out[child] = (come, part * part * noise + come * (1 - part))
+    return out
 
 
 def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -> bool:
@@ -364,15 +391,7 @@ def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -
     randomizer, tau, m = task["randomizer"], task["tau"], len(failing)
     found = estimates(randomizer, n, tally)
     total = in_order([found[child] for child in failing])
-    if randomizer["kind"] == "randomized-response":
-        p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], len(tally)))
-        u, v = p + (m - 1) * p0, m * p0
-        variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2
-    else:
-        weights = [(value, weight / WORD) for value, weight in laplace_weights(randomizer["epsilon"]).items()]
-        mean = math.fsum(w * value for value, w in weights)
-        variance = m * (math.fsum(w * value * value for value, w in weights) - mean * mean)
-    return bool(total + QUANTILE * math.sqrt(n * variance) <= tau * n)
+    return bool(total + QUANTILE * math.sqrt(n * variance(randomizer, tau, m, len(tally))) <= tau * n)
 
 
 def too_small(task: dict[str, Any], cell: int) -> bool:
@@ -385,19 +404,21 @@ def too_small(task: dict[str, Any], cell: int) -> bool:
 
 
 def verdict(
-    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, cell: int
-) -> tuple[list[int], bool, list[float]]:
-    """Children that go on, whether that is a TRIM, and the visitors then expected in each of them."""
-    kept, trimmed = judged(task, n, tally, trims, visitors, cell)
+    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, doubt: float, cell: int
+) -> tuple[list[int], bool, list[float], list[float]]:
+    """Children that go on, whether that is a TRIM, the visitors then in each of them, and the doubt about these."""
+    kept, trimmed = judged(task, n, tally, trims, visitors, doubt, cell)
     if task["rule"] != "trim":
-        return kept, trimmed, [0.0] * len(kept)
+        return kept, trimmed, [0.0] * len(kept), [0.0] * len(kept)
     weights = tree_of(task["hierarchy"]).child_weights(cell)
-    own, come = visitors_in(weights, visitors, kept, estimates(task["randomizer"], n, tally))
-    return kept, trimmed, [own[child] + come[child] for child in kept]
+    own = present(weights, visitors, doubt)
+    come = arriving(task, n, weights, own, kept, estimates(task["randomizer"], n, tally))
+    after, doubts = ([own[child][part] + come[child][part] for child in kept] for part in (0, 1))
+    return kept, trimmed, after, doubts
 
 
 def judged(
-    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, cell: int
+    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, doubt: float, cell: int
 ) -> tuple[list[int], bool]:
     """Children that go on, and whether that is a TRIM."""
     if too_small(task, cell):
@@ -409,11 +430,14 @@ def judged(
     delta = task["delta"] / ((1 + task["max_trims"]) * children)
     liars = task["tolerate_liars"]
     weights, limit = tree_of(task["hierarchy"]).child_weights(cell), task["max_visitors"]
+    own, noise = present(weights, visitors, doubt), n * variance(randomizer, task["tau"], 1, len(tally))
     passing = []
     for child, count in enumerate(tally):
         needed = task["k"]
         if limit < 1:
-            needed = max(needed, math.ceil(visitors * weights[child] / sum(weights) / limit))
+            number, spread = own[child]
+            unsure = math.sqrt(noise + spread / limit / limit) - math.sqrt(noise)
+            needed = max(needed, math.ceil(number / limit + VISITOR_QUANTILE * unsure))
         least = threshold(randomizer["kind"], randomizer["epsilon"], len(tally), n - liars, needed, delta)
         if n - liars >= needed and count - liars >= least:
             passing.append(child)
@@ -421,8 +445,10 @@ def judged(
         return passing, False
     failing = [child for child in range(len(tally)) if child not in passing]
     found = estimates(randomizer, n, tally)
-    own, come = visitors_in(weights, visitors, passing, found)
-    crowded = limit < 1 and any(own[child] + come[child] > limit * (found[child] + come[child]) for child in passing)
+    crowded = False
+    for child, (come, spread) in arriving(task, n, weights, own, passing, found).items():
+        most = own[child][0] + come + VISITOR_QUANTILE * math.sqrt(own[child][1] + spread)
+        crowded = crowded or (limit < 1 and most > limit * (found[child] + come))
     trims_left = task["rule"] == "trim" and passing and trims < task["max_trims"]
     if trims_left and sparse(task, n, tally, failing) and not crowded:
         return passing, True
@@ -442,7 +468,7 @@ class Device:
         self.pseudonym = pseudonym(secret, self.id)
         self.code = self.tree.code_of(point)
         self.cell, self.round, self.trims, self.moves = 1, 1, 0, 0
-        self.visitors = 0.0
+        self.visitors = self.doubt = 0.0
         self.finished = self.lost = self.answered = False
         self.crowd: int | None = None
 
@@ -468,7 +494,8 @@ class Device:
         if self.round > self.task["max_rounds"]:
             self.finished, self.crowd = True, responders[row]
             return
-        found, trimmed, visitors = verdict(self.task, responders[row], tally[row], self.trims, self.visitors, self.cell)
+        path = self.trims, self.visitors, self.doubt, self.cell
+        found, trimmed, visitors, doubts = verdict(self.task, responders[row], tally[row], *path)
         assert found == kept[row], "a verdict that does not follow from the tally"
         child = self.tree.child(self.code, self.round - 1)
         if self.task["rule"] == "each" and child not in found:
@@ -482,7 +509,8 @@ class Device:
                 self.point = self.tree.middle(self.code)
                 child = self.tree.child(self.code, self.round - 1)
                 self.moves += 1
-            self.cell, self.visitors = self.tree.child_cell(self.cell, child), visitors[found.index(child)]
+            self.cell, place = self.tree.child_cell(self.cell, child), found.index(child)
+            self.visitors, self.doubt = visitors[place], doubts[place]
             self.round, self.trims, self.answered = self.round + 1, self.trims + trimmed, False
 
 

@@ -23,7 +23,7 @@ def play_list() -> list[tuple[str, str, Task, list[list[float]], dict[int, list[
             unit(1), epsilon=4.0, rule="all", max_depth=4, **small), cluster("a", 22, 1, 8, centre=0.5, width=0.5), {}),
         ("trim-binary-2d", "path bits are no multiple of the dimensions; trims, moves and a roll call", Task.build(
             unit(2), epsilon=4.0, max_depth=5, max_rounds=4, tau=0.4, **small),
-            cluster("b", 24, 2, 3, centre=0.3, width=0.2), {}),
+            cluster("b", 24, 2, 2, centre=0.3, width=0.2), {}),
         ("trim-quad-2d", "several children may be trimmed at once; a box that is not the unit square", Task.build(
             wide, epsilon=4.5, tree="quad", max_depth=3, max_rounds=3, tau=0.45, **small),
             [[round(6 * x - 3.5, 3), round(80 * y + 10, 3)] for x, y in cluster("c", 26, 2, 3, centre=0.4, width=0.3)],
@@ -53,7 +53,7 @@ def play_list() -> list[tuple[str, str, Task, list[list[float]], dict[int, list[
                for x, y in cluster("k", 22, 2, 3, centre=0.4, width=0.2))], {}),
         ("trim-table", "a number of children per cell; leaves that are reached early go on with one", Task.build(
             hierarchy=CUTS, epsilon=6.0, tau=0.4, **small),
-            [[round(120 * x, 3)] for x, in cluster("l", 26, 1, 5, centre=0.2, width=0.2)], {}),
+            [[round(120 * x, 3)] for x, in cluster("l", 30, 1, 2, centre=0.2, width=0.2)], {}),
         ("each-labels", "a table of labels: positions are numbers of leaves and a half", Task.build(
             hierarchy=CODES, epsilon=5.0, rule="each", **small),
             [[int(7 * x) + 0.5] for x, in cluster("m", 26, 1, 5, centre=0.3, width=0.3)], {}),

@@ -45,7 +45,7 @@ class Story:
         if kept is None and last.round > self.task.max_rounds:
             kept = ()
         elif kept is None:
-            frontier = frontier_at([state.cell], trims=state.trims, visitors=state.visitors)
+            frontier = frontier_at([state.cell], trims=state.trims, visitors=state.visitors, doubt=state.doubt)
             wide = [*tally, *[0] * (self.task.hierarchy.fanout - len(tally))]
             kept = tuple(np.flatnonzero(decide(self.task, frontier, [responders], [wide]).kept[0]).tolist())
         widths = self.task.hierarchy.fanouts(np.array(last.cells, dtype=np.uint64)).tolist()
@@ -241,17 +241,26 @@ def refusal_list() -> Iterator[tuple[str, str, str, Callable[[], Made]]]:
             (685, 315),
             (0, 1),
         ),
+        (
+            "split-that-ignores-the-doubt",
+            "child 1 has twice the visitors, but not if there are more than estimated",
+            (655, 345),
+            (0, 1),
+        ),
         ("stop-that-invents-visitors", "both children have twice the visitors and more", (500, 500), ()),
     ):
         start = answered("trim")
         start.tell(start.close(1000, 698, 302))  # a TRIM that moves about 72
         start.tell(start.query())
         yield name, "wrong-verdict", why, closed(start, start.close(1000, *tally), kept=(kept,))
-    start = answered("visitors")
-    start.tell(start.close(400, 285, 115))
-    start.tell(start.query())
-    yield "trim-that-makes-too-many-visitors", "wrong-verdict", "more than a tenth would have been moved", closed(
-        start, start.close(400, 272, 128), kept=((0,),))  # fmt: skip
+    for name, why, tally in (
+        ("trim-that-makes-too-many-visitors", "more than a tenth would have been moved", (2720, 1280)),
+        ("trim-that-ignores-the-doubt", "more than a tenth could have been moved", (2840, 1160)),
+    ):
+        start = answered("visitors")
+        start.tell(start.close(4000, 2900, 1100))
+        start.tell(start.query())
+        yield name, "wrong-verdict", why, closed(start, start.close(4000, *tally), kept=((0,),))
     start = answered("quad")
     yield "trim-keeps-a-child-that-failed", "wrong-verdict", "child 2 did not pass", closed(
         start, start.close(1000, 560, 230, 105, 105), kept=((0, 1, 2),))  # fmt: skip

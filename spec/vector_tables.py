@@ -199,7 +199,7 @@ def _shares(total: int, parts: int) -> list[int]:
 
 
 def verdict_table() -> Json:
-    """[responders, tally, trims and visitors so far, kept, whether it is a TRIM, visitors then], for one cell."""
+    """[responders, tally, trims, visitors, doubt so far, kept, whether a TRIM, visitors, doubt then], for one cell."""
     small, lake = {"delta": 0.05, "k": 20, "epsilon": 1.0}, Box((0.0, 40.0), (4.0, 44.0), names=("lon", "lat"))
     plane, square = Task.build(lake, resolution=83.0, **small), {"tree": "quad", "resolution": 84.0, **small}  # type: ignore[arg-type]
     out = []
@@ -247,13 +247,16 @@ def verdict_table() -> Json:
             tallies += [[first, *_shares(1000 - first, task.randomizer.fanout - 1)] for first in (least - 1, least)]
         rows = []
         for tally in tallies:
-            paths = (
-                [(0, 0.0), (0, 101.7), (1, 700.0), (1, 720.0), (task.max_trims, 30.0)] if task.max_trims else [(0, 0.0)]
-            )
-            for trims, visitors in paths:
-                ruling = decide(task, frontier_at([cell], trims=trims, visitors=visitors), [1000], [tally])
+            paths = [(0, 0.0, 0.0)]
+            if task.max_trims:  # two of each: without and with the doubt that decides about a crowd, or about a TRIM
+                paths += [(0, 70.0, 0.0), (0, 70.0, 400.25), (0, 430.0, 0.0), (0, 430.0, 1000.5)]
+                paths += [(1, 101.7, 33.3), (1, 720.0, 250.0), (1, 0.0, 800.0), (task.max_trims, 30.0, 80.0)]
+            for trims, visitors, doubt in paths:
+                frontier = frontier_at([cell], trims=trims, visitors=visitors, doubt=doubt)
+                ruling = decide(task, frontier, [1000], [tally])
                 kept, after = np.flatnonzero(ruling.kept[0]).tolist(), ruling.frontier
                 trimmed = bool(len(kept)) and int(after.trims[0]) > trims
-                rows.append([1000, tally, trims, visitors, kept, trimmed, after.visitors.tolist()])
+                then = after.visitors.tolist(), after.doubt.tolist()
+                rows.append([1000, tally, trims, visitors, doubt, kept, trimmed, *then])
         out.append({"name": name, "cell": cell, "task": plain(task), "verdicts": rows})
     return out

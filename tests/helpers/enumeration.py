@@ -79,7 +79,7 @@ def _steps(task: Task, node: _Followed, depth: int, inside: bool) -> Iterator[tu
     Reports outside the victim's cell do not depend on its position.
     """
     size = len(node.others) + node.drifting
-    for (pattern, visitors), reports in _verdicts(task, *_path(node.frontier), size).items():
+    for (pattern, *expected), reports in _verdicts(task, *_path(node.frontier), size).items():
         kept = np.array(pattern)
         goals: list[int | None] = [None, *np.flatnonzero(kept).tolist()]
         for child in goals[1:] or goals:
@@ -89,35 +89,40 @@ def _steps(task: Task, node: _Followed, depth: int, inside: bool) -> Iterator[tu
                 if child is None:
                     yield ratio, None
                     continue
-                for following in _follow(task, node, kept, visitors[child], child, ratio, depth):
+                visitors, doubt = (column[child] for column in expected)
+                for following in _follow(task, node, kept, (visitors, doubt), child, ratio, depth):
                     if not (inside and following.moved[1]):
                         yield ratio, following
 
 
-def _path(frontier: Frontier) -> tuple[int, int, float]:
+def _path(frontier: Frontier) -> tuple[int, int, float, float]:
     """The one cell of a frontier, and what a verdict depends on beside its tally."""
-    return int(frontier.cells[0]), int(frontier.trims[0]), float(frontier.visitors[0])
+    return int(frontier.cells[0]), int(frontier.trims[0]), float(frontier.visitors[0]), float(frontier.doubt[0])
 
 
-_Verdict = tuple[tuple[bool, ...], tuple[float, ...]]  # children that go on, and the visitors then expected in each
+# Children that go on, the visitors then expected in each, and the doubt about them.
+_Verdict = tuple[tuple[bool, ...], tuple[float, ...], tuple[float, ...]]
 
 
 @lru_cache(maxsize=1 << 16)
-def _verdicts(task: Task, cell: int, trims: int, visitors: float, others: int) -> dict[_Verdict, list[int]]:
+def _verdicts(
+    task: Task, cell: int, trims: int, visitors: float, doubt: float, others: int
+) -> dict[_Verdict, list[int]]:
     """Verdicts that can follow, and the victim's reports with which each can."""
     fanout = task.hierarchy.fanout
     tallies = _tallies(others, fanout)
     rows = len(tallies)
-    frontier = frontier_at(np.full(rows, cell, dtype=np.uint64), trims=trims, visitors=visitors)
+    frontier = frontier_at(np.full(rows, cell, dtype=np.uint64), trims=trims, visitors=visitors, doubt=doubt)
     out: dict[_Verdict, list[int]] = {}
     for report in range(fanout):
         everybody = tallies + np.eye(fanout, dtype=np.int64)[report]
         ruling = decide(task, frontier, np.full(rows, others + 1), everybody)
-        expected = np.zeros(ruling.kept.shape)
+        expected, unsure = np.zeros(ruling.kept.shape), np.zeros(ruling.kept.shape)
         if task.max_visitors < 1.0:  # without a limit they decide nothing
-            expected[ruling.kept] = ruling.frontier.visitors
-        for row in np.unique(np.concatenate([ruling.kept, expected], axis=1), axis=0).tolist():
-            verdict = tuple(bool(goes) for goes in row[:fanout]), tuple(row[fanout:])
+            expected[ruling.kept], unsure[ruling.kept] = ruling.frontier.visitors, ruling.frontier.doubt
+        for row in np.unique(np.concatenate([ruling.kept, expected, unsure], axis=1), axis=0).tolist():
+            goes, visits, doubts = row[:fanout], row[fanout : 2 * fanout], row[2 * fanout :]
+            verdict = tuple(bool(child) for child in goes), tuple(visits), tuple(doubts)
             out.setdefault(verdict, []).append(report)
     return out
 
@@ -151,7 +156,7 @@ def _chance(task: Task, report: int, child: int | None, kept: Flags, own: int | 
 
 
 def _follow(
-    task: Task, node: _Followed, kept: Flags, visitors: float, child: int, ratio: Fraction, depth: int
+    task: Task, node: _Followed, kept: Flags, expected: tuple[float, float], child: int, ratio: Fraction, depth: int
 ) -> Iterator[_Followed]:
     """Where the victim's path goes on, for every number of moved others that may come along."""
     tree = task.hierarchy
@@ -160,7 +165,8 @@ def _follow(
     own = tree.child_of(node.victim, depth)
     moved = (node.moved[0] or not kept[own[0]], node.moved[1] or not kept[own[1]])
     trims = node.frontier.trims + (not kept.all())
-    following = frontier_at(tree.child(node.frontier.cells, [child]), trims=trims, visitors=visitors)
+    cells, (visitors, doubt) = tree.child(node.frontier.cells, [child]), expected
+    following = frontier_at(cells, trims=trims, visitors=visitors, doubt=doubt)
     alone = kept.sum() == 1  # then everybody comes along
     most = node.drifting + leaving
     for drifting in (most,) if alone else range(most + 1):

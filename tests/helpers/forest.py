@@ -68,7 +68,10 @@ class _Forest(Curator):
             return played
         estimates = played.ruling.estimates
         return replace(
-            played, ruling=proceed(self.task, self.frontier, np.ones(estimates.shape, dtype=bool), estimates)
+            played,
+            ruling=proceed(
+                self.task, self.frontier, np.ones(estimates.shape, dtype=bool), estimates, played.responders
+            ),
         )
 
 

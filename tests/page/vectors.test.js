@@ -156,8 +156,9 @@ for (const [i, entry] of TABLES.thresholds.entries()) {
 for (const entry of TABLES.verdicts) {
   test(`verdicts ${entry.name}`, () => {
     const task = taskOf(entry.task);
-    for (const [responders, tally, trims, visitors, kept, trimmed, after] of entry.verdicts) {
-      assert.deepEqual(verdict(task, BigInt(entry.cell ?? 1), responders, tally, trims, visitors), { kept, trimmed, visitors: after });
+    for (const [responders, tally, trims, visitors, doubt, kept, trimmed, after, doubts] of entry.verdicts) {
+      const found = verdict(task, BigInt(entry.cell ?? 1), responders, tally, { trims, visitors, doubt });
+      assert.deepEqual(found, { kept, trimmed, visitors: after, doubt: doubts }); // to the last bit
     }
   });
 }
@@ -170,6 +171,20 @@ for (const entry of PLAYS.plays) {
     replay(entry, task, emptyPlan(task));
   });
 }
+
+test("a device that an earlier version left behind a TRIM says so and accuses nobody", () => {
+  const entry = PLAYS.plays.find(({ name }) => name === "trim-binary-2d");
+  const task = readTask(unhex(entry.bytes));
+  const { point, secret } = entry.participants[0];
+  const device = new Participant(task, point, unhex(secret), OPEN, emptyPlan(task));
+  const [first, second] = entry.rounds.map(({ query, closed }) => [query, closed].map((data) => readServerMessage(unhex(data))));
+  [...first, second[0]].forEach((message) => device.receive(message));
+  assert.ok(device.state.trims === 1 && device.state.doubt > 0);
+  const { doubt, ...state } = device.state;
+  const old = new Participant(task, point, unhex(secret), OPEN, emptyPlan(task), { kept: { state, released: device.released } });
+  assert.throws(() => old.receive(second[1]), (error) => error instanceof InvalidInput && error.message.includes("page was updated"));
+  assert.equal(old.state, state);
+});
 
 for (const entry of VALUES.plays) {
   test(`play ${entry.name}`, () => {

@@ -111,7 +111,8 @@ class Model:
 
     def verdict(self, responders: int, tally: list[int]) -> list[int]:
         device = self.device
-        return reference.verdict(self.fields, responders, tally, device.trims, device.visitors, device.cell)[0]
+        path = device.trims, device.visitors, device.doubt, device.cell
+        return reference.verdict(self.fields, responders, tally, *path)[0]
 
     def possible(self, responders: int, tally: list[int]) -> bool:
         if len(tally) != self.device.tree.fanout:

@@ -109,7 +109,7 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
     world = 0 if at == "here" else 1
     start = _Node(
         1, 1, others, np.zeros(runs, np.int64), codes, np.zeros(2, bool), np.arange(runs), np.zeros(runs), 0, np.nan,
-        np.zeros(runs), True,
+        np.zeros(runs), np.zeros(runs), True,
     )  # fmt: skip
     waiting = [start]
     while waiting:
@@ -132,6 +132,7 @@ class _Node:
     trims: int
     expected: float
     visitors: Floats  # float64[plays]: expected in the cell, from what is public
+    doubt: Floats  # float64[plays]: the variance of their number
     together: bool  # whether both positions could have come here
 
 
@@ -150,10 +151,10 @@ def _step(task: Task, node: _Node, world: int, out: Plays, rng: np.random.Genera
     reports = randomizer.respond_many(child, rng)
     tally = randomizer.draw_tally(fixed + drift, rng) + randomizer.tally(reports, np.arange(size), size)
     cells = np.full(size, node.cell, dtype=np.uint64)
-    frontier = frontier_at(cells, trims=node.trims, expected=node.expected, visitors=node.visitors)
+    frontier = frontier_at(cells, trims=node.trims, expected=node.expected, visitors=node.visitors, doubt=node.doubt)
     ruling = decide(task, frontier, node.drifting + len(node.others) + 1, tally)
-    visitors = np.zeros(ruling.kept.shape)
-    visitors[ruling.kept] = ruling.frontier.visitors
+    visitors, doubt = np.zeros(ruling.kept.shape), np.zeros(ruling.kept.shape)
+    visitors[ruling.kept], doubt[ruling.kept] = ruling.frontier.visitors, ruling.frontier.doubt
     # Log of how likely each report is in each child, up to a constant.
     likely = np.stack([report_scores(task, reports, place, 0) for place in range(fanout)], axis=1)
     patterns, which = np.unique(ruling.kept, axis=0, return_inverse=True)
@@ -175,17 +176,17 @@ def _step(task: Task, node: _Node, world: int, out: Plays, rng: np.random.Genera
             rows = chosen[arrives == goal]
             leaving = (fixed + drift[rows])[:, ~kept].sum(axis=1) if task.rule != "each" else np.zeros(len(rows), int)
             comes = drift[rows, goal] + rng.binomial(leaving, 1 / max(int(kept.sum()), 1))
-            known = ruling.estimates[rows, goal], visitors[rows, goal]
+            known = ruling.estimates[rows, goal], visitors[rows, goal], doubt[rows, goal]
             following += _after(task, node, rows, kept, goal, comes, likely[rows], own, known)
     return following
 
 
 def _after(
     task: Task, node: _Node, rows: Integers, kept: Flags, goal: int, drifting: Integers, likely: Floats, own: Integers,
-    known: tuple[Floats, Floats],
+    known: tuple[Floats, Floats, Floats],
 ) -> list[_Node]:  # fmt: skip
-    """The nodes of plays that go on in one child; ``known`` are its estimate and its visitors in each play."""
-    expected, visitors = known
+    """The nodes of plays that go on in one child; ``known`` are its estimate, visitors and doubt in each play."""
+    expected, visitors, doubt = known
     hierarchy, trim = task.hierarchy, task.rule != "each" and not kept.all()
     fits = [node.moved[i] or own[i] == goal or (trim and not kept[own[i]]) for i in (0, 1)]
     together = node.together and all(fits)
@@ -199,7 +200,8 @@ def _after(
         _Node(
             node.round + 1, cell, inside, drifting[near == value], node.codes, np.asarray(moved),
             node.runs[rows][near == value], (node.scores[rows] + gain)[near == value], node.trims + trim,
-            float(np.mean(expected[near == value])), visitors[near == value], together,
+            float(np.mean(expected[near == value])), visitors[near == value], doubt[near == value],
+            together,
         )
         for value in np.unique(near)
     ]  # fmt: skip

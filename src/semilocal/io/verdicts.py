@@ -32,7 +32,7 @@ class ChildIntervals(NamedTuple):
     low, high : float64[m, fanout]
         95 % interval of the noise around each estimate, within 0 and the responders; NaN where there is no child.
     crowds : int64[m, fanout]
-        The crowd that each child has to prove: k, or more because of the visitors expected in it.
+        The crowd that each child has to prove: k, or more because of the visitors that may be in it.
     needed : float64[m, fanout]
         The estimate with which it does; infinite if the cell has too few responders for that.
     """
@@ -49,7 +49,7 @@ def child_spread(task: Task, played: PlayedRound) -> ChildIntervals:
     low, high, needed = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.inf)
     if not played.tally.shape[1]:  # a roll call: cells that end here may have no parts
         return ChildIntervals(low, high, np.full(shape, task.k), needed)
-    crowds = crowds_needed(task, played.frontier)
+    crowds = crowds_needed(task, played.frontier, played.responders)
     for rows, randomizer in randomizers(task, played.cells):
         size = played.responders[rows]
         columns = slice(randomizer.fanout)
@@ -116,7 +116,7 @@ def stop_reasons(task: Task, played: PlayedRound, rows: Integers, spread: ChildI
     estimates = np.where(np.isnan(played.ruling.estimates[rows]), np.inf, played.ruling.estimates[rows])
     passing = (estimates >= spread.needed[rows]) & np.isfinite(estimates)
     weakest = np.argmin(np.where(passing, np.inf, estimates), axis=1)
-    crowded = too_many_visitors(task, played.frontier.rows(rows), passing, estimates)
+    crowded = too_many_visitors(task, played.frontier.rows(rows), passing, estimates, played.responders[rows])
     names = part_names(task.hierarchy, played.cells[rows], weakest)
     small = too_small(task, played.cells[rows]) if task.min_side else np.zeros(len(rows), dtype=bool)
     out = []
@@ -141,7 +141,7 @@ def stop_reasons(task: Task, played: PlayedRound, rows: Integers, spread: ChildI
             elif crowded[place]:
                 words += (
                     f" It was not trimmed: then more than {100 * task.max_visitors:g} % of the people in what is kept "
-                    "would be visitors, moved there from elsewhere."
+                    "could be visitors, moved there from elsewhere."
                 )
             else:
                 words += f" It was not trimmed: it may hold more than {100 * task.tau:g} % of the cell."

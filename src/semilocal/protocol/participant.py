@@ -71,6 +71,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     moves: int = 0
     trims: int = 0
     visitors: float = 0.0  # expected in the cell, from what is public
+    doubt: float = 0.0  # the variance of their number; above 0 after a TRIM, except in what earlier versions kept
     expected: float | None = None
     question: bytes = b""  # digest of the query that was answered
     answered: int = 0  # rounds answered
@@ -289,6 +290,11 @@ class Participant:
     def next_state(self, closed: Closed, row: int, responders: int) -> State:
         """Check the verdict on this device's cell, a row of the closing, and find the state that follows from it."""
         state, task = self.state, self.task
+        if task.max_visitors < 1.0 and state.trims and not state.doubt:
+            raise InvalidInput(
+                "this device was in the middle of the task when its program was updated, and what the earlier version "
+                "kept is not enough to check verdicts; finish the task with that version, or leave it"
+            )
         size, sums, width = np.array([responders]), np.array([closed.tally[row]], dtype=np.int64), self._children
         if sums.shape != (1, width):
             raise ServerViolation("impossible-tally", "the tally does not have one number per child")
@@ -298,7 +304,7 @@ class Participant:
         tally[:, :width] = sums
         cell = np.array([state.cell], dtype=np.uint64)
         expected = np.nan if state.expected is None else state.expected
-        frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors)
+        frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors, doubt=state.doubt)
         ruling = decide(task, frontier, size, tally)
         kept = np.flatnonzero(ruling.kept[0])
         if tuple(kept.tolist()) != closed.kept[row]:
@@ -325,7 +331,7 @@ class Participant:
         return msgspec.structs.replace(
             state, phase="waiting", round=state.round + 1, cell=int(following.cells[place]), code=int(code[0]),
             moves=state.moves + moved, trims=int(following.trims[place]), visitors=float(following.visitors[place]),
-            expected=float(following.expected[place]), question=b"",
+            doubt=float(following.doubt[place]), expected=float(following.expected[place]), question=b"",
         )  # fmt: skip
 
     def _check_exposure(self, answered: int, indices: tuple[int, ...]) -> None:

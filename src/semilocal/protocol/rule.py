@@ -11,9 +11,10 @@
 A cell whose children have a side below the task's ``min_side`` is always a STOP: no region gets smaller than that.
 
 After TRIM, a participant in a trimmed child acts from a uniform place of the kept children (``Hierarchy.spread``), a
-*visitor* there. How many visitors a cell has is expected from public estimates. With rule "trim" and ``max_visitors``
-below 1, they make no regions: a child passes only if its tally proves v / ``max_visitors`` people (and k), v being the
-visitors expected in it, and a TRIM is given only if no kept child is then expected to have a larger share of them.
+*visitor* there. How many visitors a cell has, and how sure that is, follows from public estimates. With rule "trim" and
+``max_visitors`` below 1, they make no regions: a child passes only if its tally proves v / ``max_visitors`` people (and
+k), v being the visitors in it, and a TRIM is given only if no kept child then has a larger share of them; both with
+``VISITOR_QUANTILE`` standard errors of v to spare.
 
 Verdicts are functions of reports that are public anyway, so the loss inside the region does not depend on the rule
 (docs/explanation/proofs.md, Theorem 1). What visitors forbid is never more than k alone allows: the crowd of k is kept
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ from ..hierarchy.base import ROOT, Cells
 from ..randomizer.base import Randomizer
 from ..randomizer.widths import with_fanout
 from .task import Task
+from .visitors import already_there, coming
 
 __all__ = [
     "Ended", "Frontier", "PlayedRound", "Ruling", "crowds_needed", "decide", "first_frontier", "frontier_at",
@@ -45,6 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
+VISITOR_QUANTILE = 3.090232306167813  # one-sided 99.9 %: how sure we are that a child has no more visitors
 _NOBODY_PROVES = 2.0**53  # people: more than any round has, and a float holds it
 
 
@@ -60,16 +63,21 @@ class Frontier(NamedTuple):
         Estimated number of participants from the parent's round; NaN for the root.
     visitors : float64[m]
         How many of the participants were moved, by the estimates of the TRIMs on the path; 0 for the root.
+    doubt : float64[m]
+        The variance of that number; 0 for the root.
     """
 
     cells: Cells
     trims: Integers
     expected: Floats
     visitors: Floats
+    doubt: Floats
 
     def rows(self, chosen: Integers | Flags | slice) -> Frontier:
         """Some of the cells."""
-        return Frontier(self.cells[chosen], self.trims[chosen], self.expected[chosen], self.visitors[chosen])
+        return Frontier(
+            self.cells[chosen], self.trims[chosen], self.expected[chosen], self.visitors[chosen], self.doubt[chosen]
+        )
 
 
 class Ended(NamedTuple):
@@ -156,12 +164,13 @@ def no_frontier() -> Frontier:
 
 
 def frontier_at(
-    cells: npt.ArrayLike, *, trims: npt.ArrayLike = 0, expected: npt.ArrayLike = np.nan, visitors: npt.ArrayLike = 0.0
-) -> Frontier:
+    cells: npt.ArrayLike, *, trims: npt.ArrayLike = 0, expected: npt.ArrayLike = np.nan, visitors: npt.ArrayLike = 0.0,
+    doubt: npt.ArrayLike = 0.0,
+) -> Frontier:  # fmt: skip
     """These cells, with what is remembered of their paths: one number for each cell, or one for all."""
     array = np.asarray(cells, dtype=np.uint64)
-    counts, sizes, moved = (np.full(array.shape, number) for number in (trims, expected, visitors))
-    return Frontier(array, counts.astype(np.int64), sizes.astype(np.float64), moved.astype(np.float64))
+    floats = (np.full(array.shape, number).astype(np.float64) for number in (expected, visitors, doubt))
+    return Frontier(array, np.full(array.shape, trims).astype(np.int64), *floats)
 
 
 def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Ruling:
@@ -194,7 +203,7 @@ def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt
         kept[rows, columns], estimates[rows, columns] = judged
     if task.min_side:
         kept[too_small(task, frontier.cells)] = False
-    return proceed(task, frontier, kept, estimates)
+    return proceed(task, frontier, kept, estimates, size)
 
 
 def randomizers(task: Task, cells: Cells) -> Iterator[tuple[Integers | slice, Randomizer]]:
@@ -219,8 +228,8 @@ def _judge(
     # Whatever liars say, each adds at most one to a tally: without them the rest must still prove a crowd.
     liars = task.tolerate_liars
     passing = randomizer.passes(sums - liars, measured - liars, k=task.k, delta=task.delta_test)
-    if task.max_visitors < 1.0 and frontier.visitors.any():
-        needed = crowds_needed(task, frontier)[:, : randomizer.fanout]
+    if task.max_visitors < 1.0 and _has_visitors(frontier):
+        needed = crowds_needed(task, frontier, size)[:, : randomizer.fanout]
         rows, children = np.nonzero(passing & (needed > task.k))
         tally, crowds = sums[rows, children] - liars, needed[rows, children]
         passing[rows, children] = randomizer.proves(tally, size[rows] - liars, crowds, delta=task.delta_test)
@@ -233,24 +242,30 @@ def _judge(
         trimmed &= _sparse(task, randomizer, estimates, passing, size)
         if task.max_visitors < 1.0:
             rows = np.flatnonzero(trimmed)
-            trimmed[rows] = ~too_many_visitors(task, frontier.rows(rows), passing[rows], estimates[rows])
+            trimmed[rows] = ~too_many_visitors(task, frontier.rows(rows), passing[rows], estimates[rows], size[rows])
         goes_on = every | trimmed
     return passing & goes_on[:, None], estimates
 
 
-def crowds_needed(task: Task, frontier: Frontier) -> Integers:
-    """How many people the tally of each child has to prove, liars aside: int64[m, fanout], at least k."""
-    if task.max_visitors == 1.0:
-        return np.full((len(frontier.cells), task.hierarchy.fanout), task.k)
-    weights = task.hierarchy.child_weights(frontier.cells)
-    visitors = frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
+def crowds_needed(task: Task, frontier: Frontier, responders: Integers) -> Integers:
+    """How many people the tally of each child has to prove, liars aside: int64[m, fanout], at least k.
+
+    The errors of the tally and of the visitors are independent, so their variances add up. The crowd test allows for
+    that of the tally already.
+    """
+    cells, limit = frontier.cells, task.max_visitors
+    if limit == 1.0:
+        return np.full((len(cells), task.hierarchy.fanout), task.k)
+    own, variance = already_there(frontier.visitors, frontier.doubt, task.hierarchy.child_weights(cells))
+    tally = _noise(task, cells, responders, np.ones(len(cells), dtype=np.int64))[:, None]
     with np.errstate(over="ignore"):
-        crowds = np.minimum(np.ceil(visitors / task.max_visitors), _NOBODY_PROVES)
+        doubt = np.sqrt(tally + variance / limit / limit) - np.sqrt(tally)
+        crowds = np.minimum(np.ceil(own / limit + VISITOR_QUANTILE * doubt), _NOBODY_PROVES)
     return np.maximum(crowds.astype(np.int64), task.k)
 
 
-def too_many_visitors(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Flags:
-    """Whether a TRIM to these children is expected to make one of them hold more visitors than allowed: bool[m].
+def too_many_visitors(task: Task, frontier: Frontier, kept: Flags, estimates: Floats, responders: Integers) -> Flags:
+    """Whether after a TRIM to these children one of them may hold more visitors than allowed: bool[m].
 
     Parameters
     ----------
@@ -258,32 +273,44 @@ def too_many_visitors(task: Task, frontier: Frontier, kept: Flags, estimates: Fl
         m cells with at most c children.
     kept : bool[m, c]
     estimates : float64[m, c]
+    responders : int64[m]
     """
     if task.max_visitors == 1.0:
         return np.zeros(len(kept), dtype=bool)
-    weights = task.hierarchy.child_weights(frontier.cells)[:, : kept.shape[1]]
-    own, come = _visitors(frontier, weights, kept, estimates)
+    visitors, doubt, come = _visitors(task, frontier, kept, estimates, responders)
     most = task.max_visitors * (estimates + come)
-    return np.asarray(over_columns(np.logical_or, kept & (own + come > most)))
+    return np.asarray(over_columns(np.logical_or, kept & (visitors + VISITOR_QUANTILE * np.sqrt(doubt) > most)))
 
 
-def _visitors(frontier: Frontier, weights: Floats, kept: Flags, estimates: Floats) -> tuple[Floats, Floats]:
-    """Visitors that are expected in each child already, and those that come if only some go on: float64[m, c] each.
-
-    Moved people are spread evenly over the codes, so a child has a share of them in proportion to its weight. At least
-    the visitors of the other children come: these are moved once more, so that no TRIM makes visitors fewer. All
-    clients must get the same bits: every operation is rounded by itself, and sums go from the first child to the last.
-    """
-    stays, own = kept | (weights == 0), frontier.visitors[:, None] * weights / _in_order(weights)[:, None]
-    moved = np.maximum(_in_order(np.where(stays, 0.0, estimates)), _in_order(np.where(stays, 0.0, own)))
-    room = _in_order(np.where(kept, weights, 0.0))
-    come = moved[:, None] * weights / np.where(room > 0, room, 1.0)[:, None]
-    return own, np.where((room > 0)[:, None], come, 0.0)
+def _visitors(
+    task: Task, frontier: Frontier, kept: Flags, estimates: Floats, responders: Integers
+) -> tuple[Floats, Floats, Floats]:
+    """Visitors in each kept child after the verdict, their variance, and those who come by it: float64[m, c] each."""
+    weights = task.hierarchy.child_weights(frontier.cells)[:, : kept.shape[1]]
+    left = over_columns(np.add, (~kept & (weights > 0)).astype(np.int64))
+    own, own_variance = already_there(frontier.visitors, frontier.doubt, weights)
+    come, come_variance = coming(own, weights, kept, estimates, _noise(task, frontier.cells, responders, left))
+    return own + come, own_variance + come_variance, come
 
 
-def _in_order(rows: Floats) -> Floats:
-    """Sums over the columns, from the first to the last: float64[m]."""
-    return np.asarray(reduce(np.add, rows.T))
+def _has_visitors(frontier: Frontier) -> bool:
+    """Whether there may be a visitor anywhere; an estimate of none leaves a doubt."""
+    return bool(frontier.visitors.any() or frontier.doubt.any())
+
+
+def _noise(task: Task, cells: Cells, responders: Integers, members: Integers) -> Floats:
+    """Variance of the estimated number of people in so many children of each cell: float64[m]."""
+    out = np.zeros(len(cells))
+    for rows, randomizer in randomizers(task, cells):
+        out[rows] = responders[rows] * _variances(randomizer, task.tau)[members[rows]]
+    return out
+
+
+@lru_cache(maxsize=256)
+def _variances(randomizer: Randomizer, tau: float) -> Floats:
+    """The same per responder, for no child, one, … and all: float64[fanout + 1]."""
+    groups = range(1, randomizer.fanout + 1)
+    return np.array([0.0, *(randomizer.variance(tau, members=members) for members in groups)])
 
 
 def too_small(task: Task, cells: Cells) -> Flags:
@@ -295,7 +322,7 @@ def too_small(task: Task, cells: Cells) -> Flags:
     return out
 
 
-def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> Ruling:
+def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats, responders: Integers) -> Ruling:
     """What follows if these children go on, whether or not the tallies say so.
 
     Parameters
@@ -304,19 +331,19 @@ def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats) -> R
         m cells, above the deepest level.
     kept : bool[m, fanout]
     estimates : float64[m, fanout]
+    responders : int64[m]
     """
     hierarchy = task.hierarchy
     weights = hierarchy.child_weights(frontier.cells)
     left = ~kept & (weights > 0)
     any_kept = over_columns(np.logical_or, kept)
     trimmed = any_kept & over_columns(np.logical_or, left) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
-    visitors = np.zeros(kept.shape)
-    if task.rule == "trim":
-        own, come = _visitors(frontier, weights, kept, estimates)
-        visitors = own + come
+    visitors = doubt = np.zeros(kept.shape)
+    if trimmed.any() or (task.rule == "trim" and _has_visitors(frontier)):
+        visitors, doubt, _ = _visitors(task, frontier, kept, estimates, responders)
     rows, numbers = np.nonzero(kept)
-    trims = (frontier.trims + trimmed)[rows]
-    following = Frontier(hierarchy.child(frontier.cells[rows], numbers), trims, estimates[kept], visitors[kept])
+    cells, trims = hierarchy.child(frontier.cells[rows], numbers), (frontier.trims + trimmed)[rows]
+    following = Frontier(cells, trims, estimates[kept], visitors[kept], doubt[kept])
     if task.rule == "each":
         rows, numbers = np.nonzero(left)
         ended = Ended(hierarchy.child(frontier.cells[rows], numbers), rows)
@@ -349,9 +376,6 @@ def possible(task: Task, cells: Cells, responders: Integers, tally: Integers) ->
 def _sparse(task: Task, randomizer: Randomizer, estimates: Floats, passing: Flags, size: Integers) -> Flags:
     """Whether the failing children together surely hold at most a share tau of the responders: bool[m]."""
     failing = over_columns(np.add, (~passing).astype(np.int64))
-    per_responder = np.array(
-        [randomizer.variance(task.tau, members=members) for members in range(randomizer.fanout + 1)]
-    )
     likely = over_columns(np.add, np.where(passing, 0.0, estimates))
-    bound = likely + TRIM_QUANTILE * np.sqrt(size * per_responder[failing])
+    bound = likely + TRIM_QUANTILE * np.sqrt(size * _variances(randomizer, task.tau)[failing])
     return np.asarray(bound <= task.tau * size)

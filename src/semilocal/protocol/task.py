@@ -246,8 +246,9 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
             The attributes of the task. Without them, the rounds end with the tree, and there are at most 16 TRIMs on a
             path, or 3 with accounting "uniform".
         max_visitors : float, optional
-            The largest share of a region's crowd that may be people who were moved there, by what is public. Without
-            it, 0.5 with rule "trim": no region is refined for visitors. 1.0 for no limit.
+            The largest share of a region's crowd that may be people who were moved there, by what is public and with
+            its errors allowed for. Without it, 0.5 with rule "trim": no region is refined for visitors. 1.0 for no
+            limit.
         resolution : float or sequence of float, optional
             ``min_side``: no region gets a side shorter than this, in units of the axes, or in kilometres where they are
             longitude and latitude; one number, or one per axis. 0 for no limit. Without it, 0.01 km for longitude and

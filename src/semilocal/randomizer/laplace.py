@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, Words
 from ._tails import chernoff_margin
-from ._weights import discrete_curve, laplace_chances, laplace_thresholds, laplace_weights
+from ._weights import discrete_curve, laplace_chances, laplace_thresholds, laplace_variance, laplace_weights
 from .base import Answer, Randomizer, check_parameters, check_vector
 
 __all__ = ["DiscreteLaplace", "LaplaceNoise"]
@@ -95,8 +95,7 @@ class DiscreteLaplace(LaplaceNoise, frozen=True, tag="discrete-laplace"):
     @property
     def noise_variance(self) -> float:
         """Variance of the noise of one entry."""
-        values, chances = laplace_chances(self.epsilon)
-        return float(np.sum(chances * values.astype(np.float64) ** 2) - np.sum(chances * values) ** 2)
+        return laplace_variance(self.epsilon)
 
     def answers(self, children: Integers, words: Words) -> Integers:
         """Reports of many participants from their entropy: int64[n, fanout]."""

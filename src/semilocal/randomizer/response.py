@@ -102,7 +102,7 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         """Variance of an estimated number of responders, per responder of the cell."""
         p, p0 = self.probabilities
         inside, outside = p + (members - 1) * p0, members * p0
-        return (share * inside * (1 - inside) + (1 - share) * outside * (1 - outside)) / (p - p0) ** 2
+        return (share * inside * (1 - inside) + (1 - share) * outside * (1 - outside)) / ((p - p0) * (p - p0))
 
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
         """Smallest c with P(Bin(k-1, p) + Bin(n-k+1, p0) >= c) <= delta, by the exact tail: int64[m].

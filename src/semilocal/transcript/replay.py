@@ -321,7 +321,7 @@ class Replay:
         if not played.kept.shape[1]:  # a roll call ends all paths, whatever is published
             return played
         mask = published(closed, played.kept.shape[1]) & task.hierarchy.child_mask(played.cells)
-        return replace(played, ruling=proceed(task, played.frontier, mask, played.ruling.estimates))
+        return replace(played, ruling=proceed(task, played.frontier, mask, played.ruling.estimates, played.responders))
 
     def _value_closed(self, curator: Curator, closed: ValueClosed, data: bytes) -> None:
         tally, number = self._tally, curator.round
@@ -381,7 +381,8 @@ def _among(frontier: Frontier, cells: Sequence[int]) -> Frontier:
     trims = [0 if row is None else int(frontier.trims[row]) for row in rows]
     expected = [np.nan if row is None else float(frontier.expected[row]) for row in rows]
     visitors = [0.0 if row is None else float(frontier.visitors[row]) for row in rows]
-    return frontier_at(cells, trims=trims, expected=expected, visitors=visitors)
+    doubt = [0.0 if row is None else float(frontier.doubt[row]) for row in rows]
+    return frontier_at(cells, trims=trims, expected=expected, visitors=visitors, doubt=doubt)
 
 
 def _crowds(curator: Curator) -> list[int]:

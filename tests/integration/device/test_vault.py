@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import signal
@@ -21,7 +22,9 @@ from semilocal.device.budget import Budget
 from semilocal.device.disk import Disk, FileDisk, MemoryDisk, replace_file
 from semilocal.device.vault import Contents, Membership, Vault, pack, unpack
 from semilocal.errors import InvalidInput, VaultError
-from semilocal.protocol.participant import State
+from semilocal.protocol.messages import Closed, Query, encode
+from semilocal.protocol.participant import Participant, Policy, State
+from semilocal.testing import unit_box
 
 TASK = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, delta=1e-6, k=20, max_depth=6)
 PATH = Path("/vault")
@@ -363,7 +366,29 @@ def test_secrets_come_from_the_given_entropy_and_must_be_whole() -> None:
         assert vault.contents.secret == b"s" * 32
 
 
-def test_a_state_from_before_visitors_were_kept_has_none() -> None:
+def test_a_state_from_before_visitors_and_their_doubt_were_kept_has_none() -> None:
     kept = msgspec.to_builtins(State(code=5, trims=2))
-    assert kept.pop("visitors") == 0.0
+    assert kept.pop("visitors") == kept.pop("doubt") == 0.0
     assert msgspec.convert(kept, State) == State(code=5, trims=2)
+
+
+def test_a_device_that_an_earlier_version_left_behind_a_trim_says_so_and_accuses_nobody() -> None:
+    """Its verdicts would be another rule's. Where visitors decide nothing, or nobody was moved yet, it goes on."""
+    for limit, trims, goes_on in ((0.5, 1, False), (0.5, 0, True), (1.0, 1, True)):
+        task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=20, max_visitors=limit)
+        question = hashlib.sha256(encode(Query(task.id, 2, (2,)))).digest()
+        kept = msgspec.to_builtins(State(code=1 << task.max_rounds, phase="answered", round=2, cell=2, trims=trims,
+                                         visitors=2.0 * trims, question=question, answered=2))  # fmt: skip
+        del kept["doubt"]
+        device = Participant(
+            task, [0.1], bytes(32), Policy(max_epsilon=100.0, max_delta=0.1), state=msgspec.convert(kept, State)
+        )
+        closed = Closed(task.id, 2, (2,), (1000,), ((500, 500),), ((0, 1),))
+        if goes_on:
+            device.receive(closed)
+            assert device.state.round == 3
+            continue
+        before = device.state
+        with pytest.raises(InvalidInput, match="middle of the task when its program was updated"):
+            device.receive(closed)
+        assert device.state == before

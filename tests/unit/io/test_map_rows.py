@@ -82,16 +82,18 @@ def test_a_region_that_the_resolution_stops_says_so() -> None:
 def test_a_region_that_visitors_stop_says_so() -> None:
     task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.05, k=20)
 
-    def reason(visitors: float, tally: list[int]) -> str:
-        frontier, size, sums = frontier_at([ROOT], visitors=visitors), np.array([sum(tally)]), np.array([tally])
+    def reason(visitors: float, tally: list[int], doubt: float = 0.0) -> str:
+        frontier = frontier_at([ROOT], visitors=visitors, doubt=doubt)
+        size, sums = np.array([sum(tally)]), np.array([tally])
         played = PlayedRound(1, frontier, size, sums, decide(task, frontier, size, sums))
         (text,) = stop_reasons(task, played, np.array([0]), child_spread(task, played))
         return text
 
-    assert "a crowd of 600 (more than k = 20, because at most 50 % may be visitors" in reason(600.0, [500, 500])
-    assert "too few to prove a crowd of 2,400 (more than k = 20" in reason(2400.0, [500, 500])
-    trim = reason(720.0, [665, 335])
-    assert "It was not trimmed: then more than 50 % of the people in what is kept would be visitors" in trim
+    assert "a crowd of 627 (more than k = 20, because at most 50 % may be visitors" in reason(600.0, [500, 500])
+    assert "a crowd of 690 (more than k = 20, because at most 50 % may be visitors" in reason(600.0, [500, 500], 2000.0)
+    assert "too few to prove a crowd of 2,485 (more than k = 20" in reason(2400.0, [500, 500])
+    for trim in (reason(720.0, [665, 335]), reason(400.0, [665, 335], 4000.0)):
+        assert "It was not trimmed: then more than 50 % of the people in what is kept could be visitors" in trim
     assert "visitors" not in reason(0.0, [10, 9])
 
 

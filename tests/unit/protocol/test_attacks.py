@@ -48,7 +48,9 @@ def lie(participant: Participant, responders: int, tally: tuple[int, ...]) -> Cl
     """A closing that follows from an invented tally, as a server with fake participants can make it."""
     state, task = participant.state, participant.task
     expected = np.array([np.nan if state.expected is None else state.expected])
-    frontier = frontier_at([state.cell], trims=state.trims, expected=expected, visitors=state.visitors)
+    frontier = frontier_at(
+        [state.cell], trims=state.trims, expected=expected, visitors=state.visitors, doubt=state.doubt
+    )
     kept = tuple(np.flatnonzero(decide(task, frontier, [responders], [tally]).kept[0]).tolist())
     return Closed(task.id, state.round, (state.cell,), (responders,), (tally,), (kept,))
 

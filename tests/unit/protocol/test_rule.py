@@ -15,7 +15,15 @@ from scipy import stats
 from semilocal import Box, Task, simulate
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.tables import from_cuts
-from semilocal.protocol.rule import Frontier, crowds_needed, decide, first_frontier, frontier_at, no_frontier
+from semilocal.protocol.rule import (
+    VISITOR_QUANTILE,
+    Frontier,
+    crowds_needed,
+    decide,
+    first_frontier,
+    frontier_at,
+    no_frontier,
+)
 from semilocal.randomizer import RandomizedResponse
 
 SQUARE = Box((0, 0), (1, 1))
@@ -154,6 +162,7 @@ def test_the_first_frontier_is_the_root_and_the_last_is_empty() -> None:
 
 TRIM = [730, 270]  # of 1000 with e^1: about 2 in the second child
 MOVED = (270 - 1000 / (1 + math.e)) / math.tanh(0.5)  # p - p0 = tanh(1 / 2)
+NOISE = 1000 * math.e / (1 + math.e) ** 2 / math.tanh(0.5) ** 2  # the variance of that, whoever is there
 
 
 def visitors_after(task: Task, tally: list[int], visitors: float, cell: int = 1) -> list[float]:
@@ -215,12 +224,83 @@ def test_visitors_of_a_table_are_shared_by_leaves() -> None:
     assert np.bincount(table.child_of(codes, 0), minlength=3).tolist() == [0, 1000, 4000]
 
 
+def doubt_after(task: Task, tally: list[int], visitors: float, doubt: float, cell: int = 1) -> list[float]:
+    ruling = decide(task, frontier_at([cell], visitors=visitors, doubt=doubt), [sum(tally)], [tally])
+    return [float(number) for number in ruling.frontier.doubt]
+
+
+def test_a_split_quarters_the_doubt_about_visitors_and_adds_their_scatter() -> None:
+    task = task_of("trim")
+    assert doubt_after(task, [500, 500], 0.0, 0.0) == [0.0, 0.0]
+    assert doubt_after(task, [500, 500], 10.0, 0.0) == [2.5, 2.5]  # ten coins
+    assert doubt_after(task, [500, 500], 0.0, 8.0) == [2.0, 2.0]
+    assert doubt_after(task, [500, 500], 10.0, 8.0) == [4.5, 4.5]
+    assert doubt_after(task_of("all"), [500, 500], 0.0, 0.0) == [0.0, 0.0]
+
+
+def test_a_trim_adds_the_noise_of_its_round_to_the_doubt_about_visitors() -> None:
+    task = task_of("trim")
+    assert doubt_after(task, TRIM, 0.0, 0.0) == [pytest.approx(NOISE)]
+    assert pytest.approx(NOISE) == 1000 * task.randomizer.variance(task.tau)
+    assert doubt_after(task, TRIM, 4.0, 8.0) == [pytest.approx(1.0 + 2.0 + NOISE)]
+    # An estimate of nobody, or fewer, is as unsure as any.
+    assert doubt_after(task, [740, 260], 0.0, 0.0) == [pytest.approx(NOISE)]
+
+
+def test_the_doubt_of_a_chain_of_trims_does_not_pile_up() -> None:
+    """Every TRIM measures those whom it moves anew, the visitors among them: a quarter of the old doubt is left."""
+    task, frontier, wanted = task_of("trim"), first_frontier(), 0.0
+    for _ in range(12):
+        wanted = wanted / 4 + frontier.visitors[0] / 4 + NOISE
+        frontier = decide(task, frontier, [1000], [TRIM]).frontier
+        assert frontier.doubt.tolist() == [pytest.approx(wanted)]
+    assert wanted < 1.35 * NOISE
+
+
+def test_the_doubt_of_a_quadtree_is_that_of_all_children_that_are_trimmed() -> None:
+    task = task_of("trim", tree="quad", epsilon=3.0, k=400)
+    p, p0 = task.randomizer.probabilities  # type: ignore[union-attr]
+    tally = [1500, 1700, 420, 380]
+    moved = sum((count - 4000 * p0) / (p - p0) for count in tally[2:])
+    assert kept(task, 4000, tally) == (0, 1)
+    u, v = p + p0, 2 * p0  # chances that a person of the two trimmed children, and one of the others, names one of them
+    noise = 4000 * (task.tau * u * (1 - u) + (1 - task.tau) * v * (1 - v)) / (p - p0) ** 2
+    own, come = 100.0 / 16 + 40.0 * 3 / 16, noise / 4 + moved / 4
+    assert doubt_after(task, tally, 40.0, 100.0) == [pytest.approx(own + come)] * 2
+
+
+def test_the_doubt_of_a_table_follows_leaves_and_the_noise_of_the_cell_s_own_width() -> None:
+    table = from_cuts("age", [[0, 10, 20, 60], [0, 10, 20, 30, 40, 50, 60]])  # children with 1, 1 and 4 leaves, of 4
+    task = Task.build(hierarchy=table, epsilon=3.0, delta=0.05, k=20, tau=0.4)
+    assert task.hierarchy.fanout == 4
+    shares = np.array([1, 1, 4]) / 6
+    split = 36.0 * shares**2 + 60.0 * shares * (1 - shares)
+    assert doubt_after(task, [330, 340, 330, 0], 60.0, 36.0) == pytest.approx(split.tolist())
+    narrow = RandomizedResponse(3.0, 3)
+    p, p0 = narrow.probabilities
+    moved, noise, parts = (50 - 1000 * p0) / (p - p0), 1000 * narrow.variance(0.4), np.array([1, 4]) / 5
+    own = 36.0 * shares[1:] ** 2 + 6.0 * shares[1:] * (1 - shares[1:])
+    trimmed = own + parts**2 * noise + moved * parts * (1 - parts)
+    assert doubt_after(task, [50, 300, 650, 0], 6.0, 36.0) == pytest.approx(trimmed.tolist())
+    extra = VISITOR_QUANTILE * (np.sqrt(noise + 4 * (4e4 * shares**2)) - np.sqrt(noise))
+    needed = crowds_needed(task, frontier_at([1], doubt=4e4), np.array([1000]))[0, :3]
+    assert needed.tolist() == np.maximum(np.ceil(extra), 20).tolist()
+    assert needed.max() > 20
+
+
 def test_a_child_passes_only_if_it_proves_more_people_than_visitors_are_allowed_for() -> None:
-    """With v visitors in a cell, a child must prove max(k, v / 2 / 0.5) people: for all tallies, by an exact tail."""
+    """For all tallies, by an exact tail: the crowd is by hand, v / 2 / 0.5 and what the doubt about it adds."""
     task = task_of("trim", max_trims=1)
     tallies = [[count, 1000 - count] for count in range(1001)]
-    for visitors, crowd in ((0.0, 20), (19.9, 20), (20.1, 21), (100.0, 100), (100.5, 101), (900.0, 900)):
-        frontier = frontier_at(np.ones(1001), trims=1, visitors=visitors)  # no TRIM is left: SPLIT or STOP
+    for visitors, doubt, crowd in (
+        (0.0, 0.0, 20), (19.9, 0.0, 21), (100.0, 0.0, 105), (100.5, 0.0, 106), (900.0, 0.0, 939),
+        (0.0, 400.0, 20), (0.0, 500.0, 23), (19.9, 400.0, 40), (100.0, 400.0, 123), (100.0, 4e4, 633),
+    ):  # fmt: skip
+        own_variance = doubt / 4 + visitors / 4
+        by_hand = visitors + VISITOR_QUANTILE * (math.sqrt(NOISE + 4 * own_variance) - math.sqrt(NOISE))
+        assert crowd == max(20, math.ceil(by_hand))
+        frontier = frontier_at(np.ones(1001), trims=1, visitors=visitors, doubt=doubt)  # no TRIM is left
+        assert (crowds_needed(task, frontier, np.full(1001, 1000)) == crowd).all()
         found = decide(task, frontier, [1000] * 1001, tallies).kept.all(axis=1)
         plain = task.randomizer.passes(tallies, [1000] * 1001, k=crowd, delta=task.delta_test).all(axis=1)
         assert (found == plain).all(), visitors
@@ -231,7 +311,7 @@ def test_a_child_passes_only_if_it_proves_more_people_than_visitors_are_allowed_
 def test_without_a_limit_visitors_change_no_verdict() -> None:
     free, limited = task_of("trim", max_visitors=1.0), task_of("trim")
     tallies = [[count, 1000 - count] for count in range(1001)]
-    none, many = frontier_at(np.ones(1001)), frontier_at(np.ones(1001), visitors=400.0)
+    none, many = frontier_at(np.ones(1001)), frontier_at(np.ones(1001), visitors=400.0, doubt=1e4)
     size = [1000] * 1001
     assert (decide(free, many, size, tallies).kept == decide(free, none, size, tallies).kept).all()
     assert (decide(limited, none, size, tallies).kept == decide(free, none, size, tallies).kept).all()
@@ -245,20 +325,23 @@ def test_without_a_limit_visitors_change_no_verdict() -> None:
 def test_the_smallest_share_of_visitors_forbids_the_most(share: float) -> None:
     task = task_of("trim", max_visitors=share)
     frontier = frontier_at([2], trims=1, visitors=40.0)
-    assert (crowds_needed(task, frontier) >= 20_000_000).all()
+    assert (crowds_needed(task, frontier, np.array([10_000])) >= 20_000_000).all()
     assert not decide(task, frontier, [10_000], [[5_000, 5_000]]).kept.any()
+    assert decide(task, frontier_at([2], trims=1), [10_000], [[5_000, 5_000]]).kept.all()
 
 
 def test_a_trim_that_would_leave_mostly_visitors_is_a_stop() -> None:
     """About 143 of 1000 are in the second child: fewer than half of the v visitors, who stay so after the TRIM."""
     task, tally = task_of("trim"), [665, 335]
     moved = (335 - 1000 / (1 + math.e)) / math.tanh(0.5)
-    for visitors in (500.0, 560.0, 580.0, 720.0):
-        fits = visitors <= 0.5 * (1000.0 - moved + visitors / 2)
-        ruling = decide(task, frontier_at([1], visitors=visitors), [1000], [tally])
+    assert 2 * moved < 400
+    for visitors, doubt, fits in ((400.0, 0.0, True), (430.0, 0.0, True), (450.0, 0.0, False), (720.0, 0.0, False),
+                                  (430.0, 1000.0, False), (400.0, 1000.0, True), (400.0, 4000.0, False)):  # fmt: skip
+        sure = visitors + VISITOR_QUANTILE * math.sqrt(doubt / 4 + visitors / 4 + NOISE)
+        assert fits == (sure <= 0.5 * (1000.0 - moved + visitors / 2))
+        ruling = decide(task, frontier_at([1], visitors=visitors, doubt=doubt), [1000], [tally])
         assert ruling.kept.tolist() == [[fits, False]], visitors
         assert ruling.trimmed.tolist() == [fits]
-    assert 2 * moved < 500 < 560 < (1000 - moved) / 1.5 < 580
     assert decide(
         msgspec.structs.replace(task, max_visitors=1.0), frontier_at([1], visitors=720.0), [1000], [tally]
     ).kept.any()
@@ -390,7 +473,10 @@ def test_verdicts_of_discrete_laplace_follow_the_same_rules(rule: str) -> None:
     (threshold,) = task.randomizer.threshold([5000], k=20, delta=task.delta_test).tolist()
     assert kept(task, 5000, [threshold, threshold]) == (0, 1)
     blocked = {"all": (), "trim": (0,), "each": (0,)}[rule]
-    assert kept(task, 5000, [threshold, 0]) == blocked
+    assert kept(msgspec.structs.replace(task, max_visitors=1.0), 5000, [threshold, 0]) == blocked
+    # The estimate of nobody is so unsure that they could be most of those who just prove a crowd.
+    assert kept(task, 5000, [threshold, 0]) == (() if rule == "trim" else blocked)
+    assert kept(task, 5000, [5000, 0]) == blocked
     assert kept(task, 5000, [threshold - 1, threshold - 1]) == ()
 
 

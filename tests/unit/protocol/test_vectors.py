@@ -229,13 +229,33 @@ def test_thresholds(entry: Json) -> None:
 def test_verdicts(entry: Json) -> None:
     fields = task_fields(entry["task"])
     task = decode(reference.pack(fields), Task)
-    for responders, tally, trims, visitors, kept, trimmed, after in entry["verdicts"]:
-        ruling = decide(task, frontier_at([entry["cell"]], trims=trims, visitors=visitors), [responders], [tally])
+    for responders, tally, trims, visitors, doubt, kept, trimmed, after, doubts in entry["verdicts"]:
+        frontier = frontier_at([entry["cell"]], trims=trims, visitors=visitors, doubt=doubt)
+        ruling = decide(task, frontier, [responders], [tally])
         assert np.flatnonzero(ruling.kept[0]).tolist() == kept
-        found = reference.verdict(fields, responders, tally, trims, visitors, entry["cell"])
-        assert found == (kept, trimmed, after)  # the visitors to the last bit
+        found = reference.verdict(fields, responders, tally, trims, visitors, doubt, entry["cell"])
+        assert found == (kept, trimmed, after, doubts)  # the visitors and the doubt to the last bit
         assert set(ruling.frontier.trims.tolist()) <= {trims + trimmed}
         assert ruling.frontier.visitors.tolist() == after
+        assert ruling.frontier.doubt.tolist() == doubts
+
+
+def test_the_doubt_alone_decides_about_a_crowd_and_about_a_trim_in_the_vectors() -> None:
+    """A client that forgets the doubt, or computes it as 0, fails the vectors."""
+    decided = set()
+    for entry in TABLES["verdicts"]:
+        fields = task_fields(entry["task"])
+        for responders, tally, trims, visitors, doubt, kept, trimmed, *_ in entry["verdicts"]:
+            sure, cut, *_ = reference.verdict(fields, responders, tally, trims, visitors, 0.0, entry["cell"])
+            without, found = _kind(sure, cut, len(tally)), _kind(kept, trimmed, len(tally))
+            if doubt and without != found:
+                decided.add((entry["name"], without, found))
+    leaves = "children with different numbers of leaves"
+    assert {(name, *kinds) for name in ("trim", leaves) for kinds in (("SPLIT", "TRIM"), ("TRIM", "STOP"))} <= decided
+
+
+def _kind(kept: list[int], trimmed: bool, width: int) -> str:
+    return "TRIM" if trimmed else "SPLIT" if len(kept) == width else "STOP"
 
 
 def test_merkle() -> None:

@@ -132,7 +132,7 @@ def landed(task: Task, kept: list[int], detail: Any, secrets: list[bytes] | None
     population = SortedPopulation(task, points, rng=np.random.default_rng(5), detail=detail, entropy=entropy)
     population.tally(Asked(1, np.array([1], dtype=np.uint64), False))
     mask = np.isin(np.arange(tree.fanout), kept)[None, :]
-    population.follow(proceed(task, first_frontier(), mask, np.where(mask, 1000.0, 0.0)))
+    population.follow(proceed(task, first_frontier(), mask, np.where(mask, 1000.0, 0.0), np.array([1000])))
     assert (population.moves == 1).all()
     return population._aside.codes
 

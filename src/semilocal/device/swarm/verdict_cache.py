@@ -58,7 +58,7 @@ class SharedParticipant(Participant):
         """As the participant's own, or taken over from another device of the same cell and child."""
         state, tree = self.state, self.task.hierarchy
         child = int(tree.child_of(np.array([state.code], dtype=np.uint64), closed.round - 1)[0])
-        key = (closed, row, state.trims, state.visitors, state.expected, child)
+        key = (closed, row, state.trims, state.visitors, state.doubt, state.expected, child)
         cached = self._verdicts.get(key)
         if cached is not None:
             return msgspec.structs.replace(cached, code=state.code, moves=state.moves, answered=state.answered)

@@ -2,7 +2,7 @@
 // request and keeps no clock. Anything that is not legal is a ServerViolation and changes nothing. The state between two
 // messages is two plain values, so that a vault can keep them.
 
-import { ServerViolation } from "#device/errors.js";
+import { ServerViolation, check } from "#device/errors.js";
 import { equal } from "#device/bytes.js";
 import { moveWord, pseudonym, reportWords, valueWords } from "#device/keys.js";
 import { outputOf, valueWordCount } from "#device/mechanisms.js";
@@ -33,6 +33,7 @@ import { checkOwn, misfit, scaledValue } from "#device/values.js";
  * @property {number} moves
  * @property {number} trims on its path
  * @property {number} [visitors] expected in its cell, from what is public; none in what was kept before there were any
+ * @property {number} [doubt] the variance of their number; above 0 after a TRIM; none in what was kept before it was
  * @property {Uint8Array} question SHA-256 of the query that was answered
  * @property {number} answered rounds
  * @property {number | null} crowd
@@ -62,7 +63,7 @@ export class Participant {
     this.policy = policy;
     this.pseudonym = pseudonym(secret, task.id);
     /** @type {State} */
-    this.state = kept?.state ?? { phase: "waiting", round: 1, cell: 1n, code, moves: 0, trims: 0, visitors: 0, question: NOTHING, answered: 0, crowd: null };
+    this.state = kept?.state ?? { phase: "waiting", round: 1, cell: 1n, code, moves: 0, trims: 0, visitors: 0, doubt: 0, question: NOTHING, answered: 0, crowd: null };
     /** @type {Released} */
     this.released = kept?.released ?? { first: 0, answered: [] };
     this.secret = secret;
@@ -174,13 +175,15 @@ export class Participant {
     const randomizer = forWidth(task.randomizer, task.tree.width(state.cell));
     if (tally.length !== randomizer.fanout) throw new ServerViolation("impossible-tally", "the tally does not have one number per child");
     if (!isPossible(randomizer, tally, responders)) throw new ServerViolation("impossible-tally", "no set of reports adds up to this tally");
-    const found = verdict(task, state.cell, responders, tally, state.trims, state.visitors ?? 0);
+    check(task.max_visitors === 1 || !state.trims || Boolean(state.doubt), "this device was in the middle of the task when its page was updated, and what the earlier version kept is not enough to check verdicts; leave the task");
+    const path = { trims: state.trims, visitors: state.visitors ?? 0, doubt: state.doubt ?? 0 };
+    const found = verdict(task, state.cell, responders, tally, path);
     if (found.kept.join() !== kept.join()) throw new ServerViolation("wrong-verdict", `children ${kept} go on, but the tally says ${found.kept}`);
     this.state = this.following(found, responders);
   }
 
   /** The state that follows from a verdict on this device's cell. @param {import("#device/rule.js").Verdict} found @param {number} responders @returns {State} */
-  following({ kept, trimmed, visitors }, responders) {
+  following({ kept, trimmed, visitors, doubt }, responders) {
     const { state, task } = this;
     let child = task.tree.child(state.code, state.round - 1);
     if (task.rule === "each" && !kept.includes(child)) return { ...state, phase: "finished", cell: task.tree.childCell(state.cell, child) };
@@ -192,7 +195,8 @@ export class Participant {
       moves += 1;
     }
     const cell = task.tree.childCell(state.cell, child);
-    const path = { trims: state.trims + (trimmed ? 1 : 0), visitors: visitors[kept.indexOf(child)] };
+    const place = kept.indexOf(child);
+    const path = { trims: state.trims + (trimmed ? 1 : 0), visitors: visitors[place], doubt: doubt[place] };
     return { ...state, phase: "waiting", round: state.round + 1, cell, code, moves, ...path, question: NOTHING };
   }
 

@@ -55,6 +55,25 @@ export const laplaceNoise = remembered((epsilon) => {
   return { edge, weights, sums: weights.map((weight) => (sum += weight)) };
 });
 
+/** The variance of discrete Laplace noise, rounded once: all clients must get the same bits. @type {(epsilon: number) => number} */
+const laplaceVariance = remembered((epsilon) => {
+  const { edge, weights } = laplaceNoise(epsilon);
+  const moment = (/** @type {bigint} */ power) => weights.reduce((sum, weight, i) => sum + weight * BigInt(i - edge) ** power, 0n);
+  return Number(WORD * moment(2n) - moment(1n) ** 2n) / 2 ** 128;
+});
+
+/**
+ * Variance of the estimated number of people in some children of a cell, per responder.
+ * @param {Fields} fields of the cell's width @param {number} tau @param {number} members how many children
+ */
+export function variance(fields, tau, members) {
+  if (fields.kind !== "randomized-response") return members * laplaceVariance(epsilonOf(fields));
+  const weights = responseWeights(epsilonOf(fields), fields.fanout);
+  const [p, p0] = [Number(weights.true) / 2 ** 64, Number(weights.other) / 2 ** 64];
+  const [u, v] = [p + (members - 1) * p0, members * p0];
+  return (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / ((p - p0) * (p - p0));
+}
+
 /** The first place whose running sum exceeds a word. @param {bigint[]} sums @param {bigint} word */
 export function placeOf(sums, word) {
   let [low, high] = [0, sums.length - 1];

@@ -1,16 +1,19 @@
 // The crowd test and the verdicts (spec/protocol.md, sections 9 and 10): what follows for a cell from its responders,
-// its tally, the TRIMs on its path and the visitors expected in it. Knows no participants and no positions.
+// its tally, the TRIMs on its path, the visitors expected in it and the doubt about them. Knows no participants and no
+// positions.
 
 import { ServerViolation } from "#device/errors.js";
 import { WORD } from "#device/exact.js";
 import { epsilonOf } from "#device/noise.js";
-import { forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
+import { forWidth, laplaceNoise, responseWeights, variance } from "#device/randomizer.js";
 
 /** @typedef {import("#device/noise.js").Fields} Randomizer */
 /** @typedef {import("#device/task.js").Task} Task */
-/** @typedef {{kept: number[], trimmed: boolean, visitors: number[]}} Verdict the children that go on, whether that is a TRIM, and the visitors then expected in each of them */
+/** @typedef {{trims: number, visitors: number, doubt: number}} Path TRIMs so far, the visitors expected in the cell, and the variance of their number */
+/** @typedef {{kept: number[], trimmed: boolean, visitors: number[], doubt: number[]}} Verdict the children that go on, whether that is a TRIM, the visitors then expected in each of them, and the doubt about these */
 
 const QUANTILE = 1.6448536269514722; // one-sided 95 %
+const VISITOR_QUANTILE = 3.090232306167813; // one-sided 99.9 %
 const GUARD = 1 - 1e-6; // takes up the errors of a computation in doubles
 const SMALLEST = 1e-60; // of the largest mass; what lies beyond is far below any delta
 
@@ -118,24 +121,11 @@ function estimatesOf(randomizer, n, tally) {
 
 /**
  * Whether the failing children together are surely at most a share tau.
- * @param {Task} task @param {number} n @param {number[]} estimates @param {number[]} failing
+ * @param {Randomizer} randomizer of the cell's width @param {number} tau @param {number} n @param {number[]} estimates @param {number[]} failing
  */
-function isSparse({ randomizer, tau }, n, estimates, failing) {
-  const epsilon = epsilonOf(randomizer);
-  const members = failing.length;
+function isSparse(randomizer, tau, n, estimates, failing) {
   const total = inOrder(failing.map((child) => estimates[child]));
-  let variance = 0;
-  if (randomizer.kind === "randomized-response") {
-    const weights = responseWeights(epsilon, estimates.length);
-    const [p, p0] = [chance(weights.true), chance(weights.other)];
-    const [u, v] = [p + (members - 1) * p0, members * p0];
-    variance = (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / (p - p0) ** 2;
-  } else {
-    const { edge, weights } = laplaceNoise(epsilon);
-    const moment = (/** @type {bigint} */ power) => chance(weights.reduce((sum, weight, i) => sum + weight * BigInt(i - edge) ** power, 0n));
-    variance = members * (moment(2n) - moment(1n) ** 2);
-  }
-  return total + QUANTILE * Math.sqrt(n * variance) <= tau * n;
+  return total + QUANTILE * Math.sqrt(n * variance(randomizer, tau, failing.length)) <= tau * n;
 }
 
 /** The chance that one crowd test errs. @param {Task} task */
@@ -145,37 +135,55 @@ function deltaTest({ delta, max_trims, randomizer }) {
 }
 
 /**
- * Visitors expected in each child already, and those who come if only some children go on.
- * @param {number[]} weights of the children @param {number} visitors in the cell @param {number[]} kept @param {number[]} estimates
+ * Visitors in each child before the verdict, and their variance.
+ * @param {number[]} weights of the children @param {Path} path
  */
-function visitorsIn(weights, visitors, kept, estimates) {
+function present(weights, { visitors, doubt }) {
   const whole = inOrder(weights);
-  const room = inOrder(kept.map((child) => weights[child]));
-  const own = weights.map((weight) => (visitors * weight) / whole);
-  const others = (/** @type {number[]} */ numbers) => inOrder(numbers.filter((_, child) => !kept.includes(child)));
-  const moved = Math.max(others(own), others(estimates)); // visitors of a trimmed child are moved once more
-  return { own, come: weights.map((weight) => (moved * weight) / room) };
+  return weights.map((weight) => {
+    const [own, share] = [(visitors * weight) / whole, weight / whole];
+    return { own, spread: doubt * share * share + own * (1 - share) };
+  });
 }
 
 /**
+ * Visitors in each child after a verdict and their variance, and how many of them come by it; of kept children only.
+ * @param {number[]} weights @param {Path} path @param {number[]} kept @param {number[]} estimates @param {number} noise variance of the number of people in the others
+ */
+function visitorsAfter(weights, path, kept, estimates, noise) {
+  const room = inOrder(kept.map((child) => weights[child]));
+  const here = present(weights, path);
+  const others = (/** @type {number[]} */ numbers) => inOrder(numbers.filter((_, child) => !kept.includes(child)));
+  const moved = Math.max(others(here.map(({ own }) => own)), others(estimates)); // visitors of a trimmed child are moved once more
+  return here.map(({ own, spread }, child) => {
+    const [come, part] = [(moved * weights[child]) / room, weights[child] / room];
+    return { visitors: own + come, doubt: spread + (part * part * noise + come * (1 - part)), come };
+  });
+}
+
+/** Variance of the number of people in all children but these; 0 if all are kept. @param {Randomizer} randomizer @param {number} tau @param {number} n @param {number[]} kept */
+const noiseOfOthers = (randomizer, tau, n, kept) => (kept.length === randomizer.fanout ? 0 : n * variance(randomizer, tau, randomizer.fanout - kept.length));
+
+/**
  * What follows for a cell.
- * @param {Task} task @param {bigint} cell @param {number} n responders @param {number[]} tally @param {number} trims on the path so far
- * @param {number} visitors expected in the cell
+ * @param {Task} task @param {bigint} cell @param {number} n responders @param {number[]} tally @param {Path} path
  * @returns {Verdict}
  */
-export function verdict(task, cell, n, tally, trims, visitors) {
-  const { kept, trimmed } = judged(task, cell, n, tally, trims, visitors);
-  if (task.rule !== "trim") return { kept, trimmed, visitors: kept.map(() => 0) };
-  const { own, come } = visitorsIn(task.tree.childWeights(cell), visitors, kept, estimatesOf(task.randomizer, n, tally));
-  return { kept, trimmed, visitors: kept.map((child) => own[child] + come[child]) };
+export function verdict(task, cell, n, tally, path) {
+  const { kept, trimmed } = judged(task, cell, n, tally, path);
+  if (task.rule !== "trim") return { kept, trimmed, visitors: kept.map(() => 0), doubt: kept.map(() => 0) };
+  const randomizer = forWidth(task.randomizer, tally.length);
+  const noise = noiseOfOthers(randomizer, task.tau, n, kept);
+  const after = visitorsAfter(task.tree.childWeights(cell), path, kept, estimatesOf(randomizer, n, tally), noise);
+  return { kept, trimmed, visitors: kept.map((child) => after[child].visitors), doubt: kept.map((child) => after[child].doubt) };
 }
 
 /**
  * The children that go on, and whether that is a TRIM.
- * @param {Task} task @param {bigint} cell @param {number} n @param {number[]} tally @param {number} trims @param {number} visitors
+ * @param {Task} task @param {bigint} cell @param {number} n @param {number[]} tally @param {Path} path
  * @returns {{kept: number[], trimmed: boolean}}
  */
-function judged(task, cell, n, tally, trims, visitors) {
+function judged(task, cell, n, tally, path) {
   if (task.randomizer.kind === "paper-laplace") throw new ServerViolation("simulation-only", "the task's noise is in floats, for simulation only");
   if (!task.tree.hasLongEnoughChildren(cell, task.min_side)) return { kept: [], trimmed: false };
   if (tally.length === 1) return { kept: [0], trimmed: false }; // everybody is in the only child
@@ -183,16 +191,30 @@ function judged(task, cell, n, tally, trims, visitors) {
   const liars = task.tolerate_liars;
   const delta = deltaTest(task);
   const children = [...tally.keys()];
-  const limit = task.max_visitors;
+  const [limit, tau] = [task.max_visitors, task.tau];
   const weights = task.tree.childWeights(cell);
   const estimates = estimatesOf(randomizer, n, tally);
-  const here = visitorsIn(weights, visitors, children, estimates).own;
-  const crowd = (/** @type {number} */ child) => (limit === 1 ? task.k : Math.max(task.k, Math.ceil(here[child] / limit)));
-  const kept = children.filter((child) => passes(randomizer, n - liars, crowd(child), delta, tally[child] - liars));
+  const crowds = limit === 1 ? children.map(() => task.k) : crowdsNeeded(task.k, limit, present(weights, path), n * variance(randomizer, tau, 1));
+  const kept = children.filter((child) => passes(randomizer, n - liars, crowds[child], delta, tally[child] - liars));
   if (task.rule === "each" || kept.length === tally.length) return { kept, trimmed: false };
   const failing = children.filter((child) => !kept.includes(child));
-  const { own, come } = visitorsIn(weights, visitors, kept, estimates);
-  const crowded = limit < 1 && kept.some((child) => own[child] + come[child] > limit * (estimates[child] + come[child]));
-  const trimmed = task.rule === "trim" && kept.length > 0 && trims < task.max_trims && isSparse(task, n, estimates, failing) && !crowded;
+  const after = visitorsAfter(weights, path, kept, estimates, noiseOfOthers(randomizer, tau, n, kept));
+  const isCrowded = (/** @type {number} */ child) => {
+    const { visitors, doubt, come } = after[child];
+    return visitors + VISITOR_QUANTILE * Math.sqrt(doubt) > limit * (estimates[child] + come);
+  };
+  const crowded = limit < 1 && kept.some(isCrowded);
+  const trimmed = task.rule === "trim" && kept.length > 0 && path.trims < task.max_trims && isSparse(randomizer, tau, n, estimates, failing) && !crowded;
   return trimmed ? { kept, trimmed } : { kept: [], trimmed: false };
+}
+
+/**
+ * How many people the tally of each child has to prove, liars aside.
+ * @param {number} k @param {number} limit @param {{own: number, spread: number}[]} here visitors in each child, and their variance @param {number} noise of a tally
+ */
+function crowdsNeeded(k, limit, here, noise) {
+  return here.map(({ own, spread }) => {
+    const doubt = Math.sqrt(noise + spread / limit / limit) - Math.sqrt(noise);
+    return Math.max(k, Math.ceil(own / limit + VISITOR_QUANTILE * doubt));
+  });
 }
