@@ -279,6 +279,24 @@ def test_rows_that_an_engine_streams_and_pictures_say_that_the_noise_was_seeded(
     assert "SIMULATION" not in picture.read_text()
 
 
+@pytest.mark.parametrize("engine", ["memory", "arrow"])
+@pytest.mark.parametrize("job", SEEDED)
+def test_the_transcript_of_seeded_noise_says_so(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, engine: str
+) -> None:
+    out, ending = table.with_name("out.slt"), ".csv" if engine == "memory" else ".parquet"
+    words = (job, table, *UNIT, "--trust", "nobody", "--epsilon", 2, *SEEDED[job][0], "--engine", engine)
+    words += ("--transcript", out, "--out")
+    assert run(capsys, *words, table.with_name(f"seeded{ending}"), "--seed", 12345)[0] == 0
+    code, said, _ = run(capsys, "verify", out)
+    assert code == 0
+    assert said.startswith("This is a simulation with seed 12345, not a collection: ")
+    assert run(capsys, *words, table.with_name(f"fresh{ending}"))[0] == 0
+    code, said, _ = run(capsys, "verify", out)
+    assert code == 0
+    assert said.startswith("This is a simulation, not a collection: one program held all positions")
+
+
 @pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
 @pytest.mark.parametrize("job", ["partition", "counts"])
 def test_the_map_of_seeded_noise_says_so_in_its_title(
