@@ -35,7 +35,7 @@ from .replay import Replay
 __all__ = ["Difference", "Own", "Verification", "compare_histories", "verify_file", "verify_stream"]
 
 _EVERYTHING = Policy(
-    max_epsilon=float("inf"), max_exposure=None, min_k=1, max_delta=float("inf"), allow_no_crowd=True,
+    max_epsilon=float("inf"), max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True,
     allow_simulation=True,
 )  # fmt: skip
 
