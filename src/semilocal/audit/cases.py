@@ -327,7 +327,11 @@ def pooled(runs: int, rng: np.random.Generator) -> list[Finding]:
     """The pooled tree: one person moves anywhere. Half the noise, and budgets that are not reduced, must be seen."""
     trusts: tuple[Literal["curator", "two-servers"], ...] = ("curator", "two-servers")
     cases = [
-        (f'pooled tree, trust "{trust}", below {TOP} public levels, one person moves', worst_pair(trust), False)
+        (
+            f'pooled tree of epsilon = 2, trust "{trust}", one person moves below {TOP} public levels',
+            worst_pair(trust),
+            False,
+        )
         for trust in trusts
     ]
     cases += [

@@ -310,7 +310,7 @@ def write_transcript(job: Job, run: AnyRun | PooledCounts) -> list[str]:
 
             write_events(stream, run.events, seed=job.options.output.seed)
         elif isinstance(run, PooledCounts):
-            stream.write(run.published.to_bytes())
+            stream.write(replace(run.published, seed=job.options.output.seed).to_bytes())
     return [str(job.transcript)]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import msgspec
 import pytest
 from pyarrow import parquet
 
@@ -295,6 +296,25 @@ def test_the_transcript_of_seeded_noise_says_so(
     code, said, _ = run(capsys, "verify", out)
     assert code == 0
     assert said.startswith("This is a simulation, not a collection: one program held all positions")
+
+
+@pytest.mark.parametrize("trust", ["two-servers", "curator"])
+@pytest.mark.parametrize("job", SEEDED)
+def test_the_transcript_of_a_pooled_tree_has_its_seed(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
+) -> None:
+    out = table.with_name("out.slt")
+    words = (job, table, *UNIT, "--trust", trust, "--epsilon", 2, *SEEDED[job][0], "--transcript", out)
+    assert run(capsys, *words, "--seed", 12345)[0] == 0
+    code, said, _ = run(capsys, "verify", out)
+    assert code == 0
+    assert said.startswith("This is a simulation with seed 12345, not a collection: ")
+    fields = msgspec.msgpack.decode(out.read_bytes())
+    out.write_bytes(msgspec.msgpack.encode(fields | {"simulated": False}))
+    code, said, _ = run(capsys, "verify", out)
+    assert (code, said) == (1, "DIFFERENT: a published tree with a seed must be marked as simulated\n")
+    assert run(capsys, *words)[0] == 0
+    assert "seed" not in run(capsys, "verify", out)[1]
 
 
 @pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
