@@ -149,6 +149,7 @@ class _Known:
     def __init__(self, pair: PooledPair) -> None:
         self._task = pair.task
         self._codes = [pair.codes(world) for world in ("here", "there")]
+        self._towns = np.unique(pair.task.hierarchy.ancestors(self._codes[0], TOP))
 
     def scores(self, tree: Tree) -> Floats:
         """What was published of every town, here over there: float64[towns]."""
@@ -160,9 +161,9 @@ class _Known:
         )
         for level, found in zip(tree.levels[TOP:], tree.differences[TOP:], strict=False):
             cells = level.cells[level.opened]
-            exact = [
-                self._count(codes, 2 * cells) - self._count(codes, 2 * cells + np.uint64(1)) for codes in self._codes
-            ]
+            halves = self._task.hierarchy.children(cells)
+            counts = [self._count(codes, halves) for codes in self._codes]
+            exact = [count[0::2] - count[1::2] for count in counts]
             out += self._scores(cells, level.price[level.opened], found, *exact)
         return out
 
@@ -172,8 +173,8 @@ class _Known:
 
     def _scores(self, cells: Cells, units: Integers, seen: Integers, here: Integers, there: Integers) -> Floats:
         gained = float(self._task.unit) * units * (np.abs(seen - there) - np.abs(seen - here))
-        towns = self._task.hierarchy.span(cells)[0] >> np.uint64(_BELOW)
-        places = (towns - np.uint64(_TOWNS)).astype(np.int64)
+        tree = self._task.hierarchy
+        places = np.searchsorted(self._towns, tree.ancestors(tree.span(cells)[0], TOP))
         return np.asarray(np.bincount(places, gained, minlength=_TOWNS), dtype=np.float64)
 
 
