@@ -16,6 +16,7 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL, play, unit_box
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.file import TranscriptWriter
+from semilocal.transcript.mark import Simulation
 
 KEY = bytes(range(32))
 
@@ -71,11 +72,11 @@ def campaign(
     return Played(task, plan, events, devices, secrets, points)
 
 
-def pack(events: list[bytes], task: Task, *, key: bytes | None = KEY) -> bytes:
+def pack(events: list[bytes], task: Task, *, key: bytes | None = KEY, simulation: Simulation | None = None) -> bytes:
     """A file of these events, sealed after every closing by the holder of the key."""
     stream = io.BytesIO()
     rounds = 0
-    with TranscriptWriter(stream, task, key=key) as writer:
+    with TranscriptWriter(stream, task, key=key, simulation=simulation) as writer:
         for event in events[1:]:
             writer.add([event])
             if tag(event) in ("closed", "value-closed"):

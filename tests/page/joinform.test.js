@@ -46,6 +46,13 @@ test("a shortest side that is no length, or longer than the domain, is refused i
   }
 });
 
+test("a chance above 1 is refused in words", () => {
+  const filled = form();
+  filled.limits.max_delta = "1.5";
+  assert.deepEqual(filled.reasons, ["“Largest chance of no crowd (delta)” needs a number from 0 to 1; got 1.5"]);
+  assert.throws(() => filled.policy, /max_delta is a chance from 0 to 1; got 1.5/);
+});
+
 test("what is said about a position is about the one that stands there", () => {
   const filled = form();
   const [x, y] = filled.tree.box.upper;

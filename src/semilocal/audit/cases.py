@@ -31,7 +31,7 @@ from .attacker import Pair, attack, choose_neighbour, play
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, value_loss
 from .outputs import COMMANDS, SHARED, differing, equal_worlds
-from .pooled import attack_pooled, forget_spending, worst_pair
+from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, worst_pair
 from .sums import attack_sums, worst_sums
 
 __all__ = ["CASES", "Finding", "audit_moved", "audit_task", "default_task"]
@@ -326,19 +326,22 @@ def paper_margin(runs: int, rng: np.random.Generator) -> list[Finding]:
 def pooled(runs: int, rng: np.random.Generator) -> list[Finding]:
     """The pooled tree: one person moves anywhere. Half the noise, and budgets that are not reduced, must be seen."""
     trusts: tuple[Literal["curator", "two-servers"], ...] = ("curator", "two-servers")
-    cases = [(f'pooled tree, trust "{trust}", one person moves anywhere', worst_pair(trust), False) for trust in trusts]
-    cases += [
-        ("planted: pooled tree with noise of half the size", worst_pair("curator", louder=2), True),
+    cases = [
         (
-            "planted: pooled tree, budget not reduced along a path",
-            worst_pair("curator", opening_share=0.5, advance=forget_spending),
-            True,
-        ),
+            f'pooled tree of epsilon = 2, trust "{trust}", one person moves below {TOP} public levels',
+            worst_pair(trust),
+            False,
+        )
+        for trust in trusts
+    ]
+    cases += [
+        ("planted: pooled tree with noise of half the size", worst_pair("curator", counter=LoudCounter), True),
+        ("planted: pooled tree, budget not reduced", worst_pair("two-servers", counter=ForgetfulCounter), True),
     ]
     out = []
     for what, pair, broken in cases:
         bound = attack_pooled(pair, runs=runs, rng=rng)
-        out.append(Finding(what, "epsilon", pair.task.epsilon, bound.epsilon, _how(bound), broken))
+        out.append(Finding(what, "epsilon", pair.claimed, bound.epsilon, _how(bound), broken))
     return out
 
 

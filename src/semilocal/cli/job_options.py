@@ -92,8 +92,8 @@ class OutputOptions:
     Attributes
     ----------
     seed
-        repeatable noise, which protects nobody: tables get a column simulation_seed, pictures and maps a line, and a
-        transcript of trust nobody cannot say it; else the system's randomness
+        repeatable noise, which protects nobody: tables get a column simulation_seed, pictures, maps and transcripts a
+        line; else the system's randomness
     explain
         print the whole statement of what is promised, and what every step cost
     json

@@ -300,18 +300,18 @@ def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: Cou
     return [str(files.html)]
 
 
-def write_transcript(path: Path | None, run: AnyRun | PooledCounts) -> list[str]:
+def write_transcript(job: Job, run: AnyRun | PooledCounts) -> list[str]:
     """Write all that was published, for ``semilocal verify``; the name of the file."""
-    if path is None:
+    if job.transcript is None:
         return []
-    with replacing(path) as stream:
+    with replacing(job.transcript) as stream:
         if isinstance(run, Run | KeyedRun):
             from ..transcript.file import write_events
 
-            write_events(stream, run.events)
+            write_events(stream, run.events, seed=job.options.output.seed)
         elif isinstance(run, PooledCounts):
-            stream.write(run.published.to_bytes())
-    return [str(path)]
+            stream.write(replace(run.published, seed=job.options.output.seed).to_bytes())
+    return [str(job.transcript)]
 
 
 def without(options: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -114,7 +114,9 @@ class Published:
     sums : int64[f] or None
         Their noisy sums of a value (:mod:`semilocal.pooled.values`), if the task asks for one.
     simulated : bool
-        Whether a seeded generator made the noise: then this protects nobody.
+        Whether a seeded generator made the noise, or one program played two servers: then this protects nobody.
+    seed : int or None
+        Of that generator, if it is known.
     """
 
     task: PooledTask
@@ -125,6 +127,7 @@ class Published:
     counts: Integers
     simulated: bool = False
     sums: Integers | None = None
+    seed: int | None = None
 
     __repr__ = short_repr
 
@@ -145,6 +148,7 @@ class Published:
                 counts=tuple(self.counts.tolist()),
                 simulated=self.simulated,
                 sums=msgspec.UNSET if self.sums is None else tuple(self.sums.tolist()),
+                seed=msgspec.UNSET if self.seed is None else self.seed,
             )
         )
 
@@ -162,11 +166,14 @@ class Published:
                 np.array(record.counts, dtype=np.int64),
                 record.simulated,
                 None if isinstance(record.sums, msgspec.UnsetType) else np.array(record.sums, dtype=np.int64),
+                None if isinstance(record.seed, msgspec.UnsetType) else record.seed,
             )
         except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidInput(f"these bytes are not a published tree: {error}") from None
         if out.to_bytes() != data:
             raise InvalidInput("these bytes are not the canonical bytes of a published tree")
+        if out.seed is not None and not out.simulated:
+            raise InvalidInput("a published tree with a seed must be marked as simulated")
         return out
 
 
@@ -181,6 +188,7 @@ class _Record(
     counts: tuple[int, ...]
     simulated: bool
     sums: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET  # transcripts without values do not name them
+    seed: int | msgspec.UnsetType = msgspec.UNSET  # real ones have none
 
 
 def play(task: PooledTask, counter: Counter, *, simulated: bool = False) -> Published:

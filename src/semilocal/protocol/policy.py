@@ -6,17 +6,19 @@ Knows tasks, plans and limits. Knows no positions and no state of a run.
 from __future__ import annotations
 
 import math
+import sys
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
+from ..arrays import is_integer, is_number, plain, require, shown
 from ..errors import InvalidInput, ServerViolation
 from ..geometry.sides import at_least, lengths_words, side_unit
 from ..hierarchy.base import ROOT
 from .plan import Plan
 from .promise_words import losses_words
-from .task import Task
+from .task import MAX_K, Task
 
 __all__ = [
     "MAX_DELTA",
@@ -50,14 +52,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     max_epsilon : float
         Largest loss of a moved position against any inside its region (``plan.total_epsilon(task)``: (1 + max_trims)
-        reports and all releases), if the server follows the protocol.
+        reports and all releases), if the server follows the protocol; inf for no limit.
     max_exposure : float or None
         Largest loss against a server that lies: rounds answered times the loss of a report, and the releases. None:
         no limit but the task's number of rounds and the plan.
     min_k : int
         Smallest crowd that the task must promise.
     max_delta : float
-        Largest chance of missing that crowd.
+        Largest chance of missing that crowd; 1 for no limit.
     allow_no_crowd, allow_simulation : bool
         Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
     min_side : tuple of float
@@ -76,8 +78,33 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     min_side: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not all(0 <= side < math.inf for side in self.min_side):
-            raise InvalidInput(f"min_side must be lengths of at least 0; got {self.min_side}")
+        for name in ("max_epsilon", "max_exposure", "max_delta", "min_k"):
+            msgspec.structs.force_setattr(self, name, plain(getattr(self, name)))
+        loss, exposure, chance, sides = self.max_epsilon, self.max_exposure, self.max_delta, self.min_side
+        endless = is_number(loss) and loss == math.inf
+        require(endless or _is_amount(loss), "max_epsilon", "a number of at least 0, or inf for no limit", loss)
+        require(
+            exposure is None or _is_amount(exposure), "max_exposure", "a number of at least 0, or None for no limit",
+            exposure,
+        )  # fmt: skip
+        require(_is_amount(chance) and chance <= 1, "max_delta", "a chance from 0 to 1", chance)
+        k = self.min_k
+        require(is_integer(k) and 1 <= k <= MAX_K, "min_k", f"an integer from 1 to {MAX_K}", k)
+        for name in ("allow_no_crowd", "allow_simulation"):
+            allowed = getattr(self, name)
+            require(isinstance(allowed, bool), name, "True or False", allowed)
+        if not (isinstance(sides, tuple | list) and all(map(_is_amount, sides))):
+            got = ", ".join(map(shown, sides)) if isinstance(sides, tuple | list) else shown(sides)
+            raise InvalidInput(f"min_side must be lengths of at least 0, one or one for each axis; got {got}")
+        for name in ("max_epsilon", "max_exposure", "max_delta"):
+            if (amount := getattr(self, name)) is not None:
+                msgspec.structs.force_setattr(self, name, float(amount) + 0.0)  # zero has one sign
+        msgspec.structs.force_setattr(self, "min_side", tuple(float(side) + 0.0 for side in sides))
+
+
+def _is_amount(value: object) -> bool:
+    """Whether it is a number of at least 0 that a float holds."""
+    return is_number(value) and 0 <= value <= sys.float_info.max
 
 
 class Refusal(NamedTuple):

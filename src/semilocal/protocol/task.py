@@ -140,7 +140,10 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         )  # fmt: skip
         require(is_number(self.quorum) and 0 < self.quorum <= 1, "quorum", "a share above 0 and at most 1", self.quorum)
         require(
-            is_integer(self.window) and 1 <= self.window <= 10**8, "window", "a positive number of seconds", self.window
+            is_integer(self.window) and 1 <= self.window <= 10**8,
+            "window",
+            "an integer from 1 to 100000000, in seconds",
+            self.window,
         )
         require(self.size_from in ("responders", "estimate"), "size_from", "'responders' or 'estimate'", self.size_from)
         liars = self.tolerate_liars

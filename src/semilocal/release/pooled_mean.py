@@ -44,6 +44,7 @@ from ..protocol.column import own_value
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
 from ._areas import Areas, Boxes, as_areas
+from .asked import asked_of
 from .intervals import standard_errors
 from .pooled_counts import PooledCounts, is_simulated, words_from
 from .promised import Mapped, promise_of
@@ -211,7 +212,7 @@ def pooled_mean(task: PooledTask, points: Rows, f: Any, *, rng: np.random.Genera
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
     """
     check_reports(points, task)
-    bounded, box, words = as_function(f), task.box, words_from(rng)
+    bounded, box, words = asked_of(f, task.hierarchy), task.box, words_from(rng)
     whole = np.array([[box.lower, box.upper]])
     low, high = np.asarray(bounded.range_over(whole), dtype=np.float64)[0].tolist()
     people, sums = 0, np.zeros(1, dtype=np.int64)
@@ -281,7 +282,8 @@ def cell_means(
     rng : numpy.random.Generator, optional
         As for :func:`pooled_mean`.
     """
-    bounded, partition, task, words = as_function(f), counted.partition, counted.published.task, words_from(rng)
+    partition, task, words = counted.partition, counted.published.task, words_from(rng)
+    bounded = asked_of(f, task.hierarchy)
     check_reports(points, task)
     counted.spent.spend(_per_cell(bounded), epsilon, anywhere=True)  # refuses before anything is added up
     if count_rows(points) != counted.total:

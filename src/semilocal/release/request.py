@@ -32,6 +32,7 @@ from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
 from ..simulation.person_columns import CALL, check_frame, refuse_content_as_person
+from .asked import asked_of
 from .pooled_counts import PooledCounts, pooled_counts, run_pooled
 from .split import Split, partition_for_values, plan_values
 from .streamed import Rows, check_source, check_stored, count_rows, play_rows
@@ -117,6 +118,8 @@ class Request:
     def people_with(self, points: Rows, f: BoundedFunction) -> tuple[Any, BoundedFunction]:
         """The rows that stand for people, and f with the values of these rows if it is a column."""
         points = points if isinstance(points, Source) else self.domain.check(points)
+        if self.options.get("hierarchy") is not None:
+            asked_of(f, self.options["hierarchy"])  # refuses before anybody is asked
         chosen, rows = self._drawn(points)
         if isinstance(f, Column):
             f.fits(count_rows(points))

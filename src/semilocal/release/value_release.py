@@ -20,7 +20,7 @@ import numpy as np
 from ..accounting import Ledger
 from ..arrays import Floats, Integers, short_repr
 from ..errors import InvalidInput
-from ..functions import BoundedFunction, as_function
+from ..functions import BoundedFunction
 from ..protocol.column import own_value
 from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
@@ -29,6 +29,7 @@ from ..protocol.values import unit_values
 from ..randomizer.values.mechanisms import AnyMechanism, best
 from ..simulation.run import LOST, Run
 from ._shift import Shift, shift_of
+from .asked import asked_of
 from .intervals import standard_errors
 from .promised import Promised
 from .streamed import AnyRun, Rows, rows_each, run_batches
@@ -207,18 +208,18 @@ def values(
     ledger : Ledger, optional
         What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
     """
-    what = f"values of {as_function(f).name}"
-    spent = _spent(run, ledger, what, epsilon, own_value(f))
+    asked = asked_of(f, run.task.hierarchy)
+    spent = _spent(run, ledger, f"values of {asked.name}", epsilon, own_value(asked))
     chosen = _mechanism(epsilon, mechanism)
     value, stderr = np.full((2, run.participants), np.nan)
     who = np.flatnonzero(run.regions != LOST) if isinstance(run, Run) else np.arange(run.participants)
     start = 0
-    for part in value_batches(run, points, as_function(f), chosen, rng):
+    for part in value_batches(run, points, asked, chosen, rng):
         here = who[start : start + len(part.value)]
         value[here], stderr[here] = part
         start += len(here)
     partition = run.partition.with_public_crowds(run.partition.crowds)  # everybody sends a value for their region
-    return ValuesRelease(value, stderr, partition, spent, chosen, run.simulated, own_value(f))
+    return ValuesRelease(value, stderr, partition, spent, chosen, run.simulated, own_value(asked))
 
 
 def mean(
@@ -246,7 +247,7 @@ def mean(
     >>> bool(abs(result.value - points[:, 0].mean()) < 5 * result.stderr)
     True
     """
-    asked = as_function(f)
+    asked = asked_of(f, run.task.hierarchy)
     what = f"mean of {asked.name}"
     spent = _spent(run, ledger, what, epsilon, own_value(asked))
     chosen = _mechanism(epsilon, mechanism)

@@ -18,7 +18,7 @@ from ..protocol.plan import Plan
 from ..protocol.task import Task
 
 ALLOW_ALL = Policy(
-    max_epsilon=1e9, max_exposure=None, min_k=1, max_delta=float("inf"), allow_no_crowd=True, allow_simulation=True
+    max_epsilon=1e9, max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True, allow_simulation=True
 )
 
 

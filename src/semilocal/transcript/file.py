@@ -3,7 +3,8 @@
     file     magic "semilocal transcript\\n", version (2 bytes), frames
     frame    kind (1 byte), events (4), raw bytes (4), packed bytes (4), CRC-32 of all that but itself (4), payload
     payload  zlib of: lengths of the events (4 bytes each), the events' bytes one after the other
-    kinds    "E" events of the transcript; "S" the seal of the round just closed; "Z" the end, empty
+    kinds    "M" the mark of a simulation, first or not at all; "E" events of the transcript; "S" the seal of the
+             round just closed; "Z" the end, empty
 
 All numbers are big-endian. The checksum finds damage of the file; it proves nothing against its writer: that is
 what the seals, and :mod:`semilocal.transcript.verify`, are for.
@@ -27,6 +28,7 @@ from ..protocol.messages import Closed, Message, ValueClosed, ValueQuery, ValueR
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, seal_round
+from .mark import Simulation
 from .merkle import MerkleLog, inclusion_proof, leaf_hash
 
 __all__ = [
@@ -44,7 +46,7 @@ __all__ = [
 
 MAGIC = b"semilocal transcript\n"
 VERSION = 1
-EVENTS, SEAL, END = b"E", b"S", b"Z"
+MARK, EVENTS, SEAL, END = b"M", b"E", b"S", b"Z"
 MAX_RAW = 1 << 26  # bytes of one frame before packing: what a reader must be ready to hold
 _PER_FRAME = 1 << 15
 _HEADER = struct.Struct(">cIII")
@@ -59,7 +61,7 @@ class Frame(NamedTuple):
     Attributes
     ----------
     kind : bytes
-        ``b"E"``, ``b"S"`` or ``b"Z"``.
+        ``b"M"``, ``b"E"``, ``b"S"`` or ``b"Z"``.
     data : bytes
         The events' bytes, one after the other.
     bounds : int64[count + 1]
@@ -94,15 +96,26 @@ class TranscriptWriter:
         The first event.
     key : bytes, optional
         Ed25519 private key that ``close_round`` signs with.
+    simulation : Simulation, optional
+        Marks the file. Refused if the task pins a server's key: such events are a campaign's.
     """
 
-    def __init__(self, stream: BinaryIO, task: Task, *, key: bytes | None = None) -> None:
+    def __init__(
+        self, stream: BinaryIO, task: Task, *, key: bytes | None = None, simulation: Simulation | None = None
+    ) -> None:
+        if simulation is not None and task.server_key:
+            raise InvalidInput(
+                "the task pins a server's key, so its transcript is a campaign's and takes no mark of a simulation; "
+                "give the key that signs it, or simulate a task without one"
+            )
         self._stream, self._task, self._key = stream, task, key
         self._waiting: list[bytes] = []
         self._bytes = 0
         self.log = MerkleLog()
         self.head = task.id
         stream.write(MAGIC + VERSION.to_bytes(2, "big"))
+        if simulation is not None:
+            write_frame(stream, MARK, [simulation.to_bytes()])
         self.add([encode(task)])
 
     def add(self, events: Iterable[bytes]) -> None:
@@ -147,8 +160,12 @@ class TranscriptWriter:
             self.finish()
 
 
-def write_transcript(path: str | os.PathLike[str], events: Iterable[Event], *, key: bytes | None = None) -> bytes:
+def write_transcript(
+    path: str | os.PathLike[str], events: Iterable[Event], *, key: bytes | None = None, seed: int | None = None
+) -> bytes:
     """Write a whole transcript, with a seal after every closing; returns the chain's head.
+
+    Without a key it is marked as a simulation.
 
     Parameters
     ----------
@@ -156,18 +173,27 @@ def write_transcript(path: str | os.PathLike[str], events: Iterable[Event], *, k
         The task first, as ``Run.events`` gives them.
     key : bytes, optional
         Ed25519 private key; the task pins its public half. Seals are not signed without it.
+    seed : int, optional
+        Of the noise, for the mark. Give it if there is one.
     """
     with open(path, "wb") as stream:
-        return write_events(stream, events, key=key)
+        return write_events(stream, events, key=key, seed=seed)
 
 
-def write_events(stream: BinaryIO, events: Iterable[Event], *, key: bytes | None = None) -> bytes:
+def write_events(
+    stream: BinaryIO, events: Iterable[Event], *, key: bytes | None = None, seed: int | None = None
+) -> bytes:
     """As :func:`write_transcript`, to an open binary stream."""
+    if key is not None and seed is not None:
+        raise InvalidInput(
+            "a transcript of seeded noise is a simulation's, and no server signs it; leave key or seed out"
+        )
     iterator = iter(events)
     task = next(iterator, None)
     if not isinstance(task, Task):
         raise InvalidInput(f"the first event must be the task; got {type(task).__name__}")
-    with TranscriptWriter(stream, task, key=key) as writer:
+    simulation = Simulation(seed) if key is None else None
+    with TranscriptWriter(stream, task, key=key, simulation=simulation) as writer:
         for event in iterator:
             writer.add([encode_event(event)])
             if isinstance(event, Closed | ValueClosed):
@@ -273,6 +299,8 @@ def _read_frame(stream: BinaryIO, number: int) -> Frame:
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     if bounds[-1] != raw_size - 4 * count:
         raise DamagedFile(f"frame {number}: the lengths of its events do not add up")
-    if kind not in (EVENTS, SEAL, END) or (kind == SEAL and count != 1) or (kind == END and count):
+    if kind not in (MARK, EVENTS, SEAL, END) or (kind in (MARK, SEAL) and count != 1) or (kind == END and count):
         raise DamagedFile(f"frame {number}: unknown kind {kind!r} with {count} events")
+    if kind == MARK and number > 1:
+        raise DamagedFile(f"frame {number}: the mark of a simulation comes first, or not at all")
     return Frame(kind, raw[4 * count :], bounds)

@@ -13,6 +13,7 @@ from ..protocol.plan import Plan
 from ..protocol.task import Task
 from ..words import number_of
 from .checkpoints import Seal
+from .mark import Simulation
 
 __all__ = ["Difference", "Own", "OwnEvents", "Problems", "Verification", "difference_lines"]
 
@@ -103,6 +104,7 @@ class Verification:
     closings: list[bytes] = field(default_factory=list)  # SHA-256 of every closing
     own: OwnEvents | None = None
     plan: Plan | None = None
+    simulation: Simulation | None = None  # what the file is marked as
 
     @property
     def sound(self) -> bool:
@@ -114,9 +116,10 @@ class Verification:
         self.differences.append(Difference(token, round_, what, count))
 
     def lines(self) -> list[str]:
-        """For a person: what was checked, then every difference, then notes; without a task nothing was."""
+        """For a person: what it is, what was checked, every difference, and notes; without a task nothing was."""
+        marked = [] if self.simulation is None else [self.simulation.words]
         if self.task is None:
-            return difference_lines(self.differences)
+            return marked + difference_lines(self.differences)
         checked = [
             f"{number_of(self.rounds, 'round')} with {number_of(self.reports, 'report')} of "
             f"{number_of(self.participants, 'participant')}: every tally counted again, every verdict decided again",
@@ -124,7 +127,7 @@ class Verification:
             f"{number_of(self.events, 'event')} under {number_of(len(self.seals), 'checkpoint')} in one chain, "
             f"{self.signatures:,} of them signed with the key that the task pins",
         ]
-        out = ["Checked:", *(f"  {line}" for line in checked), *difference_lines(self.differences)]
+        out = [*marked, "Checked:", *(f"  {line}" for line in checked), *difference_lines(self.differences)]
         return out + [f"Note: {note}" for note in self.notes]
 
 

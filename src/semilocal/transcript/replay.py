@@ -36,8 +36,9 @@ from ..protocol.task import Task
 from ..words import number_of
 from .checkpoints import Checkpoint, Seal, check_signature, next_head
 from .columns import Columns, read_reports, report_runs
-from .file import END, SEAL, Frame
+from .file import END, MARK, SEAL, Frame
 from .findings import Own, OwnEvents, Problems, Verification
+from .mark import Simulation
 from .merkle import MerkleLog
 from .replay_checks import check_seal, compare_counts, compare_values, not_ascending, published
 from .roster import Roster
@@ -75,6 +76,8 @@ class Replay:
         """Judge one frame."""
         if frame.kind == SEAL:
             self._seal(frame.data)
+        elif frame.kind == MARK:
+            self._mark(frame.data)
         elif frame.kind != END:
             for kind, first, last in report_runs(frame.data, frame.bounds):
                 bounds = frame.bounds[first : last + 1]
@@ -83,6 +86,12 @@ class Replay:
                     self._event(frame.data[bounds[0] : bounds[1]])
                 else:
                     self._reports(frame.data, bounds, kind)
+
+    def _mark(self, data: bytes) -> None:
+        try:
+            self.found.simulation = Simulation.from_bytes(data)
+        except InvalidInput as error:
+            self.found.add("unreadable-event", None, str(error))
 
     def _hash(self, data: bytes, bounds: Integers) -> None:
         sha256 = hashlib.sha256  # leaf_hash, without a call for each of millions
@@ -119,6 +128,9 @@ class Replay:
     def _begin_task(self, task: Task) -> None:
         self.found.task = task
         self._curator, self._head = Curator(task), task.id
+        if self.found.simulation is not None and task.server_key:
+            what = "the file is marked as a simulation, but its task pins a server's key: a campaign has no such mark"
+            self.found.add("simulated", None, what)
         if self._owners is not None:
             self.own = next((own for own in self._owners if own.task == task.id), None)
         if self.own is not None:

@@ -6,6 +6,7 @@
     tallies                missing-report, extra-report, wrong-tally (as many reports, other sums)
     reports                bad-report, reported-twice, wrong-order, unknown-cell, joined-late, wrong-path, bad-answer
     values                 wrong-plan, wrong-value-query, wrong-values, wrong-region
+    the mark               simulated
     checkpoints            missing-seal, wrong-seal, wrong-size, wrong-root, wrong-chain, not-signed, bad-signature
     your own vault         not-a-member, own-report-missing, own-report-changed, foreign-report, device-refuses,
                            other-history
@@ -34,7 +35,7 @@ from .replay import Replay
 __all__ = ["Difference", "Own", "Verification", "compare_histories", "verify_file", "verify_stream"]
 
 _EVERYTHING = Policy(
-    max_epsilon=float("inf"), max_exposure=None, min_k=1, max_delta=float("inf"), allow_no_crowd=True,
+    max_epsilon=float("inf"), max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True,
     allow_simulation=True,
 )  # fmt: skip
 
@@ -60,9 +61,10 @@ def verify_file(path: str | os.PathLike[str], *, own: Sequence[Own] | None = Non
     >>> task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.01, k=10)
     >>> run = simulate(rng.random((500, 1)), task, rng=rng, detail="reports")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = write_transcript(f"{folder}/t.slt", run.events)
-    ...     verify_file(f"{folder}/t.slt").sound
-    True
+    ...     _ = write_transcript(f"{folder}/t.slt", run.events)  # seed= if there is one
+    ...     found = verify_file(f"{folder}/t.slt")
+    >>> found.sound, found.simulation
+    (True, Simulation(seed=None))
     """
     with Path(path).open("rb") as stream:
         return verify_stream(stream, own=own)
@@ -99,6 +101,8 @@ def compare_histories(one: Verification, other: Verification) -> list[Difference
             both = " Both are signed: that proves it." if here.signature and there.signature else ""
             what = f"two histories: the checkpoints of the two transcripts are different from here on.{both}"
             return [Difference("other-history", here.checkpoint.round, what)]
+    if one.simulation != other.simulation:
+        return [Difference("other-history", None, "the two transcripts do not have the same mark of a simulation")]
     return []
 
 

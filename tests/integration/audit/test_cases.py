@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from semilocal import Task
-from semilocal.audit.cases import CASES, Finding, audit_moved, crowds, default_task, retries
+from semilocal.audit.cases import CASES, Finding, audit_moved, crowds, default_task, pooled, retries
 from semilocal.audit.tables import finding_table
 from semilocal.cli.main import main
 from semilocal.hierarchy.tables import from_labels
+from semilocal.pooled import noise
+from semilocal.pooled.counter import RankedCounter
+from semilocal.pooled.rule import next_level
+from semilocal.pooled.task import UNITS
 
 
 @pytest.mark.slow
@@ -39,6 +46,48 @@ def test_crowd_tests_that_do_not_share_delta_along_a_path_are_caught(monkeypatch
     monkeypatch.setattr(Task, "delta_test", property(lambda task: task.delta))
     found = {finding.what: finding.verdict for finding in crowds(4000, np.random.default_rng(3))}
     assert found[corners] == "BROKEN"
+
+
+def half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = noise.draw
+    monkeypatch.setattr(noise, "draw", lambda unit, units, words: right(2 * unit, units, words))
+
+
+def half_the_noise_of_the_system_s_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = noise.Fresh.heads
+    monkeypatch.setattr(noise.Fresh, "heads", lambda *given: np.maximum(right(*given), np.uint8(64)))
+
+
+def one_noise_for_two_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def noisy(counter: Any, exact: Any, units: Any) -> Any:
+        return exact + noise.draw(counter._task.unit, units, counter._words)
+
+    monkeypatch.setattr(RankedCounter, "_noisy", noisy)
+
+
+def a_budget_that_is_not_subtracted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(*given: Any) -> Any:
+        below = next_level(*given)
+        return replace(below, left=np.full_like(below.left, UNITS))
+
+    monkeypatch.setattr(import_module("semilocal.pooled.play"), "next_level", forgetful)
+
+
+FAULTS: dict[Callable[[pytest.MonkeyPatch], None], list[str]] = {
+    half_the_noise: ["BROKEN", "BROKEN"],
+    half_the_noise_of_the_system_s_words: ["BROKEN", "holds"],
+    one_noise_for_two_servers: ["holds", "BROKEN"],
+    a_budget_that_is_not_subtracted: ["BROKEN", "BROKEN"],
+}
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+def test_a_fault_in_the_real_pooled_tree_is_caught(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    plant(monkeypatch)
+    found = [finding.verdict for finding in pooled(20_000, np.random.default_rng(3)) if not finding.broken]
+    assert found == FAULTS[plant]  # curator, two servers
 
 
 def test_a_retry_gives_the_same_bytes_and_fresh_noise_is_caught() -> None:

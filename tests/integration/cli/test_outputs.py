@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import msgspec
 import pytest
 from pyarrow import parquet
 
@@ -277,6 +278,43 @@ def test_rows_that_an_engine_streams_and_pictures_say_that_the_noise_was_seeded(
         assert "SIMULATION: the noise has seed 1 and protects nobody" in picture.read_text()
         assert run(capsys, "partition", table, *UNIT, *COMMON[:-2], "--plot", picture)[0] == 0
     assert "SIMULATION" not in picture.read_text()
+
+
+@pytest.mark.parametrize("engine", ["memory", "arrow"])
+@pytest.mark.parametrize("job", SEEDED)
+def test_the_transcript_of_seeded_noise_says_so(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, engine: str
+) -> None:
+    out, ending = table.with_name("out.slt"), ".csv" if engine == "memory" else ".parquet"
+    words = (job, table, *UNIT, "--trust", "nobody", "--epsilon", 2, *SEEDED[job][0], "--engine", engine)
+    words += ("--transcript", out, "--out")
+    assert run(capsys, *words, table.with_name(f"seeded{ending}"), "--seed", 12345)[0] == 0
+    code, said, _ = run(capsys, "verify", out)
+    assert code == 0
+    assert said.startswith("This is a simulation with seed 12345, not a collection: ")
+    assert run(capsys, *words, table.with_name(f"fresh{ending}"))[0] == 0
+    code, said, _ = run(capsys, "verify", out)
+    assert code == 0
+    assert said.startswith("This is a simulation, not a collection: one program held all positions")
+
+
+@pytest.mark.parametrize("trust", ["two-servers", "curator"])
+@pytest.mark.parametrize("job", SEEDED)
+def test_the_transcript_of_a_pooled_tree_has_its_seed(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
+) -> None:
+    out = table.with_name("out.slt")
+    words = (job, table, *UNIT, "--trust", trust, "--epsilon", 2, *SEEDED[job][0], "--transcript", out)
+    assert run(capsys, *words, "--seed", 12345)[0] == 0
+    code, said, _ = run(capsys, "verify", out)
+    assert code == 0
+    assert said.startswith("This is a simulation with seed 12345, not a collection: ")
+    fields = msgspec.msgpack.decode(out.read_bytes())
+    out.write_bytes(msgspec.msgpack.encode(fields | {"simulated": False}))
+    code, said, _ = run(capsys, "verify", out)
+    assert (code, said) == (1, "DIFFERENT: a published tree with a seed must be marked as simulated\n")
+    assert run(capsys, *words)[0] == 0
+    assert "seed" not in run(capsys, "verify", out)[1]
 
 
 @pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -102,7 +103,7 @@ def test_the_commands_are_the_one_call_functions(capsys: pytest.CaptureFixture[s
     out = table.with_name("run.slt")
     assert run(capsys, "partition", table, *words, "--transcript", out)[0] == 0
     expected = sl.counts(points, box, epsilon=1.0, trust="curator", rng=np.random.default_rng(5))
-    assert out.read_bytes() == expected.published.to_bytes()
+    assert out.read_bytes() == replace(expected.published, seed=5).to_bytes()  # a generator does not tell its seed
     mean = run_json(capsys, "mean", table, *words, "--function", "coordinate:lon")
     assert mean["function"] == "coordinate:lon"
     rng = np.random.default_rng(5)

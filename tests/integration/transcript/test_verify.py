@@ -22,6 +22,7 @@ from semilocal.device.vault import Contents, read_vault
 from semilocal.device.vault import pack as pack_vault
 from semilocal.protocol.messages import Closed, Query, Report, ValueClosed, ValueReport, decode, encode
 from semilocal.transcript.file import write_transcript
+from semilocal.transcript.mark import Simulation
 from semilocal.transcript.verify import Verification, compare_histories, verify_file, verify_stream
 from tests.helpers.transcript_cases import KEY, Played, campaign, pack, repack, tag
 
@@ -76,7 +77,19 @@ def test_simulated_transcripts_pass(tmp_path: Path) -> None:
     write_transcript(tmp_path / "t.slt", run.events)
     found = verify_file(tmp_path / "t.slt")
     assert found.sound, found.lines()
+    assert found.lines()[0].startswith("This is a simulation, not a collection: ")
     assert "pins no key" in found.notes[-1] or "pins no key" in found.notes[0]
+
+
+def test_a_transcript_without_the_mark_of_another_one_is_another_history() -> None:
+    played = campaign(12, k=2, max_depth=4, signed=False)
+    files = [
+        pack(played.events, played.task, key=None, simulation=mark) for mark in (None, Simulation(), Simulation(7))
+    ]
+    plain, marked, seeded = map(judge, files)
+    assert compare_histories(marked, marked) == []
+    for one, other in ((plain, marked), (marked, plain), (marked, seeded)):
+        assert [item.token for item in compare_histories(one, other)] == ["other-history"]
 
 
 def test_regions_below_k_are_noted() -> None:

@@ -131,18 +131,15 @@ def test_a_position_that_is_refused_is_not_repeated(place: Any) -> None:
 # -- the owner's limits ------------------------------------------------------------------------------------------
 
 
-def test_a_limit_that_is_not_a_number_allows_nothing() -> None:
-    task = Task.build(unit_box(1), epsilon=1.0, delta=0.05, k=5, max_depth=3)
-    nan = math.nan
-    for changes in ({"max_epsilon": nan}, {"max_delta": nan}):
-        with pytest.raises(ServerViolation):
-            device(task, msgspec.structs.replace(ALLOW_ALL, **changes))
-    with pytest.raises(InvalidInput, match="min_side"):
-        msgspec.structs.replace(ALLOW_ALL, min_side=(nan,))
-    capped = device(task, msgspec.structs.replace(ALLOW_ALL, max_exposure=nan))
-    with pytest.raises(ServerViolation, match="over-exposure"):
-        ask(capped)
-    assert capped.state.answered == 0
+def test_a_limit_that_is_not_a_number_is_none() -> None:
+    for name, nan in (
+        ("max_epsilon", math.nan),
+        ("max_delta", math.nan),
+        ("max_exposure", math.nan),
+        ("min_side", (math.nan,)),
+    ):
+        with pytest.raises(InvalidInput, match=name):
+            msgspec.structs.replace(ALLOW_ALL, **{name: nan})
 
 
 def test_a_task_without_a_proven_crowd_is_refused_even_where_simulation_is_allowed() -> None:

@@ -55,7 +55,7 @@ def fields_of(task: Task) -> dict[str, Any]:
         ("max_rounds", 41, "max_rounds must be an integer from 1 to the hierarchy's max_depth 40; got 41"),
         ("quorum", 0, "quorum must be a share above 0 and at most 1"),
         ("quorum", 1.5, "quorum must be a share"),
-        ("window", 0, "window must be a positive number of seconds"),
+        ("window", 0, "window must be an integer from 1 to 100000000, in seconds"),
         ("size_from", "guess", "size_from must be 'responders' or 'estimate'"),
         ("size_from", "estimate", "it needs rule='each' and PaperLaplace"),
         ("hierarchy", "tree", "hierarchy must be a tree such as BinaryTree"),

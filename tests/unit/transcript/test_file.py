@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import zlib
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from semilocal.errors import DamagedFile, InvalidInput
 from semilocal.protocol.messages import Query, decode
 from semilocal.transcript.checkpoints import Seal
-from semilocal.transcript.file import END, EVENTS, SEAL, prove, read_frames, write_transcript
+from semilocal.transcript.file import END, EVENTS, MAGIC, MARK, SEAL, prove, read_frames, write_frame, write_transcript
+from semilocal.transcript.mark import Simulation
 from semilocal.transcript.merkle import check_inclusion, leaf_hash, merkle_root
 from semilocal.transcript.verify import verify_stream
 from tests.helpers.transcript_cases import KEY, campaign, pack
@@ -121,3 +123,59 @@ def test_a_damaged_file_is_named_as_one() -> None:
         tokens = {item.token for item in verify_stream(io.BytesIO(bytes(damaged))).differences}
         assert "damaged-file" in tokens
         assert tokens <= {"damaged-file", "unsealed-events"}
+
+
+def test_a_file_of_a_simulation_says_so_and_its_events_and_root_are_the_same() -> None:
+    played = campaign(12, k=2, max_depth=4, signed=False)
+    plain, marked = (pack(played.events, played.task, key=None, simulation=mark) for mark in (None, Simulation(7)))
+    (first, *frames), others = (list(read_frames(io.BytesIO(data))) for data in (marked, plain))
+    assert (first.kind, first.data) == (MARK, Simulation(7).to_bytes())
+    assert [(frame.kind, frame.data) for frame in frames] == [(frame.kind, frame.data) for frame in others]
+    found, before = verify_stream(io.BytesIO(marked)), verify_stream(io.BytesIO(plain))
+    assert (found.simulation, before.simulation) == (Simulation(7), None)
+    assert found.seals == before.seals
+    assert prove(io.BytesIO(marked), played.events[3]) == prove(io.BytesIO(plain), played.events[3])
+
+
+def test_a_campaign_has_no_mark() -> None:
+    assert {frame.kind for frame in read_frames(io.BytesIO(FILE))} == {EVENTS, SEAL, END}
+    assert verify_stream(io.BytesIO(FILE)).simulation is None
+
+
+def test_a_task_that_pins_a_server_key_takes_no_mark() -> None:
+    with pytest.raises(InvalidInput, match="pins a server's key"):
+        pack(SMALL.events, SMALL.task, simulation=Simulation())
+    with pytest.raises(InvalidInput, match="pins a server's key"):
+        write_transcript(os.devnull, [SMALL.task])
+
+
+def test_a_mark_that_was_put_into_a_campaign_is_a_difference() -> None:
+    found = verify_stream(io.BytesIO(_put(FILE, MARK, [Simulation(7).to_bytes()])))
+    assert [item.token for item in found.differences] == ["simulated"]
+
+
+@pytest.mark.parametrize("events", [[], [Simulation(7).to_bytes()] * 2])
+def test_a_mark_is_one(events: list[bytes]) -> None:
+    with pytest.raises(DamagedFile, match="unknown kind b'M'"):
+        list(read_frames(io.BytesIO(_put(FILE, MARK, events))))
+
+
+def test_a_mark_comes_first() -> None:
+    once = _put(FILE, MARK, [Simulation(7).to_bytes()])
+    with pytest.raises(DamagedFile, match="frame 2: the mark of a simulation comes first"):
+        list(read_frames(io.BytesIO(_put(once, MARK, [Simulation(7).to_bytes()]))))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x92\xaasimulation\xff", Simulation(7).to_bytes() + b"\x00"])
+def test_a_mark_that_cannot_be_read_is_a_difference(data: bytes) -> None:
+    played = campaign(12, k=2, max_depth=4, signed=False)
+    found = verify_stream(io.BytesIO(_put(pack(played.events, played.task, key=None), MARK, [data])))
+    assert [item.token for item in found.differences] == ["unreadable-event"]
+
+
+def _put(file: bytes, kind: bytes, events: list[bytes]) -> bytes:
+    """The file with one more frame at its beginning."""
+    stream = io.BytesIO()
+    write_frame(stream, kind, events)
+    start = len(MAGIC) + 2
+    return file[:start] + stream.getvalue() + file[start:]

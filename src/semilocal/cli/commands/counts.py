@@ -111,7 +111,7 @@ def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFile
         words.append("Some participants may have been moved to another region; the intervals allow for that.")
     with job.options.output.step("writing"):
         table = write_answers(queries, columns, out, job.box)
-        written = jobs.write_transcript(job.transcript, run) + ([] if out is None else [str(out)])
+        written = jobs.write_transcript(job, run) + ([] if out is None else [str(out)])
         written += jobs.write_map(job, files, run, result)
     if written:
         found["files"] = written

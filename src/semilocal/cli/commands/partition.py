@@ -63,7 +63,7 @@ def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFil
             save_picture(partition, plot, points=shown, seed=seed)
         written = [str(path) for path in (out, plot) if path is not None]
         written += jobs.write_map(job, files, run, result)
-        written += jobs.write_transcript(job.transcript, run)
+        written += jobs.write_transcript(job, run)
     found: dict[str, Any] = {
         "regions": len(partition),
         "crowds": {"smallest": round(crowds.min()), "median": float(np.median(crowds)), "largest": round(crowds.max())},

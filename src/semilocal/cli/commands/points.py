@@ -87,7 +87,7 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
     seeds = seed_column(job.options.output.seed, len(result.points))
     table = csv_text({name: column.tolist() for name, column in columns.items()} | seeds)
     found: dict[str, object] = {"regions": len(result.partition)}
-    files = jobs.write_transcript(job.transcript, run)
+    files = jobs.write_transcript(job, run)
     if out is not None:
         write_text(out, table)
         files.append(str(out))
@@ -108,7 +108,7 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
     seeds = seed_column(job.options.output.seed, len(run.partition))
     columns = _middles(job, run.partition) | {name: np.array(column) for name, column in seeds.items()}
     write_rows(out, _region_by_region(run.partition.crowds), columns)
-    files = [*jobs.write_transcript(job.transcript, run), str(out)]
+    files = [*jobs.write_transcript(job, run), str(out)]
     words = [_words(job, run), *(f"wrote {path}" for path in files)]
     return Outcome(run, ledger.settle(run.partition), {"regions": len(run.partition), "files": files}, words)
 

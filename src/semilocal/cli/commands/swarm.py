@@ -6,7 +6,6 @@ One process then knows everybody's position.
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -106,7 +105,7 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     )
     policy = Policy(
         max_epsilon=args.max_epsilon, max_exposure=args.max_exposure, min_k=args.min_k,
-        max_delta=math.inf if args.max_delta is None else args.max_delta, allow_no_crowd=args.allow_no_crowd,
+        max_delta=1.0 if args.max_delta is None else args.max_delta, allow_no_crowd=args.allow_no_crowd,
     )  # fmt: skip
     server = server_of(url)
     await reach(server, patience=args.patience)

@@ -126,12 +126,17 @@ def _verify_pair(
 
 def _verify_pooled(data: bytes) -> int:
     """Replay the rule over the published numbers."""
+    from ...transcript.mark import Simulation
+
     try:
         published = Published.from_bytes(data)
         counted = pooled_counts(published)
+        marked = None if published.seed is None else Simulation(published.seed)
     except InvalidInput as error:
         print(f"DIFFERENT: {printable(str(error), most=1000)}")
         return FOUND
+    if marked is not None:
+        print(marked.words)
     print(
         f"the rule gives the same {number_of(len(counted.partition), 'final cell')} from the same published numbers; "
         f"{number_of(counted.total, 'report')}, task {published.task.id.hex()[:16]}"

@@ -25,6 +25,7 @@ export function policyOf(given) {
     max_exposure: 50, min_k: 20, max_delta: 1e-3, allow_no_crowd: false, allow_simulation: false, min_side: [], ...given,
   };
   check(policy.min_side.every((side) => side >= 0 && side < Infinity), `min_side holds lengths of at least 0; got ${policy.min_side}`);
+  check(!(policy.max_delta > 1), `max_delta is a chance from 0 to 1; got ${policy.max_delta}`);
   return policy;
 }
 

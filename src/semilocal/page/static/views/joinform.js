@@ -14,7 +14,7 @@ const LIMITS = [
   { name: "max_epsilon", label: "Largest loss of all your campaigns here, if you were moved (epsilon, delta 0)", start: 10 },
   { name: "max_exposure", label: "Largest exposure to a lying server (epsilon, delta 0)", start: 50 },
   { name: "min_k", label: "Smallest crowd (k)", start: 20 },
-  { name: "max_delta", label: "Largest chance of no crowd (delta)", start: 0.001 },
+  { name: "max_delta", label: "Largest chance of no crowd (delta)", start: 0.001, most: 1 },
 ];
 const SIDE = "Shortest side of a place that it names";
 
@@ -91,8 +91,8 @@ export class JoinForm {
 
   /** Limits that are not numbers, in words. */
   get strange() {
-    const found = LIMITS.filter(({ name }) => !(numberOf(this.limits[name]) >= 0))
-      .map(({ name, label }) => `“${label}” needs a number of at least 0; got ${this.limits[name].trim() || "nothing"}`);
+    const found = LIMITS.filter(({ name, most = Infinity }) => !(numberOf(this.limits[name]) >= 0 && numberOf(this.limits[name]) <= most))
+      .map(({ name, label, most }) => `“${label}” needs a number ${most ? `from 0 to ${most}` : "of at least 0"}; got ${this.limits[name].trim() || "nothing"}`);
     return this.sides.every((side) => side >= 0 && side < Infinity) ? found : [...found, `“${SIDE}” holds lengths of at least 0; got ${this.minSide}`];
   }
 
