@@ -92,7 +92,7 @@ def _piled_up(visitors: Floats, doubt: Floats, weights: Floats) -> tuple[Floats,
 def test_a_doubt_that_forgets_or_repeats_something_is_found(
     bug: Callable[[Floats, Floats, Floats], tuple[Floats, Floats]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted: what was unknown before a round, that people scatter, and that a round measures visitors anew."""
+    """Planted: what was unknown before a round, that people scatter, and that a round measures visitors again."""
     monkeypatch.setattr(rule, "already_there", bug)
     assert len(surprises("randomized-response")) > 3
 

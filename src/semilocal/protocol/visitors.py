@@ -2,7 +2,7 @@
 
 Moved people are spread evenly over the codes, so a child has a share of them in proportion to its weight. How many were
 moved is an estimate. Its error and the scatter of people make a variance, the *doubt*. A TRIM moves the visitors of the
-children that it leaves out once more, and estimates them anew: so doubt does not pile up along a path.
+children that it leaves out once more, and estimates them again: so doubt does not pile up along a path.
 
 All clients must get the same bits: every operation is rounded by itself, in the order written, and sums go from the
 first child to the last (spec/protocol.md, section 10). Knows the numbers of a round. Decides nothing.

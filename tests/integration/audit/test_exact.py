@@ -64,7 +64,7 @@ def test_every_transcript_of_a_small_population_keeps_the_promise(rule: str) -> 
 
 def test_nothing_is_claimed_for_an_inside_position_against_a_moved_one_and_rightly_so() -> None:
     """Every SPLIT after the move makes the moved position half as likely: log 2 for each, whatever epsilon is."""
-    task = small(epsilon=1.0, max_depth=4, k=1, delta=0.45, max_trims=1)
+    task = small(epsilon=1.0, max_depth=4, k=1, delta=0.45, max_trims=1, max_visitors=1.0)
     others = [(x,) for x in (0.02, 0.05, 0.15, 0.2, 0.3, 0.4, 0.45, 0.9)]
     found = [each for each in transcript_losses(task, others, (0.05,), (0.9,)) if each.moved == (False, True)]
     assert max(each.loss for each in found) > 2 * task.epsilon + 0.5
@@ -104,9 +104,11 @@ def test_never_moved_is_not_epsilon_against_a_position_that_was_moved_sixteen_ti
     assert worst.loss > task.epsilon + 4  # the planted claim: never moved, so epsilon
 
 
-def test_the_enumeration_by_tallies_lists_what_single_reports_and_positions_give() -> None:
+@pytest.mark.parametrize(("epsilon", "limit"), [(1.0, 1.0), (4.0, 0.5)])  # by which so few people may be trimmed
+def test_the_enumeration_by_tallies_lists_what_single_reports_and_positions_give(epsilon: float, limit: float) -> None:
     """Oracle: all reports of everybody and all positions that moved participants may draw, one by one."""
-    task, others = small(delta=0.45, k=1, epsilon=1.0, max_trims=1), [(0.05,), (0.3,), (0.7,)]
+    task = small(delta=0.45, k=1, epsilon=epsilon, max_trims=1, max_visitors=limit)
+    others = [(0.05,), (0.3,), (0.7,)]
     for here, there in (((0.1,), (0.4,)), ((0.9,), (0.1,)), ((0.9,), (0.6,))):
         fast = {(round(loss, 9), *rest) for loss, *rest in transcript_losses(task, others, here, there)}
         slow = {(round(loss, 9), *rest) for loss, *rest in one_by_one(task, others, here, there)}

@@ -248,7 +248,7 @@ def test_a_trim_adds_the_noise_of_its_round_to_the_doubt_about_visitors() -> Non
 
 
 def test_the_doubt_of_a_chain_of_trims_does_not_pile_up() -> None:
-    """Every TRIM measures those whom it moves anew, the visitors among them: a quarter of the old doubt is left."""
+    """Every TRIM measures those whom it moves again, the visitors among them: a quarter of the old doubt is left."""
     task, frontier, wanted = task_of("trim"), first_frontier(), 0.0
     for _ in range(12):
         wanted = wanted / 4 + frontier.visitors[0] / 4 + NOISE
