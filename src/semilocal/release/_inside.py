@@ -5,10 +5,10 @@ the cells on one side of a region hold more people than those on the other, its 
 such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie (_law.py).
 
 What slopes explain is no longer uncertain. The law says how unevenly cells of a depth and size divide, slopes included.
-Last rounds say how far regions divide from even halves, and how far from what slopes suggest. The ratio is the share
-that slopes leave: little in smooth towns, nearly all in real villages and streets. Inside the children of regions they
-leave the same share. In trimmed parts they leave all: people there live near the cut, which is steeper than any slope.
-Children of a region have the slope in common; what is left differs from child to child.
+Last rounds say how far regions divide from even halves, and how far from what slopes suggest (_ended.py). The ratio is
+the share that slopes leave: little in smooth towns, nearly all in real villages and streets. Inside the children of
+regions they leave the same share. In trimmed parts they leave all: people there live near the cut, which is steeper
+than any slope. Children of a region have the slope in common; what is left differs from child to child.
 
 Knows a tree and its population. Knows no queries.
 """
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Floats, Integers
+from ._ended import Ended
 from ._tree import Tree
 from ._visitors import Population, divided
 from .spread import Spread, share_left
@@ -111,7 +112,11 @@ class Inside:
             found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
         flat = _expected(_shares(tree, boxes, np.zeros(slopes.shape), known))  # not even, if lines of a lattice are not
-        left = share_left(total, estimates, noise, flat, _expected(shares[known]))
+        suggested = _expected(shares[known])
+        if fanout == 2:
+            left = Ended.of(tree, found, known, estimates, noise).share_left(flat[:, 0], suggested[:, 0])
+        else:
+            left = share_left(total, estimates, noise, flat, suggested)
         return Inside(trusted, boxes, shares, people, errors, _uneven(tree, found, left))
 
 

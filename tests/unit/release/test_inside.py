@@ -10,6 +10,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.release import _inside
+from semilocal.release._ended import Ended
 from semilocal.release._inside import Inside
 from semilocal.release._lattice import Lattice
 from semilocal.release._tree import Tree
@@ -73,9 +74,9 @@ def test_lines_of_a_lattice_are_not_taken_for_slopes(monkeypatch: pytest.MonkeyP
     _, run = run_of(2, seed=63)
     tree = Tree.of(run.partition).on(Lattice((0.03, 0.03)))
     found = population(tree)
-    monkeypatch.setattr(_inside, "share_left", watched)
+    monkeypatch.setattr(Ended, "share_left", watched)
     Inside.of(tree, found, np.zeros((len(tree.cells), 2)))
-    ((_, _, _, flat, sloped),) = given
+    ((_, flat, sloped),) = given
     assert np.array_equal(flat, sloped)
     assert not np.allclose(flat, 0.5)
 
@@ -97,7 +98,7 @@ def test_where_density_is_smooth_slopes_leave_little_and_where_people_lie_in_clu
     smooth = synthetic.truncated_gaussian(20_000, rng, box=wide, scale=1.5)
     assert left(smooth, wide) < 0.3
     assert left(synthetic.towns(20_000, rng), unit_box(2)) > 0.6
-    monkeypatch.setattr(_inside, "share_left", lambda *_: 1.0)
+    monkeypatch.setattr(Ended, "share_left", lambda *_: 1.0)
     assert left(smooth, wide) == 1.0
 
 
