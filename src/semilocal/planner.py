@@ -45,10 +45,11 @@ __all__ = ["CAUTION", "DENSITIES", "Forecast", "cheapest", "density_of", "foreca
 Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
-    "Errors depend on where people live. On seven files of real positions, three settings each, those of counts were\n"
-    "0.9 to 1.8 times the forecast in 19 of 21 cases and 2.7 and 2.9 times in two; shares of moved people 0.5 to 1.3\n"
-    "times. Half intervals of means were 0.5 to 1.6 times the middle of the plays, sizes of typical regions 0.02 to\n"
-    "16 times. With a file of public positions of the place itself (--density FILE) the forecast is that of the file."
+    "In brackets: the smallest and the largest of the plays. Errors depend on where people live. On seven files of\n"
+    "real positions, three settings each, those of counts were 0.7 to 1.9 times the forecast in 19 of 21 cases and 2.3\n"
+    "and 2.9 times in two; regions 0.5 to 1.4 times; shares of moved people 0.6 to 1.6 times. Half intervals of means\n"
+    "were 0.4 to 1.9 times the middle of the plays, sizes of typical regions 0.01 to 9 times. With a file of public\n"
+    "positions of the place itself (--density FILE) the forecast is that of the file."
 )
 _PLAYS = 12
 _QUERIES = 400
@@ -119,16 +120,15 @@ class Forecast:
 
     def lines(self) -> list[str]:
         """A table for a person."""
-        regions, crowds = (_between(self.ranges[name], _whole) for name in ("regions", "crowd"))
-        areas, moved, margins, counted = (
-            _between(self.ranges[name], _percent) for name in ("area", "moved", "mean_margin", "count_error")
-        )
+        areas, margins = (_between(self.ranges[name], _percent) for name in ("area", "mean_margin"))
+        regions, crowd = (self._ranged(name, _whole) for name in ("regions", "crowd"))
+        moved, counted = (self._ranged(name, _percent) for name in ("moved", "count_error"))
         rows = [
             ("participants", f"{self.n}"),
             ("promise", promise(self.partition.task, participants=self.n).sentence()),
-            ("regions", f"{_whole(self.regions)} ({regions}), median crowd {_whole(self.crowd)} ({crowds})"),
+            ("regions", f"{regions}, median crowd {crowd}"),
             ("typical region", f"{areas} of the domain, by where people live"),
-            ("share moved", f"{_percent(self.moved)} ({moved})"),
+            ("share moved", moved),
             ("rounds", f"{self.rounds:.1f}"),
             ("bytes per device", f"{self.sent:.0f} sent, {self.received:.0f} received"),
             (
@@ -138,12 +138,17 @@ class Forecast:
             ),
             (
                 "error of a count",
-                f"about {number_of(round(self.count_error * self.n), 'person', 'people')}, "
-                f"{_percent(self.count_error)} of all ({counted}), in boxes around people",
+                f"about {number_of(round(self.count_error * self.n), 'person', 'people')} in boxes around people; "
+                f"as a share of all {counted}",
             ),
         ]
         width = max(len(name) for name, _ in rows)
         return [f"{name:<{width}}  {text}" for name, text in rows]
+
+    def _ranged(self, name: str, text: Callable[[float], str]) -> str:
+        """A number, with the smallest and the largest of the plays in brackets if they differ in print."""
+        number, ends = text(getattr(self, name)), _between(self.ranges[name], text)
+        return number if number == ends else f"{number} ({ends})"
 
 
 def _percent(share: float) -> str:
