@@ -235,16 +235,17 @@ class PooledShares:
 
     def _count(self, questions: Iterable[_Question]) -> Counted:
         parts = [self._answer(shares_of) for shares_of in questions]
-        value, variance, second = np.concatenate([np.empty((3, 0)), *parts], axis=1)
-        return Counted.between(value, variance, second, float(self.estimates.counts.sum()))
+        sums = np.concatenate([np.empty((4, 0)), *parts], axis=1)
+        return Counted.between(sums, float(self.estimates.counts.sum()))
 
     def _answer(self, shares_of: _Question) -> Floats:
+        """What :meth:`Counted.between` takes: float64[4, q]."""
         found = self.estimates
         taken = shares_of(found.tree.cells)
         query, cell = np.nonzero((taken > 0.0) & (taken < 1.0))  # nothing is unsure about cells that are held whole
         cut = self.spread.variance(found.counts[cell], taken[query, cell], found.variances[cell])
         inside = np.bincount(query, cut, minlength=len(taken))
-        return np.stack([taken @ found.counts, found.variance_of(taken) + inside, taken @ found.unbiased])
+        return np.stack([taken @ found.counts, taken @ found.unbiased, inside, found.variance_of(taken)])
 
 
 def _questions(hierarchy: Hierarchy, asked: Asked, cells: int) -> Iterator[_Question]:
