@@ -98,21 +98,22 @@ class Strips:
     """
 
     def __init__(self, axes: list[Edges]) -> None:
-        self._axes = axes
         self._keys = [_key(edges.cell, edges.left) for edges in axes]
+        self._left = [edges.left for edges in axes]
+        self._pieces = [np.ascontiguousarray(edges.terms.T) for edges in axes]  # all that is read of one side by side
 
     def below(self, axis: int, cell: Integers, place: Floats) -> Taken:
         """What lies below a place on one axis, in one cell each that has this place inside."""
-        edges = self._axes[axis]
         piece = np.searchsorted(self._keys[axis], _key(cell, place), side="right") - 1
-        offset = place - edges.left.take(piece)
+        offset, terms = place - self._left[axis].take(piece), self._pieces[axis].take(piece, axis=0).T
         out = []
         for row in (_PEOPLE, _SHIFT, _SHARE, _UNEVEN, _NOISE):
-            total = edges.terms[row.stop - 1].take(piece)
-            for term in range(row.stop - 2, row.start - 1, -1):
+            *lower, highest = terms[row]
+            total = highest * offset
+            for term in lower[:0:-1]:
+                total += term
                 total *= offset
-                total += edges.terms[term].take(piece)
-            out.append(total)
+            out.append(np.add(total, lower[0], out=total))
         return Taken(*out)
 
 
