@@ -73,7 +73,7 @@ def test_halves_of_unequal_areas_teach_how_far_people_are_from_lying_evenly_by_a
 
 
 def test_halves_of_equal_areas_teach_what_they_are() -> None:
-    for tree in (LABELS, sl.Task.build(sl.Box((0, 0), (1, 1)), epsilon=1.0).hierarchy):
+    for tree in (LABELS, sl.BinaryTree(sl.Box((0, 0), (1, 1)), 8)):
         some = Halved(np.array([1], dtype=np.uint64), np.array([9.0]), np.array([[2.0, 7.0]]), np.array([3.0]))
         found = some.by_area(tree)
         assert found.children.tolist() == some.children.tolist()
