@@ -115,11 +115,11 @@ class CountAnswers(Answers):
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
         The lower end is a normal one. The upper end is that of somebody who knows a person in the box, as people do
-        who ask. Boxes are then met in proportion to their people X, so the mean becomes E[X^2] / E[X]. People lie in
-        clumps around a mean that is known but for normal noise, and is not negative: E[X] is that of a normal law cut
-        off at zero (:func:`mean_above_zero`), at least 0.8 standard errors of the noise, and E[X^2] / E[X] is the
-        estimate and ``stderr ** 2 / E[X]``, exactly. Clumps become wider by as much as they bring people; noise does
-        not, because a law that falls off like a normal one or faster is no wider than it.
+        who ask: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If people lie in clumps
+        around a mean that is not negative and is known but for normal noise, that is the estimate and
+        ``stderr ** 2 / E[X]``, exactly. E[X] is then the mean of a normal law cut off at zero, never less than 0.8
+        standard errors of the noise. Clumps become as much wider as they bring people; noise does not, because a
+        normal law weighted by people is no wider.
 
         It makes no difference where many are expected. It starts from the value where that is more than what is
         expected: the mean has people of trimmed parts lie evenly in them, but they live near those who were kept. How
