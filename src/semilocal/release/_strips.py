@@ -57,6 +57,8 @@ class Edges(NamedTuple):
     def joined(cls, parts: list[Edges]) -> Edges:
         """All pieces, by cells."""
         cell, left, terms = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
+        if (cell[1:] >= cell[:-1]).all():  # levels come one after the other
+            return cls(cell, left, terms)
         order = np.argsort(cell, kind="stable")
         return cls(cell.take(order), left.take(order), terms.take(order, axis=1))
 
