@@ -1,8 +1,8 @@
 """How people lie inside the final cells of a pooled tree.
 
 They are divided by the densities of the neighbours (pooled/spread.py). How unevenly cells of a depth and size divide is
-learned from all divisions of the run (_law.py); which share of that the neighbours leave, from the divisions of the
-cells most like final ones.
+learned from all divisions of the run; which share of that the neighbours leave, from the divisions of the cells most
+like final ones (_halved.py).
 
 Knows published numbers. Knows no positions.
 """
@@ -15,19 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Floats, Integers
 from ..errors import InvalidInput
-from ..hierarchy import Cells, TableTree
-from ..pooled import noise
+from ..hierarchy import TableTree
 from ..pooled.estimate import Estimates
-from ..pooled.rule import last_opened
 from ..pooled.spread import HALVINGS, Density, Quarters
-from ._law import learn
+from ._halved import clumped, last_halved
 from .spread import Spread, share_left
 
 __all__ = ["PooledInside", "inside_of"]
-
-_MOST_CELLS = 1 << 13  # of one depth, evenly taken: they show how unevenly people lie as well as all do
 
 
 class PooledInside(NamedTuple):
@@ -79,42 +75,12 @@ def inside_of(estimates: Estimates, people: Floats, starts: Integers, finals: In
 
 
 def _beyond_neighbours(estimates: Estimates, people: Floats, starts: Integers) -> Spread:
-    """How far people may lie from where the neighbours suggest, in each final cell.
-
-    Cells with a final child would not do to learn what neighbours leave: a child is final where the division, or its
-    noise, made it small.
-    """
+    """How far people may lie from where the neighbours suggest, in each final cell."""
     tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
     assert not isinstance(hierarchy, TableTree)
-    some = _divisions(estimates, people, starts, [level.opened for level in tree.levels])
-    law = learn(hierarchy.depth(some.cells), some.people, some.children, some.noise)
-    last = _divisions(estimates, people, starts, [last_opened(tree.task, level) for level in tree.levels])
+    last = last_halved(estimates, people, starts)
     first = Density(hierarchy, tree.cells, estimates.counts).first_half(last.cells, last.people)
     suggested = np.stack([first, 1.0 - first], axis=1)
     left = share_left(last.people, last.children, last.noise, np.full(suggested.shape, 0.5), suggested)
     alone = np.all([other == tree.cells for other in hierarchy.beside(tree.cells)], axis=0)  # as wide as the domain
-    clumped = law.spread(hierarchy.depth(tree.cells), estimates.counts, 2).clumped
-    return Spread((1.0 + clumped * np.where(alone, 1.0, left)) / 2.0)
-
-
-class _Divisions(NamedTuple):
-    """Opened cells uint64[m], their people, those of their halves float64[m, 2] and the variance of each of these."""
-
-    cells: Cells
-    people: Floats
-    children: Floats
-    noise: Floats
-
-
-def _divisions(estimates: Estimates, people: Floats, starts: Integers, which: list[Flags]) -> _Divisions:
-    """What was found about opened cells of all levels, of which some are taken."""
-    tree = estimates.tree
-    rows = [(np.empty(0, dtype=np.uint64), np.empty(0), np.empty((0, 2)), np.empty(0))]
-    for start, level, found, wanted in zip(starts[:-1], tree.levels, tree.differences, which, strict=False):
-        taken = np.flatnonzero(wanted)
-        taken = taken[:: -(-len(taken) // _MOST_CELLS) or 1]
-        size, difference = people[start + taken], found[np.searchsorted(np.flatnonzero(level.opened), taken)]
-        children = np.stack([size + difference, size - difference], axis=1) / 2.0
-        errors = tree.task.noises * noise.variance(tree.task.unit, level.price[taken]) / 4.0
-        rows.append((level.cells[taken], size, children, errors))
-    return _Divisions(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+    return Spread((1.0 + clumped(estimates, people, starts) * np.where(alone, 1.0, left)) / 2.0)

@@ -41,6 +41,8 @@ __all__ = ["PooledWalk"]
 _QUERIES_AT_ONCE = 1 << 11  # working arrays stay in the processor's cache
 _WITH_STRIPS = 1 << 13  # which need much smaller ones
 _FINAL = -1
+_SUMS = 4  # what a walk adds up for each query
+_PEOPLE, _SHIFT, _UNEVEN, _NOISE = range(_SUMS)
 
 # Final cells that queries cut (their rows among the pairs, queries, cells) to the shares of their people inside.
 _Cut: TypeAlias = Callable[[Integers, Integers, Integers], Floats]
@@ -133,7 +135,7 @@ class PooledWalk:
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""
-        answer = np.zeros((3, len(asked)))
+        answer = np.zeros((_SUMS, len(asked)))
         if isinstance(asked, Polygons):
             for some in asked.batches():
                 answer[:, some] = self._answer(len(some), partial(self._down_polygons, asked.take(some)))
@@ -150,12 +152,12 @@ class PooledWalk:
                 answer[:, some] = self._answer(len(some), partial(self._down, boxes, strips))
 
             on_all_cores(work, range(0, len(asked), step))
-        value, variance, shift = answer
-        return Counted.between(value, variance, value + shift, self.people[0])
+        answer[_SHIFT] += answer[_PEOPLE]  # the unbiased answer
+        return Counted.between(answer, self.people[0])
 
     def _answer(self, queries: int, down: Callable[[Floats], list[_Step]]) -> Floats:
-        """Value, variance and shift of the queries, from their way down: float64[3, q]."""
-        total = np.zeros((3, queries))
+        """Value, shift and both parts of the variance, from the queries' way down: float64[4, q]."""
+        total = np.zeros((_SUMS, queries))
         steps = down(total)
         deeper = np.empty(0)
         for query, cell, taken, follow, left in reversed(steps):
@@ -166,7 +168,7 @@ class PooledWalk:
             deeper += taken[1]
             differ *= differ
             differ *= self.split.take(cell)
-            add(total[1], query, differ)
+            add(total[_NOISE], query, differ)
         return total
 
     @cached_property
@@ -297,8 +299,8 @@ class PooledWalk:
         taken = known.astype(np.float64)
         rows = np.flatnonzero(known)
         which, cells = query.take(rows), cell.take(rows)
-        add(total[0], which, self.people.take(cells))
-        add(total[2], which, self.shift.take(cells))
+        add(total[_PEOPLE], which, self.people.take(cells))
+        add(total[_SHIFT], which, self.shift.take(cells))
         if strip is not None:
             for bit in range(2 * len(self.lower)):
                 rows = np.flatnonzero(cuts == 1 << bit)
@@ -313,11 +315,11 @@ class PooledWalk:
             share = cut(rows, which, cells)
             np.minimum(share, 1.0, out=share)
             taken[rows] = share
-            add(total[0], which, self.people.take(cells) * share)
-            add(total[2], which, self.shift.take(cells) * share)
+            add(total[_PEOPLE], which, self.people.take(cells) * share)
+            add(total[_SHIFT], which, self.shift.take(cells) * share)
             share -= share * share
             share *= self.inside().uneven.take(cells)
-            add(total[1], which, share)
+            add(total[_UNEVEN], which, share)
         follow = np.flatnonzero(~(known | final))
         return follow, below.take(follow), taken
 
@@ -351,12 +353,12 @@ class PooledWalk:
     ) -> Floats:
         """Add what boxes take from cells that they cut on one side only; the shares taken."""
         axis, side = divmod(bit, 2)
-        people, shift, share, variance = strips.below(axis, cell, queries[side, axis].take(query))
+        people, shift, share, uneven, noise = strips.below(axis, cell, queries[side, axis].take(query))
         if not side:  # the lower side: what lies above it
             people, shift, share = self.people.take(cell) - people, self.shift.take(cell) - shift, 1.0 - share
-        add(total[0], query, np.maximum(people, 0.0, out=people))
-        add(total[1], query, variance)
-        add(total[2], query, shift)
+        add(total[_PEOPLE], query, np.maximum(people, 0.0, out=people))
+        for row, numbers in ((_SHIFT, shift), (_UNEVEN, uneven), (_NOISE, noise)):
+            add(total[row], query, numbers)
         return share
 
     def _parts(self, cell: Integers) -> Floats:

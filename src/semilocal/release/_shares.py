@@ -19,16 +19,15 @@ import numpy as np
 from ..arrays import Floats, Integers
 from ..geometry.polygons import Polygons
 from ..hierarchy.base import Cells, Hierarchy
-from ..pooled import noise
 from ..pooled.estimate import Estimates
-from ..pooled.rule import last_opened
 from ._areas import Asked
+from ._halved import clumped
 from ._law import Doubt
 from ._tree import Tree
 from ._visitors import Population, divided
 from ._walk import Counted
 from ._way_back import SUMS
-from .spread import Spread, fit
+from .spread import Spread
 
 __all__ = ["PooledShares", "PublicShares"]
 
@@ -199,7 +198,7 @@ class PooledShares:
     ----------
     estimates : Estimates
     spread : Spread
-        How unevenly people lie inside final cells.
+        How unevenly people lie inside each final cell.
     """
 
     estimates: Estimates
@@ -207,23 +206,8 @@ class PooledShares:
 
     @staticmethod
     def of(estimates: Estimates) -> PooledShares:
-        """Learn how unevenly people lie from the divisions of the cells most like final ones."""
-        tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
-        passed = np.concatenate([[0.0], np.cumsum(estimates.counts)])
-        sizes, children, errors, expected = [np.empty(0)], [np.empty((0, 2))], [np.empty(0)], [np.empty((0, 2))]
-        for level, found in zip(tree.levels, tree.differences, strict=False):
-            last = last_opened(tree.task, level)
-            cells, difference = level.cells[last], found[last[level.opened]]
-            first, last_code = hierarchy.span(cells)
-            begin = np.searchsorted(tree.first_codes, first)
-            end = np.searchsorted(tree.first_codes, last_code, side="right")
-            size = passed[end] - passed[begin]
-            areas = hierarchy.areas(hierarchy.children(cells)).reshape(-1, 2) if len(cells) else np.empty((0, 2))
-            sizes.append(size)
-            children.append(np.stack([size + difference, size - difference], axis=1) / 2.0)
-            errors.append(tree.task.noises * noise.variance(tree.task.unit, level.price[last]) / 4.0)
-            expected.append(areas / areas.sum(axis=1, keepdims=True))
-        return PooledShares(estimates, fit(*(np.concatenate(some) for some in (sizes, children, errors, expected))))
+        """Learn how unevenly people lie from the divisions of the run."""
+        return PooledShares(estimates, _beyond_areas(estimates))
 
     def query(self, asked: Asked) -> Counted:
         """People in boxes float64[q, 2, d] or in polygons."""
@@ -235,16 +219,28 @@ class PooledShares:
 
     def _count(self, questions: Iterable[_Question]) -> Counted:
         parts = [self._answer(shares_of) for shares_of in questions]
-        value, variance, second = np.concatenate([np.empty((3, 0)), *parts], axis=1)
-        return Counted.between(value, variance, second, float(self.estimates.counts.sum()))
+        sums = np.concatenate([np.empty((4, 0)), *parts], axis=1)
+        return Counted.between(sums, float(self.estimates.counts.sum()))
 
     def _answer(self, shares_of: _Question) -> Floats:
+        """What :meth:`Counted.between` takes: float64[4, q]."""
         found = self.estimates
         taken = shares_of(found.tree.cells)
         query, cell = np.nonzero((taken > 0.0) & (taken < 1.0))  # nothing is unsure about cells that are held whole
-        cut = self.spread.variance(found.counts[cell], taken[query, cell], found.variances[cell])
+        spread = self.spread.take(cell)
+        cut = spread.variance(found.counts[cell], taken[query, cell], found.variances[cell])
         inside = np.bincount(query, cut, minlength=len(taken))
-        return np.stack([taken @ found.counts, found.variance_of(taken) + inside, taken @ found.unbiased])
+        return np.stack([taken @ found.counts, taken @ found.unbiased, inside, found.variance_of(taken)])
+
+
+def _beyond_areas(estimates: Estimates) -> Spread:
+    """How far people may lie from where they are if they lie evenly, in each final cell."""
+    tree = estimates.tree
+    first, last = tree.task.hierarchy.span(np.concatenate([level.cells for level in tree.levels]))
+    begin, end = np.searchsorted(tree.first_codes, first), np.searchsorted(tree.first_codes, last, side="right")
+    passed = np.concatenate([[0.0], np.cumsum(estimates.counts)])
+    starts = np.cumsum([0, *(len(level.cells) for level in tree.levels)])
+    return Spread((1.0 + clumped(estimates, passed[end] - passed[begin], starts)) / 2.0)
 
 
 def _questions(hierarchy: Hierarchy, asked: Asked, cells: int) -> Iterator[_Question]:

@@ -3,14 +3,16 @@
 A box with n cells inside cuts about sqrt(n) of them, but most of these lie in larger cells that only one of its sides
 goes through. What it takes from such a cell, all cells below it included, depends on one number: where that side is. So
 for every cell and axis there is a function of this place, made of pieces between the edges of the cells below:
-people, shift and the share taken are linear in each piece, the variance is quadratic. They are added up from the final
-cells to the root once; then a query looks up one piece in place of walking down.
+people, shift and the share taken are linear in each piece, both parts of the variance (how people lie in final cells,
+and noise) are quadratic. They are added up from the final cells to the root once; then a query looks up one piece in
+place of walking down.
 
 Knows published numbers. Knows no positions.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +22,8 @@ from ..arrays import Flags, Floats, Integers
 
 __all__ = ["Edges", "Opened", "Strips", "Taken"]
 
-_PEOPLE, _SHIFT, _SHARE, _VARIANCE = slice(0, 2), slice(2, 4), slice(4, 6), slice(6, 9)  # terms, the constant first
-_TERMS = 9
+_PEOPLE, _SHIFT, _SHARE, _UNEVEN, _NOISE = (slice(*ends) for ends in pairwise((0, 2, 4, 6, 9, 12)))  # constants first
+_TERMS = 12
 
 
 class Taken(NamedTuple):
@@ -30,7 +32,8 @@ class Taken(NamedTuple):
     people: Floats
     shift: Floats
     share: Floats
-    variance: Floats
+    uneven: Floats
+    noise: Floats
 
 
 class Edges(NamedTuple):
@@ -42,7 +45,7 @@ class Edges(NamedTuple):
         Ascending.
     left : float64[p]
         Where a piece begins; ascending in a cell, the first at its lower edge.
-    terms : float64[9, p]
+    terms : float64[12, p]
         Of what lies between the cell's lower edge and a place, in powers of the way from ``left``.
     """
 
@@ -54,6 +57,8 @@ class Edges(NamedTuple):
     def joined(cls, parts: list[Edges]) -> Edges:
         """All pieces, by cells."""
         cell, left, terms = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
+        if (cell[1:] >= cell[:-1]).all():  # levels come one after the other
+            return cls(cell, left, terms)
         order = np.argsort(cell, kind="stable")
         return cls(cell.take(order), left.take(order), terms.take(order, axis=1))
 
@@ -71,15 +76,15 @@ class Edges(NamedTuple):
         for row, many in ((_PEOPLE, people), (_SHIFT, shift), (_SHARE, np.ones(len(cells)))):
             terms[row] = many[:, None] * np.stack([before, slope])
         squares = np.stack([before - before * before, slope - 2.0 * before * slope, -slope * slope])
-        terms[_VARIANCE] = uneven[:, None] * squares
+        terms[_UNEVEN], terms[_NOISE] = uneven[:, None] * squares, 0.0
         return Edges(np.repeat(cells, slices), left.T.ravel(), terms.reshape(_TERMS, -1))
 
     def moved(self, rows: Integers, left: Floats) -> Floats:
-        """The terms of some pieces in powers of the way from other places: float64[9, k]."""
+        """The terms of some pieces in powers of the way from other places: float64[12, k]."""
         offset, terms = left - self.left.take(rows), self.terms.take(rows, axis=1)
-        level, slope, square = terms[_VARIANCE]
-        level += (slope + square * offset) * offset
-        slope += 2.0 * square * offset
+        for level, slope, square in (terms[_UNEVEN], terms[_NOISE]):
+            level += (slope + square * offset) * offset
+            slope += 2.0 * square * offset
         for row in (_PEOPLE, _SHIFT, _SHARE):
             terms[row.start] += terms[row.start + 1] * offset
         return terms
@@ -95,21 +100,22 @@ class Strips:
     """
 
     def __init__(self, axes: list[Edges]) -> None:
-        self._axes = axes
         self._keys = [_key(edges.cell, edges.left) for edges in axes]
+        self._left = [edges.left for edges in axes]
+        self._pieces = [np.ascontiguousarray(edges.terms.T) for edges in axes]  # all that is read of one side by side
 
     def below(self, axis: int, cell: Integers, place: Floats) -> Taken:
         """What lies below a place on one axis, in one cell each that has this place inside."""
-        edges = self._axes[axis]
         piece = np.searchsorted(self._keys[axis], _key(cell, place), side="right") - 1
-        offset = place - edges.left.take(piece)
+        offset, terms = place - self._left[axis].take(piece), self._pieces[axis].take(piece, axis=0).T
         out = []
-        for row in (_PEOPLE, _SHIFT, _SHARE, _VARIANCE):
-            total = edges.terms[row.stop - 1].take(piece)
-            for term in range(row.stop - 2, row.start - 1, -1):
+        for row in (_PEOPLE, _SHIFT, _SHARE, _UNEVEN, _NOISE):
+            *lower, highest = terms[row]
+            total = highest * offset
+            for term in lower[:0:-1]:
+                total += term
                 total *= offset
-                total += edges.terms[term].take(piece)
-            out.append(total)
+            out.append(np.add(total, lower[0], out=total))
         return Taken(*out)
 
 
@@ -143,7 +149,7 @@ class Opened(NamedTuple):
         share = terms[_SHARE]
         differ = np.where(second, -share, share)
         differ[0] += second
-        self._add_variance(terms, rank, differ)
+        self._add_noise(terms, rank, differ)
         share *= np.where(second, 1.0 - handed, handed)
         share[0] += second * handed
         return Edges(self.cells.take(rank), below.left, terms)
@@ -160,7 +166,7 @@ class Opened(NamedTuple):
         terms, other = (below.moved(rows, left) for rows in pieces)
         differ, handed = terms[_SHARE] - other[_SHARE], self.share.take(rank)
         terms += other
-        self._add_variance(terms, rank, differ)
+        self._add_noise(terms, rank, differ)
         terms[_SHARE] = other[_SHARE] + handed * differ
         return Edges(self.cells.take(rank), left, terms)
 
@@ -169,10 +175,10 @@ class Opened(NamedTuple):
         number = below.cell - self.first[0]
         return number >> 1, (number & 1).astype(bool)
 
-    def _add_variance(self, terms: Floats, rank: Integers, differ: Floats) -> None:
+    def _add_noise(self, terms: Floats, rank: Integers, differ: Floats) -> None:
         """What errors of the children against each other add; ``differ`` float64[2, p] is linear in the place."""
         split, (level, slope) = self.split.take(rank), differ
-        terms[_VARIANCE] += split * np.stack([level * level, 2.0 * level * slope, slope * slope])
+        terms[_NOISE] += split * np.stack([level * level, 2.0 * level * slope, slope * slope])
 
 
 def _key(cell: Integers, place: Floats) -> npt.NDArray[np.complex128]:

@@ -34,6 +34,7 @@ class Counted(NamedTuple):
 
     ``value`` is what is told; from ``fewer`` to ``more`` people are expected, with ``variance``. There cannot be more
     than ``most``: all who act from cells that the query meets, or infinitely many where it meets trimmed parts.
+    ``noise`` is as in :class:`semilocal.release.boxes.CountAnswers`.
     """
 
     value: Floats
@@ -41,18 +42,23 @@ class Counted(NamedTuple):
     fewer: Floats
     more: Floats
     most: Floats
+    noise: Floats
 
     @staticmethod
     def around(sums: Floats) -> Counted:
         """Public regions, by what walks add up (``_way_back``): float64[4, q]."""
         middle, variance, most, unsure = sums
-        return Counted(np.maximum(middle - unsure, 0.0), variance, middle, middle, most)
+        return Counted(np.maximum(middle - unsure, 0.0), variance, middle, middle, most, np.zeros(len(middle)))
 
     @staticmethod
-    def between(value: Floats, variance: Floats, second: Floats, most: float) -> Counted:
-        """Two answers that may both be right."""
+    def between(sums: Floats, most: float) -> Counted:
+        """Pooled trees: two answers that may both be right, and the variance by how people lie and by noise.
+
+        All in one float64[4, q].
+        """
+        value, second, (uneven, noise) = *sums[:2], np.maximum(sums[2:], 0.0)
         ends = np.minimum(value, second), np.maximum(value, second)
-        return Counted(value, np.maximum(variance, 0.0), *ends, np.full(len(value), most))
+        return Counted(value, uneven + noise, *ends, np.full(len(value), most), noise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
-from .intervals import standard_errors
+from .intervals import mean_above_zero, standard_errors
 
 __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
@@ -88,19 +88,24 @@ class CountAnswers(Answers):
         difference out, so intervals hold both.
     most : float64[q]
         Upper limits that hold for certain: all who act from regions that the box meets, or all participants.
+    noise : float64[q]
+        Which part of ``stderr ** 2`` is noise of estimates that know nothing about people: they may be far too small,
+        even negative. Pooled trees: that of the published numbers; the rest is how people lie. Public regions: 0, their
+        expected numbers are means of what is possible.
     """
 
     fewer: Floats = field(kw_only=True)
     more: Floats = field(kw_only=True)
     most: Floats = field(kw_only=True)
+    noise: Floats = field(kw_only=True)
 
     __repr__ = short_repr
 
     def allowing_for(self, second: CountAnswers) -> CountAnswers:
         """These answers with standard errors that hold if those of a second model are the right ones, too.
 
-        The mean square error around the values is then the second model's own, and its distance. Answers that are exact
-        in both stay so.
+        The mean square error around the values is then the second model's own, and its distance. What it has more than
+        the first is about how people lie, not noise. Answers that are exact in both stay so.
         """
         square = np.maximum(self.stderr**2, second.stderr**2 + (self.value - second.value) ** 2)
         exact = (self.stderr == 0) & (second.stderr == 0)
@@ -110,16 +115,25 @@ class CountAnswers(Answers):
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
         The lower end is a normal one. The upper end is that of somebody who knows a person in the box, as people do
-        who ask: a person makes ``stderr ** 2 / expected`` more people expected there, because people lie in clumps. It
-        makes no difference where many are expected. It starts from the value where that is more than what is expected:
-        the mean has people of trimmed parts lie evenly in them, but they live near those who were kept. How often
-        intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
+        who ask: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If people lie in clumps
+        around a mean that is not negative and is known but for normal noise, that is the estimate and
+        ``stderr ** 2 / E[X]``, exactly. E[X] is then the mean of a normal law cut off at zero, never less than 0.8
+        standard errors of the noise. Clumps become as much wider as they bring people; noise does not, because a
+        normal law weighted by people is no wider.
+
+        It makes no difference where many are expected. It starts from the value where that is more than what is
+        expected: the mean has people of trimmed parts lie evenly in them, but they live near those who were kept. How
+        often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
         width, variance = standard_errors(level), self.stderr**2
         middle = np.maximum((self.fewer + self.more) / 2, self.value)  # unbiased estimates may be negative
-        seen = np.divide(variance, middle, out=np.zeros(len(self)), where=middle > 0)
+        expected = mean_above_zero(middle, np.sqrt(self.noise))
+        seen, clumps = (
+            np.divide(part, expected, out=np.zeros(len(self)), where=expected > 0)
+            for part in (variance, np.maximum(variance - self.noise, 0.0))
+        )
         low = self.fewer - width * self.stderr
-        high = np.maximum(self.more, self.value) + seen + width * np.sqrt(variance + seen**2)
+        high = np.maximum(self.more, self.value) + seen + width * np.sqrt(variance + clumps**2)
         ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
         exact = (self.stderr == 0) & (self.fewer == self.more)
         ends[exact] = np.rint(self.value[exact, None])  # sums of fractions: off by a rounding error

@@ -66,13 +66,14 @@ class BucketCounts(Mapped):
     def answer(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
         """The buckets' answers added up."""
         asked = as_areas(areas, self.pair.pooled.box)
-        value, variance = np.zeros(len(asked)), np.zeros(len(asked))
+        value, variance, noise = np.zeros((3, len(asked)))
         for part in self.parts.values():
             answers = part.answer(asked, rounding=rounding)
             value += answers.value
             variance += answers.stderr**2
+            noise += answers.noise
         most = np.full(len(asked), float(self.total))
-        return CountAnswers(value, np.sqrt(variance), False, fewer=value, more=value, most=most)
+        return CountAnswers(value, np.sqrt(variance), False, fewer=value, more=value, most=most, noise=noise)
 
 
 def bucket_counts(pair: PairTask, parts: Mapping[int, PooledCounts]) -> BucketCounts:

@@ -1,4 +1,4 @@
-"""The one place where a confidence level is checked, and becomes a number of standard errors."""
+"""Normal laws: the one place where a confidence level is checked and becomes a number of standard errors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ..arrays import is_number, require
+from ..arrays import Floats, is_number, require
 
-__all__ = ["check_level", "standard_errors"]
+__all__ = ["check_level", "mean_above_zero", "standard_errors"]
+
+_FAR = 38.0  # standard errors beyond which floats have no density left
 
 
 def check_level(level: float, *, certain: bool = False) -> None:
@@ -36,3 +38,24 @@ def standard_errors(level: float) -> float:
     """
     check_level(level)
     return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def mean_above_zero(middle: Floats, error: Floats) -> Floats:
+    """Mean of normal laws cut off at zero: float64[m].
+
+    Parameters
+    ----------
+    middle, error : float64[m]
+        Mean and standard deviation of the whole laws, not negative; a law without error is left as it is.
+
+    Examples
+    --------
+    >>> mean_above_zero(np.array([0.0, 3.0, 3.0]), np.array([1.0, 1.0, 0.0])).round(3).tolist()
+    [0.798, 3.004, 3.0]
+    """
+    if not error.any():
+        return middle
+    from scipy.special import ndtr  # loaded at first use: it takes a while
+
+    away = np.divide(middle, error, out=np.full(len(middle), np.inf), where=middle < _FAR * error)
+    return np.asarray(middle + error * np.exp(-0.5 * away**2) / (np.sqrt(2.0 * np.pi) * ndtr(away)))

@@ -196,7 +196,8 @@ class Mapped(WaysOut):
         most = np.minimum(found.most, float(self.total))
         exact = (found.variance == 0) & (found.fewer == found.more)
         value = np.where(exact, np.rint(found.value), found.value)  # a sum of fractions is off by a rounding error
-        return CountAnswers(value, np.sqrt(found.variance), moved, fewer=found.fewer, more=found.more, most=most)
+        known = {"fewer": found.fewer, "more": found.more, "most": most, "noise": found.noise}
+        return CountAnswers(value, np.sqrt(found.variance), moved, **known)
 
     def density(self, grid: tuple[int, ...], *, rounding: Rounding = None) -> Floats:
         """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""

@@ -12,8 +12,8 @@ chance and clumps. (A cascade, in which halves of halves divide like halves, has
 place of clumped b (1 - b). It agrees for halves and is smaller for small parts: too small for people who meet in
 places.)
 
-It is learned from the divisions of a run: by depth and size (_law.py), or as one number for pooled trees whose cells
-are no halved boxes (:func:`fit`, _shares.py). :func:`share_left` says how much of it neighbours leave.
+It is learned from the divisions of a run, by depth and size (_law.py). :func:`fit` learns one number for all cells, to
+compare what is expected of them: :func:`share_left` says how much of the unevenness neighbours leave.
 
 Knows counts and their noise. Knows no hierarchy, partition or mechanism.
 """

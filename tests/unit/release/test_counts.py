@@ -190,7 +190,7 @@ def test_a_tree_has_every_participant_once_on_every_level() -> None:
 def test_an_exact_answer_that_is_off_by_a_rounding_error_has_the_number_of_people_in_its_interval() -> None:
     """Parts of a sum are fractions of people. Planted: the sum itself as both ends, which misses the number."""
     value, none = np.array([2045 + 5e-13, 2045 - 5e-13]), np.zeros(2)
-    low, high = CountAnswers(value, none, fewer=value, more=value, most=np.full(2, 20_000.0)).interval().T
+    low, high = CountAnswers(value, none, fewer=value, more=value, most=np.full(2, 20_000.0), noise=none).interval().T
     assert ((low <= 2045) & (high >= 2045) & (high - low < 1e-9)).all()
     assert not (value == 2045).any()
 
@@ -199,7 +199,8 @@ def test_an_interval_reaches_as_far_above_the_value_as_above_the_number_that_is_
     """People of trimmed parts live near those who were kept, where the value counts them. Planted: from the mean."""
     expected, stderr, most = np.full(3, 1000.0), np.full(3, 10.0), np.full(3, np.inf)
     value = np.array([1000.0, 1030.0, 990.0])
-    low, high = CountAnswers(value, stderr, fewer=expected, more=expected, most=most).interval().T
+    found = CountAnswers(value, stderr, fewer=expected, more=expected, most=most, noise=np.zeros(3))
+    low, high = found.interval().T
     assert (high[1] - high[0], low[1] - low[0]) == (30.0, 0.0)
     assert (high[2], low[2]) == (high[0], low[0])  # a smaller value takes nothing away
     assert high[0] == pytest.approx(1000 + 1.96 * 10, abs=1.0)

@@ -108,8 +108,11 @@ def test_totals_of_buckets_are_exact_and_queries_add_up() -> None:
     known = {bucket: part.total for bucket, part in found.parts.items()}
     assert quarters.value.tolist() == pytest.approx([known[4], known[5], known[6], 0])
     assert quarters.stderr == pytest.approx(np.zeros(4), abs=1e-9)
-    assert found.query(GRID).value.sum() == pytest.approx(found.total)
-    assert (found.query(GRID).stderr[:4] > 0).any()
+    cells = found.query(GRID)
+    assert cells.value.sum() == pytest.approx(found.total)
+    assert (cells.stderr[:4] > 0).any()
+    assert np.allclose(cells.noise, sum(part.answer(GRID).noise for part in found.parts.values()))
+    assert ((cells.noise > 0) == (cells.stderr > 0)).all()
 
 
 def test_neither_the_verification_nor_the_ledger_promises_more_than_inside_a_bucket() -> None:

@@ -43,6 +43,7 @@ def test_variances_of_unions_of_cells_are_exact(dimensions: int) -> None:
     answers = result.query(boxes)
     weights = weights_of(boxes, cells, evenly=False)
     assert np.allclose(answers.stderr**2, estimates.variance_of(weights), atol=1e-9)
+    assert np.allclose(answers.noise, answers.stderr**2, atol=1e-9)  # no cell is cut
     assert np.allclose(answers.value, weights @ estimates.counts)
 
 
@@ -58,10 +59,11 @@ def test_variances_of_any_box_are_exact_noise_and_what_cut_cells_add(dimensions:
     walk = replace(whole, inside=lambda: even)
     boxes = np.sort(np.random.default_rng(9).random((40, 2, dimensions)), axis=1)
     shares = weights_of(boxes, cells, evenly=True)
-    value, variance, *_ = walk.query(boxes)
-    assert np.allclose(value, shares @ estimates.counts)
+    found = walk.query(boxes)
+    assert np.allclose(found.value, shares @ estimates.counts)
     chance = (shares * (1 - shares)) @ estimates.counts
-    assert np.allclose(variance, estimates.variance_of(shares) + chance)
+    assert np.allclose(found.variance, estimates.variance_of(shares) + chance)
+    assert np.allclose(found.noise, estimates.variance_of(shares))
 
 
 @pytest.mark.parametrize("trust", ["curator", "two-servers"])

@@ -11,6 +11,7 @@ import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
 from semilocal.io.plots import draw_regions
+from semilocal.pooled.partition import PooledPartition
 
 TREE = sl.SphereTree(36)
 CITIES = np.array([[13.4, 52.5], [-74.0, 40.7], [139.7, 35.7], [179.5, -16.5], [0.0, -89.0]])
@@ -68,6 +69,18 @@ def test_a_picture_has_every_part_of_every_region(counted: Any) -> None:
     axes = draw_regions(counted.partition, Figure().add_subplot())
     parts = sum(map(len, TREE.polygons(counted.partition.cells)))
     assert len(axes.collections[0].get_paths()) == parts
+
+
+def test_noise_is_told_apart_from_how_people_lie(counted: Any) -> None:
+    """Boxes that cut cells have both. Public regions have means of what is possible, so no noise of that kind."""
+    found = counted.query(QUERIES)
+    if not isinstance(counted.partition, PooledPartition):
+        assert not found.noise.any()
+        return
+    estimates = counted.partition.estimates
+    taken = TREE.shares(estimates.tree.cells, queries=QUERIES)
+    assert found.noise == pytest.approx(estimates.variance_of(taken))
+    assert (found.noise[1:] < found.stderr[1:] ** 2).all()
 
 
 def test_positions_and_means_work_as_on_a_box() -> None:

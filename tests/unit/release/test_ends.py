@@ -1,0 +1,145 @@
+"""Ends of intervals of counts: those of somebody who knows a person in the box, and no absurd ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm, truncnorm
+
+import semilocal as sl
+from semilocal.arrays import Floats
+from semilocal.release.boxes import CountAnswers
+from semilocal.release.intervals import mean_above_zero, standard_errors
+
+PLACES = np.linspace(0.0, 20.0, 200_001)  # numbers of people, in standard errors of the noise
+
+
+def answer(
+    value: float, clumps: float, noise: float, *, second: float | None = None, most: float = 1e9
+) -> CountAnswers:
+    """One answer; ``clumps`` and ``noise`` are variances."""
+    ends = sorted([value, value if second is None else second])
+    least, more, limit, noisy = np.array([[number] for number in (*ends, most, noise)], dtype=np.float64)
+    stderr = np.sqrt([clumps + noise])
+    return CountAnswers(np.array([float(value)]), stderr, fewer=least, more=more, most=limit, noise=noisy)
+
+
+def ends(found: CountAnswers, level: float = 0.95) -> tuple[float, float]:
+    ((low, high),) = found.interval(level).tolist()
+    return low, high
+
+
+def as_before(value: float, variance: float) -> float:
+    """Planted: the upper end that takes noise for clumps."""
+    seen = variance / value
+    return float(value + seen + 1.96 * np.sqrt(variance + seen**2))
+
+
+@pytest.mark.parametrize(("middle", "error"), [(0.0, 1.0), (0.3, 2.0), (50.0, 7.0), (5.0, 0.0), (0.0, 0.0)])
+def test_the_mean_of_a_normal_law_cut_off_at_zero(middle: float, error: float) -> None:
+    (found,) = mean_above_zero(np.array([middle, 1.0]), np.array([error, 1.0]))[:1]
+    assert found == pytest.approx(truncnorm.mean(-middle / error, np.inf, middle, error) if error else middle)
+
+
+@pytest.mark.parametrize("estimate", [0.0, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("clumps", [0.0, 0.1, 2.0])
+def test_somebody_who_knows_a_person_expects_as_many_as_there_are_on_average_where_people_are(
+    estimate: float, clumps: float
+) -> None:
+    """Oracle: the squares of people over people, summed over all means that the noise allows.
+
+    At a level near 0 the upper end is what is expected. A standard error of the noise is 1,000 people, so that whole
+    ones are precise. Planted: noise as if it were clumps.
+    """
+    weight = norm.pdf(PLACES - estimate)
+    expected = np.sum(weight * (PLACES**2 + clumps)) / np.sum(weight * PLACES)
+    _, high = ends(answer(1e3 * estimate, 1e6 * clumps, 1e6), 1e-9)
+    assert high == pytest.approx(1e3 * expected, abs=1.0)
+    if 0.0 < estimate < 4.0:
+        assert abs(1e3 * estimate + 1e3 * (1.0 + clumps) / estimate - high) > 100.0
+
+
+@pytest.mark.parametrize("estimate", [0.0, 0.3, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_noise_alone_leaves_no_more_above_the_end_than_the_level_says(estimate: float, level: float) -> None:
+    """For somebody who knows a person and for everybody else. Planted: the normal end, for who knows a person."""
+    _, high = ends(answer(1e6 * estimate, 0.0, 1e12, most=1e12), level)
+    above = high / 1e6 < PLACES
+    for weight in (norm.pdf(PLACES - estimate) * PLACES, norm.pdf(PLACES - estimate)):
+        assert np.sum(weight * above) / np.sum(weight) <= (1.0 - level) / 2
+    near, weight = estimate + standard_errors(level) < PLACES, norm.pdf(PLACES - estimate) * PLACES
+    assert np.sum(weight * near) / np.sum(weight) > (1.0 - level) / 2
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-12, 0.01, 1.0])
+def test_a_nearly_empty_box_ends_a_few_standard_errors_of_its_noise_above_nobody(value: float) -> None:
+    """A cut cell with nobody that has 100 people of noise: nothing may be divided by the one person that is told."""
+    noise, clumped, share = 100.0**2, 0.3, 0.01
+    assert ends(answer(value, 0.0, noise))[1] <= value + 3.3 * 100.0
+    cut = answer(value * share, clumped * noise * share * (1 - share), share**2 * noise)
+    assert ends(cut)[1] <= 4.0 * clumped * 100.0
+    assert value == 0.0 or as_before(value, noise) > 10_000
+
+
+def test_clumps_without_noise_are_as_they_were() -> None:
+    """Public regions have no such noise, and their answers stay the same to the last bit."""
+    rng = np.random.default_rng(5)
+    value, stderr = rng.gamma(0.3, 100.0, (2, 2_000))
+    value[:50], stderr[50:100] = 0.0, 0.0
+    most, none = np.full(2_000, 1e6), np.zeros(2_000)
+    found = CountAnswers(value, stderr, fewer=value, more=value, most=most, noise=none).interval()
+    variance, width = stderr**2, standard_errors(0.95)
+    seen = np.divide(variance, value, out=np.zeros(2_000), where=value > 0)
+    high = np.rint(np.clip(value + seen + width * np.sqrt(variance + seen**2), 0.0, most))
+    some = stderr > 0
+    assert np.array_equal(found[some, 1], np.maximum(high, value)[some])
+
+
+people = st.just(0.0) | st.floats(1e-60, 1e6)
+
+
+@given(people, people, people, people, st.floats(-1e6, 1e6), st.floats(0.001, 0.999), st.floats(0.001, 0.999))
+def test_ends_are_whole_people_around_the_value_between_nobody_and_everybody(
+    value: float, more: float, clumps: float, noise: float, second: float, level: float, other: float
+) -> None:
+    found = answer(value, clumps, noise, second=second, most=value + more)
+    narrow, wide = sorted((level, other))
+    (low, high), (lowest, highest) = ends(found, narrow), ends(found, wide)
+    for begin, end in ((low, high), (lowest, highest)):
+        assert 0.0 <= begin <= value <= end <= max(np.rint(value + more), value)
+        assert all(number == np.rint(number) or number == value for number in (begin, end))
+    assert lowest <= low <= high <= highest
+
+
+@given(people, people, people)
+def test_exact_answers_stay_exact(value: float, clumps: float, noise: float) -> None:
+    assert ends(answer(np.rint(value), 0.0, 0.0)) == (np.rint(value), np.rint(value))
+    if clumps + noise > 0:
+        alone, doubted = answer(value, 0.0, 0.0), answer(value, clumps, noise)
+        allowed = doubted.allowing_for(alone)
+        assert np.array_equal(allowed.noise, doubted.noise)
+        assert allowed.interval().tolist() == doubted.interval().tolist()
+
+
+@pytest.mark.parametrize("trust", ["curator", "two-servers"])
+def test_empty_land_of_a_noisy_map_ends_within_its_noise(trust: sl.Trust) -> None:
+    """Two towns at epsilon = 0.1, and small boxes where nobody lives.
+
+    What is told for a box is at most what its cells could hold by noise: six standard errors of the noisiest final
+    cell. Planted: noise taken for clumps, as if regions were public.
+    """
+    rng = np.random.default_rng(12)
+    points = np.concatenate([rng.normal(middle, 0.01, (5_000, 2)) for middle in (0.2, 0.85)])
+    found = sl.counts(points.clip(0, 1), sl.Box((0, 0), (1, 1)), epsilon=0.1, trust=trust, rng=rng)
+    lower = rng.uniform((0.3, 0.3), (0.7, 0.7), (2_000, 2))
+    boxes: Floats = np.stack([lower, lower + rng.uniform(0.001, 0.05, lower.shape)], axis=1)
+    answers = found.query(boxes)
+    most = 6.0 * float(np.sqrt(found.partition.estimates.variances.max()))
+    assert (answers.interval()[:, 1] <= answers.more + most).all()
+    public = CountAnswers(
+        answers.value, answers.stderr, fewer=answers.fewer, more=answers.more, most=answers.most,
+        noise=np.zeros(len(boxes)),
+    )  # fmt: skip
+    assert (public.interval()[:, 1] > answers.more + most).any()
