@@ -2,7 +2,7 @@
 
     python -m bench.bench_coverage [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 0.05]
                                    [--tree binary] [--data FOLDER] [--only NAME ...] [--snap STEP] [--rounding STEP]
-                                   [--means] [--hard] [--countries CODE ...]
+                                   [--means] [--quantiles] [--hard] [--countries CODE ...]
 
 Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
 more; the others lie along edges of regions, and the last column has all of these together. Answers that are exact do
@@ -15,6 +15,9 @@ for the step by itself, with --rounding 0 it takes none.
 --countries DE FR: places and people of these countries instead (bench/countries.py), none of which chose the model.
 
 --hard: maps made to be hard instead; "whole town" has one box a run, around all of a town of 97 in 100 people.
+
+--quantiles: how large errors are, in standard errors, in half of all answers, 80, 90, 95 and 99 %: around the expected
+number, for ordinary boxes and along edges. Normal errors would have 0.67, 1.28, 1.64, 1.96 and 2.58.
 
 --means: means of both coordinates, one call each with the defaults for k and delta. "Half width" is that of the
 interval over the root mean square of the errors: 2 if errors were normal and the interval told all.
@@ -38,7 +41,7 @@ from semilocal.pooled import PooledTask
 from semilocal.release import counts
 from semilocal.release.pooled_counts import pooled_counts, run_pooled
 from semilocal.simulation import synthetic
-from tests.helpers.coverage import KINDS, Counted, Covered, coverage, rate
+from tests.helpers.coverage import KINDS, Counted, Covered, boxes_of, coverage, rate
 
 WIDE = sl.Box((-10, -10), (10, 10))
 UNIT = synthetic.UNIT_SQUARE
@@ -137,6 +140,27 @@ def town_row(epsilon: float, arguments: argparse.Namespace) -> str:
     return f"| whole town | {epsilon:g} | {sum(held)} of {len(held)} |"
 
 
+def quantile_row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.Namespace) -> str:
+    """One line about sizes of errors, and the ends between which 95 % of them lie."""
+    rng = np.random.default_rng(arguments.seed)
+    found: dict[bool, list[Floats]] = {True: [], False: []}  # ordinary boxes, and boxes along edges
+    for _ in range(arguments.runs):
+        points = draw(arguments.people, rng)
+        run = counted(points, box, epsilon, rng, arguments)
+        kinds = boxes_of(points, run, rng, ordinary=400)
+        for kind in (KINDS[0], *KINDS[2:]):
+            answers, truth = run.answer(kinds[kind]), count_points(points, kinds[kind])
+            off = truth - (answers.fewer + answers.more) / 2
+            some = answers.stderr > 0
+            found[kind == KINDS[0]].append(off[some] / answers.stderr[some])
+    cells = []
+    for errors in map(np.concatenate, found.values()):
+        sizes = np.quantile(np.abs(errors), [0.5, 0.8, 0.9, 0.95, 0.99])
+        low, high = np.quantile(errors, [0.025, 0.975])
+        cells += [", ".join(f"{size:.2f}" for size in sizes), f"{low:.2f} to {high:.2f}"]
+    return f"| {name} | {epsilon:g} | {' | '.join(cells)} |"
+
+
 def mean_row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: argparse.Namespace) -> str:
     """One line of the table of means; lengths as shares of the box."""
     rng, rows = np.random.default_rng(arguments.seed), []
@@ -186,15 +210,20 @@ def main() -> int:
     parser.add_argument("--snap", type=float, help="round positions to multiples of a step before they are counted")
     parser.add_argument("--hard", action="store_true", help="maps made to be hard, in place of the usual shapes")
     parser.add_argument("--means", action="store_true", help="intervals of means instead")
+    parser.add_argument("--quantiles", action="store_true", help="sizes of errors in standard errors instead")
     arguments = parser.parse_args()
     crowd = f", k = {arguments.k}" if arguments.trust == "nobody" else ""
-    columns = ("held", "error", "half width / error") if arguments.means else (*KINDS, "along edges")
+    make, columns = row, [*KINDS, "along edges"]
+    if arguments.means:
+        make, columns = mean_row, ["held", "error", "half width / error"]
+    elif arguments.quantiles:
+        make, columns = quantile_row, ["ordinary boxes", "95 % of them", "along edges", "95 % of them"]
     crowd = "" if arguments.means else crowd
     print(f"| N = {arguments.people:,}, trust = {arguments.trust}{crowd} | ε | {' | '.join(columns)} |")
     print("|---|---|" + "---|" * len(columns))
     for name, (box, draw) in populations(arguments):
         for epsilon in (1.0, 2.0):
-            print((mean_row if arguments.means else row)(name, box, draw, epsilon, arguments), flush=True)
+            print(make(name, box, draw, epsilon, arguments), flush=True)
     for epsilon in (1.0, 2.0) if arguments.hard and not arguments.only else ():
         print(town_row(epsilon, arguments), flush=True)
     return 0
