@@ -52,7 +52,7 @@ def draw_regions(
 ) -> Axes:
     """Draw the regions coloured by density, trimmed parts hatched, with the coast; optionally the points on top.
 
-    A simulation is marked in the lower corner. On longitude and latitude, densities are per km² and both directions
+    A simulation is marked along the right side. On longitude and latitude, densities are per km² and both directions
     have the same scale. Colours run from the 2nd to the 98th percentile of the densities, so that one crowded region
     does not hide the others.
 
@@ -82,10 +82,9 @@ def draw_regions(
 
 
 def _say(axes: Axes, mark: Mark | None) -> None:
-    """Write the mark of a simulation into the lower corner."""
+    """Write the mark of a simulation along the right side, where it hides nothing."""
     if mark is not None:
-        paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
-        axes.text(0.01, 0.01, mark.words, transform=axes.transAxes, fontsize=6.5, bbox=paper, zorder=4, wrap=True)
+        axes.text(1.01, 0.0, mark.words, transform=axes.transAxes, fontsize=6.5, rotation=90, va="bottom")
 
 
 def draw_rows(
