@@ -35,6 +35,7 @@ from semilocal.geometry.index import count_points
 from semilocal.io.progress import track
 from semilocal.pooled import MemoryCounter, PooledTask, Trust, estimate, play, replay, rule, spread_inside
 from semilocal.pooled.noise import from_generator
+from semilocal.protocol.mark import Mark
 from semilocal.protocol.task import Accounting
 from semilocal.release import split as jobs
 from semilocal.release.boxes import BoxCounts, mean_relative_error
@@ -230,7 +231,7 @@ def _pooled(source: str, epsilon: float, seed: int, run: int, trust: Trust, sett
     usual = {name: getattr(rule, name) for name in ("DOUBT", "FORGET", "EVENEST")}
     for name, value in usual.items():
         setattr(rule, name, setting.get(name, value))
-    found = estimate(replay(play(task, MemoryCounter(task, points, from_generator(rng)), simulated=True)))
+    found = estimate(replay(play(task, MemoryCounter(task, points, from_generator(rng)), mark=Mark(seeded=True))))
     for name, value in usual.items():
         setattr(rule, name, value)
     tree, cells, counts = spread_inside(task.hierarchy, found.tree.cells, found.counts)

@@ -17,7 +17,7 @@ from .arrays import exact, short_repr
 from .errors import BudgetExceeded, InvalidInput
 from .pooled.task import PooledTask
 from .protocol.partition import Partition
-from .protocol.promise import Guarantee, promise
+from .protocol.promise import Guarantee, marked, promise
 from .protocol.promise_words import anywhere_words, buckets_words, crowds_words, losses_words
 from .protocol.task import Task
 
@@ -230,7 +230,7 @@ class Ledger:
                 "or add it with ledger.partition(task)"
             )
 
-    def guarantee(self, partition: Partition, *, simulated: bool = False) -> Guarantee:
+    def guarantee(self, partition: Partition) -> Guarantee:
         """What the releases on one partition promise, with the public number of TRIMs on its paths.
 
         Where nothing was asked but the values (one region, the whole domain), that is plain local privacy.
@@ -241,12 +241,13 @@ class Ledger:
         releases = tuple((entry.what, float(entry.epsilon / rows)) for entry in self.entries if not entry.task)
         if not tasks:
             loss = float(self.epsilon / rows)
-            return Guarantee.plain("nobody", loss, releases=releases, simulated=simulated).times(rows)
+            return Guarantee.plain("nobody", loss, releases=releases, **marked(partition.mark)).times(rows)
         if tasks != [partition.task.id]:
             raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
         trims = int(partition.path_trims.max(initial=0))
         crowd = partition.smallest_crowd
-        one = promise(partition.task, releases, trims=trims, counted="run", participants=crowd, simulated=simulated)
+        mark = partition.mark
+        one = promise(partition.task, releases, trims=trims, counted="run", participants=crowd, mark=mark)
         return one.times(rows)
 
     def __str__(self) -> str:

@@ -21,8 +21,9 @@ from .protocol.partition import check_crowds_public
 from .protocol.promise_words import FROM_DATA
 from .protocol.task import Accounting, Rule, Task
 from .release.point_release import centres, draws
+from .release.streamed import play_rows
 from .simulation.person_columns import POPULATION, check_frame, person_columns
-from .simulation.simulate import simulate
+from .simulation.run import Run
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -163,10 +164,10 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             accounting=self.accounting, max_trims=self.max_trims,
         )  # fmt: skip
         check_crowds_public(task, public_data=self.public_data)
-        run = simulate(points, task, rng=_generator(self.random_state))
+        run: Run = play_rows(points, task, rng=None if self.random_state is None else _generator(self.random_state))
         self.partition_ = run.partition.to_publish(public_data=self.public_data)
         self.spent_ = Ledger.of(task).settle(run.partition)
-        promised = self.spent_.guarantee(run.partition, simulated=run.simulated)
+        promised = self.spent_.guarantee(run.partition)
         from_data = (FROM_DATA,) if isinstance(self.box, str) else ()
         self.guarantee_ = msgspec.structs.replace(promised, notes=(*promised.notes, *from_data))
         if self.public_data:

@@ -9,6 +9,7 @@ from semilocal import Box
 from semilocal.hierarchy import BinaryTree
 from semilocal.pooled import MemoryCounter, PooledTask, Published, Tree, play
 from semilocal.pooled.noise import from_generator
+from semilocal.protocol.mark import Mark
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -25,7 +26,7 @@ def small_task(*, epsilon: float = 2.0, threshold: float = 2.0, depth: int = 2, 
 def seeded(task: PooledTask, points: npt.ArrayLike, seed: int) -> Published:
     """One run with seeded noise."""
     words = from_generator(np.random.default_rng(seed))
-    return play(task, MemoryCounter(task, points, words), simulated=True)
+    return play(task, MemoryCounter(task, points, words), mark=Mark(seeded=True))
 
 
 def true_numbers(tree: Tree, points: npt.ArrayLike) -> tuple[list[Integers], Integers]:

@@ -88,7 +88,7 @@ def errors(published: Published) -> tuple[float, float]:
     for level, found in zip(tree.levels, tree.differences, strict=False):
         children = task.hierarchy.children(level.cells[level.opened]).reshape(-1, 2)
         noise.append((found - exact(children[:, 0]) + exact(children[:, 1])) * level.price[level.opened])
-    values = pooled_counts(published, simulated=True).query(GRID, rounding=0).value
+    values = pooled_counts(published).query(GRID, rounding=0).value
     return float(task.unit) * float(np.abs(np.concatenate(noise)).mean()), float(np.abs(values - TRUTH).sum())
 
 

@@ -55,7 +55,7 @@ def test_a_run_settles_the_trims_that_its_paths_had_which_are_public() -> None:
     assert ledger.entries[0].worst == 1 + most
     with pytest.raises(InvalidInput, match="one partition"):
         ledger.guarantee(run.partition)
-    said = Ledger.of(run.task).spend("mean", 0.2).guarantee(run.partition, simulated=True)
+    said = Ledger.of(run.task).spend("mean", 0.2).guarantee(run.partition)
     assert said.epsilon == pytest.approx(1.2)
     assert said.moved == pytest.approx(1.2 + most)
     assert f"at most {most} in this run" in said.text()

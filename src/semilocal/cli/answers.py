@@ -15,6 +15,7 @@ from ..io.files import replacing, write_text
 from ..io.queries import Queries, corner_names
 from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.tables import areas_geoparquet
+from ..protocol.mark import Mark
 from ..release.boxes import Answers
 from ..release.promised import outside_words
 
@@ -34,7 +35,7 @@ def check_queries(queries: Queries, box: Box) -> None:
 
 
 def answer_columns(
-    queries: Queries, answers: Answers, box: Box, *, level: float, seed: int | None = None
+    queries: Queries, answers: Answers, box: Box, *, level: float, mark: Mark | None = None
 ) -> dict[str, list[Any]]:
     """Columns by name: what the queries are called, corners of boxes, count, stderr, low and high, and a seed.
 
@@ -52,20 +53,22 @@ def answer_columns(
         **{name: list(column) for name, column in queries.properties.items() if name not in _OURS},
         **places,
         **{name: column.tolist() for name, column in zip(ANSWERS, values, strict=True)},
-        **seed_column(seed, len(queries)),
+        **seed_column(mark, len(queries)),
     }
 
 
-def write_answers(queries: Queries, columns: dict[str, list[Any]], path: Path | None, box: Box) -> str:
+def write_answers(
+    queries: Queries, columns: dict[str, list[Any]], path: Path | None, box: Box, *, mark: Mark | None = None
+) -> str:
     """Write CSV, GeoJSON or GeoParquet, by the ending of the name; without a name return CSV."""
     if path is None:
         return csv_text(columns)
     kept = {name: column for name, column in columns.items() if name in queries.properties or name in _OURS}
     if path.suffix.lower() == ".geojson":
         rows = (dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True))
-        write_text(path, feature_collection(queries.geometries(box), rows).decode())
+        write_text(path, feature_collection(queries.geometries(box), rows, mark).decode())
     elif path.suffix.lower() == ".parquet":
-        content = areas_geoparquet(kept, queries.boxes, box, shapes=queries.shapes)
+        content = areas_geoparquet(kept, queries.boxes, box, shapes=queries.shapes, mark=mark)
         with replacing(path) as stream:
             stream.write(content)
     else:

@@ -29,16 +29,16 @@ from ..io.files import check_outputs, replacing
 from ..io.located import read_located
 from ..io.points import Table, choose_columns, read_points
 from ..io.positions import fit
-from ..io.regions import seed_words
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
+from ..protocol.mark import Mark
 from ..protocol.partition import check_crowds_public
 from ..protocol.task import Task
 from ..release import split
 from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
-from ..release.streamed import AnyRun, Rows, play_rows
+from ..release.streamed import AnyRun, Rows, play_rows, with_mark
 from ..release.whom import TRUSTS, crowd_of
 from ..simulation.person_columns import person_columns
 from ..simulation.run import Run
@@ -178,6 +178,11 @@ class Job:
         return None if self.options.output.seed is None else self.rng
 
     @property
+    def mark(self) -> Mark:
+        """Of runs where nobody is trusted: this program plays all participants."""
+        return Mark(seeded=self.options.output.seed is not None, seed=self.options.output.seed)
+
+    @property
     def cap(self) -> float | None:
         """The most that one participant may lose; a person may be several."""
         cap = self.options.promise.cap
@@ -211,7 +216,8 @@ class Job:
         cost = self.person_limit.pooled(task)  # refuses before counting
         with self.options.output.step("counting"):
             people = self.points if self.located is None else self.located.pop()
-            result = pooled_counts(run_pooled(task, people, rng=self.noise_rng), ledger=cost)
+            published = run_pooled(task, people, rng=self.noise_rng, seed=self.options.output.seed)
+            result = pooled_counts(published, ledger=cost)
         return result, result
 
     def partition(self) -> tuple[AnyRun, Ledger]:
@@ -226,20 +232,22 @@ class Job:
                 step.advance()
 
             if self.transcript is None:
-                return play_rows(self.points, task, rng=self.rng, progress=progress), ledger
+                return with_mark(play_rows(self.points, task, rng=self.rng, progress=progress), self.mark), ledger
             key = self.rng.bytes(KEY_BYTES)  # a transcript has every report; a seed gives the same one in every engine
             if isinstance(self.points, Source):
-                return run_keyed(self.points, task, key=key, progress=progress), ledger
+                return with_mark(run_keyed(self.points, task, key=key, progress=progress), self.mark), ledger
             secrets = RowKey(key, task.id)
-            return simulate(self.points, task, detail="reports", secrets=secrets, progress=progress), ledger
+            run = simulate(self.points, task, detail="reports", secrets=secrets, progress=progress)
+            return with_mark(run, self.mark), ledger
 
     def partition_for_values(self) -> tuple[AnyRun, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""
         with self.options.output.step("rounds played") as step:
-            return split.partition_for_values(
+            run, parts, ledger = split.partition_for_values(
                 self.points, **({"box": None} | self.domain), rng=self.rng, cap=self.cap,
                 progress=lambda *_: step.advance(), values_only=self.column is not None, **self.task_options,
             )  # fmt: skip
+        return with_mark(run, self.mark), parts, ledger
 
 
 def run_job(
@@ -291,11 +299,10 @@ def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: Cou
     from ..page.single import write_html
 
     numbers = {job.counted_in: f"{result.total:,}", "regions": f"{len(result.partition):,}"}
-    title, seed = f"{job.file.name}, trust {job.options.promise.trust}", job.options.output.seed
     write_html(
         files.html, run if isinstance(run, Run) else result.partition,
         promise_to_people(job.options, run, result.spent),
-        title=title if seed is None else f"{title}. {seed_words(seed)}", numbers=numbers, basemap=files.basemap,
+        title=f"{job.file.name}, trust {job.options.promise.trust}", numbers=numbers, basemap=files.basemap,
     )  # fmt: skip
     return [str(files.html)]
 
@@ -310,7 +317,7 @@ def write_transcript(job: Job, run: AnyRun | PooledCounts) -> list[str]:
 
             write_events(stream, run.events, seed=job.options.output.seed)
         elif isinstance(run, PooledCounts):
-            stream.write(replace(run.published, seed=job.options.output.seed).to_bytes())
+            stream.write(run.published.to_bytes())
     return [str(job.transcript)]
 
 

@@ -108,9 +108,9 @@ def _promise(
 ) -> Guarantee:
     if isinstance(run, AnyRun):
         settled = ledger.settle(run.partition).times(options.people.rows_per_user)
-        return settled.guarantee(run.partition, simulated=run.simulated)
+        return settled.guarantee(run.partition)
     if isinstance(run, PooledCounts) and not whole:
-        return guarantee(run.partition.task, simulated=run.simulated)
+        return guarantee(run.partition.task, mark=run.partition.mark)
     return run.guarantee  # the noise already grew with the rows per person
 
 

@@ -15,11 +15,13 @@ token. Knows bytes and promises. Knows no sockets and no clock.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
@@ -300,11 +302,30 @@ def unpack(data: bytes, path: Path) -> Contents:
     if hashlib.sha256(body).digest() != digest:
         raise VaultError(f"{path} is damaged (its checksum does not match); {lost}")
     try:
-        contents = _decoder.decode(body)
+        contents = _read(body)
         _check_secret(contents.secret)
     except (msgspec.DecodeError, InvalidInput, ValueError) as error:
         raise VaultError(f"{path} cannot be read: {error}; {lost}") from None
     return contents
+
+
+def _read(body: bytes) -> Contents:
+    """The contents; limits that earlier versions stored for "none" are read as today's, which mean the same."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.ValidationError:
+        stored = msgspec.msgpack.decode(body, type=dict[str, Any])
+    entries = msgspec.convert(stored.get("memberships", []), list[dict[str, Any]])
+    for policy in (entry["policy"] for entry in entries if isinstance(entry.get("policy"), dict)):
+        if _is_above(policy.get("max_delta"), 1.0):  # a chance is at most 1
+            policy["max_delta"] = 1.0
+        if policy.get("max_exposure") == math.inf:
+            policy["max_exposure"] = None
+    return msgspec.convert({**stored, "memberships": entries}, Contents)
+
+
+def _is_above(number: object, limit: float) -> bool:
+    return isinstance(number, int | float) and number > limit
 
 
 def _check_secret(secret: bytes) -> None:

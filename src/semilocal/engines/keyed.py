@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..arrays import Flags, Integers, Words
 from ..hierarchy.base import Cells
 from ..protocol.curator import Curator, closing
+from ..protocol.mark import Mark
 from ..protocol.messages import Message, Query
 from ..protocol.partition import Partition
 from ..protocol.rule import Ruling
@@ -219,7 +220,7 @@ def run_keyed(
     warn_if_small(source.count(), task, stacklevel=2)
     population = KeyedPopulation(task, source, RowKey(key, task.id))
     rounds = play_rounds(Curator(task), population, progress=progress)
-    partition = Partition.from_rounds(task, rounds)
+    partition = replace(Partition.from_rounds(task, rounds), mark=Mark(seeded=False))
     lookup, crowds = _finish(population, partition.cells)
     if not partition.crowds_are_public:  # who holds the data can count what was left behind
         partition = replace(partition, crowds=crowds)

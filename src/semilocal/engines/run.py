@@ -30,6 +30,7 @@ from ..pooled.play import Published
 from ..pooled.play import play as play_pooled
 from ..pooled.task import PooledTask
 from ..protocol.curator import Curator
+from ..protocol.mark import Mark
 from ..protocol.partition import Partition
 from ..protocol.task import Task
 from ..simulation.population import RankedPopulation
@@ -114,7 +115,7 @@ def run_source(
     warn_if_small(len(ranks), task, stacklevel=2)
     population = RankedPopulation(task, ranks, rng=rng)
     rounds = play_rounds(Curator(task), population, progress=progress)
-    partition = Partition.from_rounds(task, rounds)
+    partition = replace(Partition.from_rounds(task, rounds), mark=Mark(seeded=True))
     if not partition.crowds_are_public:  # who holds the data can count what was left behind
         partition = replace(partition, crowds=people_in(task.hierarchy, ranks, partition.cells))
     return SourceRun(
@@ -122,7 +123,7 @@ def run_source(
     )  # fmt: skip
 
 
-def count_source(source: Source, task: PooledTask, words: noise.Words, *, simulated: bool) -> Published:
+def count_source(source: Source, task: PooledTask, words: noise.Words, *, mark: Mark | None) -> Published:
     """Play a pooled task over the people of a source.
 
     Parameters
@@ -132,11 +133,11 @@ def count_source(source: Source, task: PooledTask, words: noise.Words, *, simula
     task : PooledTask
     words : Words
         Where the noise comes from; see :mod:`semilocal.pooled.noise`.
-    simulated : bool
+    mark : Mark or None
         Set it if the noise is seeded, or if one program plays both servers.
     """
     ranks = rank_source(source, task.hierarchy, crowd=max(1, int(task.threshold)))
-    return play_pooled(task, RankedCounter(task, ranks, words), simulated=simulated)
+    return play_pooled(task, RankedCounter(task, ranks, words), mark=mark)
 
 
 def rank_source(source: Source, hierarchy: Hierarchy, *, crowd: int, depth: int | None = None) -> HistogramRanks:

@@ -18,11 +18,12 @@ from ..errors import InvalidInput, MissingExtra
 from ..geometry.earth import aspect, is_map
 from ..hierarchy.base import Hierarchy
 from ..pooled.partition import PooledPartition
+from ..protocol.mark import Mark
 from ..simulation.run import Run
 from .coast import coast
 from .files import replacing
 from .map_rows import TRIMMED, Rows, area_unit, frame, partition_rows, round_rows
-from .regions import AnyPartition, seed_words
+from .regions import AnyPartition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,8 +52,9 @@ def draw_regions(
 ) -> Axes:
     """Draw the regions coloured by density, trimmed parts hatched, with the coast; optionally the points on top.
 
-    On longitude and latitude, densities are per km² and both directions have the same scale. Colours run from the 2nd
-    to the 98th percentile of the densities, so that one crowded region does not hide the others.
+    A simulation is marked along the right side. On longitude and latitude, densities are per km² and both directions
+    have the same scale. Colours run from the 2nd to the 98th percentile of the densities, so that one crowded region
+    does not hide the others.
 
     Parameters
     ----------
@@ -68,6 +70,7 @@ def draw_regions(
     axes, filled = draw_rows(partition_rows(partition), partition.task.hierarchy, ax, limits=limits)
     if len(partition.trimmed_cells):
         axes.set_title("Hatched: trimmed areas. Participants there were moved into the part that was kept.", fontsize=9)
+    _say(axes, partition.mark)
     if points is not None:
         shown = box.check(points)
         axes.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
@@ -76,6 +79,12 @@ def draw_regions(
         label = f"participants per {area_unit(box)} ({'estimated' if pooled else 'public by design'})"
         axes.figure.colorbar(filled, ax=axes, label=label, shrink=0.85, extend="both")
     return axes
+
+
+def _say(axes: Axes, mark: Mark | None) -> None:
+    """Write the mark of a simulation along the right side, where it hides nothing."""
+    if mark is not None:
+        axes.text(1.01, 0.0, mark.words, transform=axes.transAxes, fontsize=6.5, rotation=90, va="bottom")
 
 
 def draw_rows(
@@ -158,6 +167,7 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
     for number, rows in enumerate(frames, start=1):
         axes.clear()
         draw_rows(rows, run.task.hierarchy, axes, limits=limits)
+        _say(axes, run.partition.mark)
         axes.set_title(f"after round {number} of {len(frames)}: {len(rows):,} cells", fontsize=9)
         stream = io.BytesIO()
         figure.savefig(stream, dpi=80, format="png")
@@ -167,8 +177,8 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
         pictures[0].save(out, format="GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
 
 
-def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path, *, seed: int | None = None) -> None:
-    """Draw several maps of the same domain into a file, with one scale of colours; titles by panel; seed as above."""
+def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
+    """Draw several maps of the same domain into a file, with one scale of colours; titles by panel."""
     need_matplotlib()
     from matplotlib.figure import Figure
 
@@ -185,17 +195,14 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path, *, seed: i
     moved = any(len(partition.trimmed_cells) for partition in panels.values())
     note = "\nhatched: participants there were moved into the part that was kept" if moved else ""
     bar.set_label(f"participants per {area_unit(boxes[0][1])}, one scale for all{note}", fontsize=9)
-    if seed is not None:
-        figure.suptitle(seed_words(seed), fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=130, format=path.suffix.lower().lstrip("."))
 
 
 def save_picture(
-    partition: AnyPartition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None,
-    seed: int | None = None,
-) -> None:  # fmt: skip
-    """Draw the regions into a file, without a window. With the seed of noise that can be repeated, it says so."""
+    partition: AnyPartition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None
+) -> None:
+    """Draw the regions into a file, without a window."""
     need_matplotlib()
     from matplotlib.figure import Figure
 
@@ -203,7 +210,5 @@ def save_picture(
     axes = draw_regions(partition, figure.add_subplot(), points=points)
     if title is not None:
         axes.set_title(title, fontsize=9)
-    if seed is not None:
-        figure.suptitle(seed_words(seed), fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."))

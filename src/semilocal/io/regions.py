@@ -22,9 +22,10 @@ from ..geometry.earth import areas
 from ..hierarchy.base import Cells, Hierarchy, Polygons
 from ..hierarchy.codes import cell_names
 from ..pooled.partition import PooledPartition
+from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
 from .files import replacing, write_text
-from .tables import geoparquet, map_boxes
+from .tables import geoparquet, map_boxes, marked
 
 __all__ = [
     "SEED",
@@ -37,7 +38,6 @@ __all__ = [
     "regions_json",
     "ring",
     "seed_column",
-    "seed_words",
     "write_geojson",
     "write_regions",
 ]
@@ -46,20 +46,15 @@ AnyPartition = Partition | PooledPartition
 SEED = "simulation_seed"  # the column of files whose noise can be repeated
 
 
-def seed_column(seed: int | None, rows: int) -> dict[str, list[int]]:
-    """A column that says that noise was seeded and so protects nobody; no column if it was not.
+def seed_column(mark: Mark | None, rows: int) -> dict[str, list[int]]:
+    """A column that says that noise was seeded and so protects nobody; no column if the seed is not known.
 
     Examples
     --------
-    >>> seed_column(7, 2), seed_column(None, 2)
+    >>> seed_column(Mark(seeded=True, seed=7), 2), seed_column(None, 2)
     ({'simulation_seed': [7, 7]}, {})
     """
-    return {} if seed is None else {SEED: [seed] * rows}
-
-
-def seed_words(seed: int) -> str:
-    """The same for people, above a picture or a map."""
-    return f"SIMULATION: the noise has seed {seed} and protects nobody"
+    return {} if mark is None or mark.seed is None else {SEED: [mark.seed] * rows}
 
 
 def ring(box: Floats) -> list[list[float]]:
@@ -88,14 +83,10 @@ class _Feature(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Fea
     properties: Any
 
 
-def regions_json(partition: AnyPartition, *, seed: int | None = None) -> bytes:
+def regions_json(partition: AnyPartition) -> bytes:
     """GeoJSON of the regions and of the trimmed parts; longitude first, other axes in their order.
 
-    Parameters
-    ----------
-    partition : Partition or PooledPartition
-    seed : int, optional
-        Of noise that can be repeated: every feature then says so.
+    The mark of a simulation is a member of the collection, and its seed, if it is known, a property of every feature.
 
     Raises
     ------
@@ -104,7 +95,8 @@ def regions_json(partition: AnyPartition, *, seed: int | None = None) -> bytes:
     """
     tree, cells = partition.task.hierarchy, partition.cells
     pooled, trimmed = isinstance(partition, PooledPartition), partition.trimmed_cells
-    unset, seeded = repeat(msgspec.UNSET), msgspec.UNSET if seed is None else seed
+    mark, unset = partition.mark, repeat(msgspec.UNSET)
+    seeded = msgspec.UNSET if mark is None or mark.seed is None else mark.seed
     named = {name: column.tolist() for name, column in cell_names(tree, cells).items()}
     sizes = areas(partition.boxes, geographic=False) if tree.cells_are_boxes else tree.areas(cells)
     public = isinstance(partition, PooledPartition) or partition.crowds_are_public
@@ -120,7 +112,7 @@ def regions_json(partition: AnyPartition, *, seed: int | None = None) -> bytes:
     )
     geometries = chain(_geometries(tree, cells, partition.boxes), _geometries(tree, trimmed, tree.boxes(trimmed)))
     features = list(map(_Feature, geometries, properties))
-    document = {"type": "FeatureCollection", "features": features}
+    document = {"type": "FeatureCollection", "features": features, **marked(mark)}
     return msgspec.json.encode(document if pooled else document | {"note": UNPROTECTED})
 
 
@@ -165,9 +157,12 @@ def box_geometries(boxes: Floats) -> list[dict[str, Any]]:
     return [{"type": "Polygon", "coordinates": msgspec.json.decode(text)} for text in _rings(boxes)]
 
 
-def feature_collection(geometries: Iterable[Any], properties: Iterable[Mapping[str, Any]]) -> bytes:
-    """GeoJSON of geometries with their properties."""
-    return msgspec.json.encode({"type": "FeatureCollection", "features": list(map(_Feature, geometries, properties))})
+def feature_collection(
+    geometries: Iterable[Any], properties: Iterable[Mapping[str, Any]], mark: Mark | None = None
+) -> bytes:
+    """GeoJSON of geometries with their properties, and the mark of a simulation."""
+    features = list(map(_Feature, geometries, properties))
+    return msgspec.json.encode({"type": "FeatureCollection", "features": features, **marked(mark)})
 
 
 def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
@@ -179,28 +174,28 @@ def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def regions_geoparquet(partition: AnyPartition, *, seed: int | None = None) -> bytes:
+def regions_geoparquet(partition: AnyPartition) -> bytes:
     """The regions as a GeoParquet file; with a column for the seed of noise that can be repeated."""
-    return geoparquet(_table(partition, seed), partition.task.hierarchy, partition.cells)
+    return geoparquet(_table(partition), partition)
 
 
-def _table(partition: AnyPartition, seed: int | None) -> dict[str, npt.NDArray[Any]]:
-    seeds = seed_column(seed, len(partition))
+def _table(partition: AnyPartition) -> dict[str, npt.NDArray[Any]]:
+    seeds = seed_column(partition.mark, len(partition))
     return {**partition.to_table(), **{name: np.array(column) for name, column in seeds.items()}}
 
 
-def write_geojson(partition: AnyPartition, path: str | Path, *, seed: int | None = None) -> None:
+def write_geojson(partition: AnyPartition, path: str | Path) -> None:
     """Write the regions as GeoJSON."""
     with replacing(Path(path)) as stream:
-        stream.write(regions_json(partition, seed=seed))
+        stream.write(regions_json(partition))
 
 
-def write_regions(partition: AnyPartition, path: Path, *, seed: int | None = None) -> None:
-    """Write the regions as GeoJSON, GeoParquet or CSV, by the ending of the name, with the seed if there is one."""
+def write_regions(partition: AnyPartition, path: Path) -> None:
+    """Write the regions as GeoJSON, GeoParquet or CSV, by the ending of the name, with the mark of a simulation."""
     if path.suffix.lower() == ".parquet":
         with replacing(path) as stream:
-            stream.write(regions_geoparquet(partition, seed=seed))
+            stream.write(regions_geoparquet(partition))
     elif path.suffix.lower() == ".csv":
-        write_text(path, csv_text({name: column.tolist() for name, column in _table(partition, seed).items()}))
+        write_text(path, csv_text({name: column.tolist() for name, column in _table(partition).items()}))
     else:
-        write_geojson(partition, path, seed=seed)
+        write_geojson(partition, path)

@@ -22,6 +22,8 @@ from ..geometry.box import Box
 from ..geometry.crs import crs_of
 from ..geometry.shapes import latitude_first
 from ..hierarchy.base import Cells, Hierarchy
+from ..protocol.cellmap import CellMap
+from ..protocol.mark import NAME, Mark
 from .files import replacing
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "box_wkb",
     "geoparquet",
     "map_boxes",
+    "marked",
     "to_arrow",
     "to_geodataframe",
     "to_pandas",
@@ -44,9 +47,9 @@ _RECTANGLE = np.frombuffer(  # little-endian; a polygon; one ring; five corners
 )
 
 
-def to_pandas(columns: Columns) -> Any:
+def to_pandas(columns: Columns, mark: Mark | None) -> Any:
     """A pandas.DataFrame."""
-    return _library("pandas", "frames").DataFrame(dict(columns))
+    return _attributed(_library("pandas", "frames").DataFrame(dict(columns)), mark)
 
 
 def to_polars(columns: Columns) -> Any:
@@ -54,12 +57,23 @@ def to_polars(columns: Columns) -> Any:
     return _library("polars", "frames").DataFrame(dict(columns))
 
 
-def to_arrow(columns: Columns) -> Any:
+def to_arrow(columns: Columns, mark: Mark | None) -> Any:
     """A pyarrow.Table."""
-    return _library("pyarrow", "parquet").table(dict(columns))
+    return _library("pyarrow", "parquet").table(dict(columns), metadata=marked(mark))
 
 
-def to_geodataframe(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> Any:
+def marked(mark: Mark | None) -> dict[str, str]:
+    """What a format that has metadata says about a simulation; nothing if there is none.
+
+    Examples
+    --------
+    >>> marked(Mark(seeded=True, seed=7)), marked(None)
+    ({'simulation': 'SIMULATION: the noise has seed 7 and protects nobody'}, {})
+    """
+    return {} if mark is None else {NAME: mark.words}
+
+
+def to_geodataframe(columns: Columns, hierarchy: Hierarchy, cells: Cells, mark: Mark | None) -> Any:
     """A geopandas.GeoDataFrame with the outlines of cells and the CRS of the domain, if it has one.
 
     Parameters
@@ -73,21 +87,27 @@ def to_geodataframe(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> Any
         shapes = shapely.box(*map_boxes(hierarchy.boxes(cells), hierarchy.box).reshape(-1, 4).T)
     else:
         shapes = _outlines(hierarchy, cells)
-    return geopandas.GeoDataFrame(dict(columns), geometry=shapes, crs=crs_of(hierarchy.box))
+    return _attributed(geopandas.GeoDataFrame(dict(columns), geometry=shapes, crs=crs_of(hierarchy.box)), mark)
 
 
-def write_geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells, path: str | PathLike[str]) -> None:
+def _attributed(frame: Any, mark: Mark | None) -> Any:
+    frame.attrs.update(marked(mark))
+    return frame
+
+
+def write_geoparquet(columns: Columns, drawn: CellMap, path: str | PathLike[str]) -> None:
     """Write :func:`geoparquet` to a file, in one step."""
-    content = geoparquet(columns, hierarchy, cells)
+    content = geoparquet(columns, drawn)
     with replacing(Path(path)) as stream:
         stream.write(content)
 
 
-def geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> bytes:
-    """The outlines of cells and columns as a GeoParquet 1.1 file.
+def geoparquet(columns: Columns, drawn: CellMap) -> bytes:
+    """The outlines of a map's cells, and columns, as a GeoParquet 1.1 file.
 
     Bounds are in the geometry and nowhere else. Estimates are rounded to 0.01 people.
     """
+    hierarchy, cells = drawn.task.hierarchy, drawn.cells
     box = hierarchy.box
     places = map_boxes(hierarchy.boxes(cells), box)
     if hierarchy.cells_are_boxes:
@@ -97,12 +117,14 @@ def geoparquet(columns: Columns, hierarchy: Hierarchy, cells: Cells) -> bytes:
     bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
     kept = {name: column for name, column in columns.items() if name not in bounds}
     small = [name for name, column in kept.items() if column.dtype.kind != "u"]
-    return _file({name: _rounded(column) for name, column in kept.items()}, geometry, kinds, places, box, small)
+    rounded = {name: _rounded(column) for name, column in kept.items()}
+    return _file(rounded, geometry, kinds, places, box, small, drawn.mark)
 
 
 def areas_geoparquet(
-    columns: Mapping[str, list[Any]], boxes: Floats, box: Box, *, shapes: npt.NDArray[np.object_] | None = None
-) -> bytes:
+    columns: Mapping[str, list[Any]], boxes: Floats, box: Box, *, shapes: npt.NDArray[np.object_] | None = None,
+    mark: Mark | None = None,
+) -> bytes:  # fmt: skip
     """Areas and columns as a GeoParquet 1.1 file.
 
     Parameters
@@ -113,11 +135,14 @@ def areas_geoparquet(
         The areas, or the boxes around them, in the order of the domain's axes.
     shapes : object[q], optional
         Shapely geometries with x (longitude) first, if the areas are not boxes.
+    mark : Mark, optional
+        Of a simulation.
     """
     places = map_boxes(boxes, box)
     kinds = ["Polygon"] if shapes is None else sorted({shape.geom_type for shape in shapes})
     geometry = _binary(places) if shapes is None else _library("shapely", "maps").to_wkb(shapes)
-    return _file({name: _uniform(column) for name, column in columns.items()}, geometry, kinds, places, box, [*columns])
+    uniform = {name: _uniform(column) for name, column in columns.items()}
+    return _file(uniform, geometry, kinds, places, box, [*columns], mark)
 
 
 def _uniform(column: list[Any]) -> Any:
@@ -130,13 +155,14 @@ def _uniform(column: list[Any]) -> Any:
 
 
 def _file(
-    columns: Mapping[str, Any], geometry: Any, kinds: list[str], places: Floats, box: Box, small: list[str]
-) -> bytes:
+    columns: Mapping[str, Any], geometry: Any, kinds: list[str], places: Floats, box: Box, small: list[str],
+    mark: Mark | None,
+) -> bytes:  # fmt: skip
     """The bytes; columns that are ``small`` are written with a dictionary."""
     arrow, parquet = _library("pyarrow", "parquet"), _library("pyarrow.parquet", "parquet")
     described = {"encoding": "WKB", "geometry_types": kinds, "bbox": _around(places), **_crs(box)}
     geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": described}}
-    table = arrow.table({**columns, "geometry": geometry}).replace_schema_metadata({"geo": json.dumps(geo)})
+    table = arrow.table({**columns, "geometry": geometry}, metadata={"geo": json.dumps(geo), **marked(mark)})
     encodings = {name: "BYTE_STREAM_SPLIT" for name in columns if name not in small} | {"geometry": "DELTA_BYTE_ARRAY"}
     stream = BytesIO()
     parquet.write_table(

@@ -37,8 +37,9 @@ def result_html(result: Mapped | Run) -> str:
         return f"<div>{words}<p>The map has {number_of(len(partition), 'cell')}; draw it with plot().</p></div>"
     rounds = rounds_of(result if isinstance(result, Run) else partition)
     document = map_html(
-        rounds, partition.task.hierarchy, mapped.guarantee, title=type(result).__name__, numbers=numbers
-    )
+        rounds, partition.task.hierarchy, mapped.guarantee, title=type(result).__name__, numbers=numbers,
+        mark=partition.mark,
+    )  # fmt: skip
     frame = f'sandbox="allow-scripts allow-downloads" width="100%" height="{HEIGHT}" style="border:0"'
     return f'<div>{words}<iframe title="map" {frame} srcdoc="{escape(document)}"></iframe></div>'
 

@@ -19,6 +19,7 @@ from ..io.coast import coast, lines_json
 from ..io.files import write_text
 from ..io.map_rows import Rows, domain_json, partition_rows, round_rows
 from ..pooled.partition import PooledPartition
+from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.promise import Guarantee
 from ..simulation.run import Run
@@ -38,7 +39,7 @@ def rounds_of(result: Run | Partition | PooledPartition) -> list[Rows]:
 
 def map_html(
     rounds: Sequence[Rows], tree: Hierarchy, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
-    basemap: Path | None = None,
+    basemap: Path | None = None, mark: Mark | None = None,
 ) -> str:  # fmt: skip
     """The whole document.
 
@@ -54,7 +55,10 @@ def map_html(
         What to show beside the map, by name.
     basemap : Path, optional
         GeoJSON whose lines are drawn instead of the coast.
+    mark : Mark, optional
+        Of a simulation; the title says it.
     """
+    title = title if mark is None else f"{title}. {mark.words}"
     box = tree.box
     if box.dimensions > 2:
         raise InvalidInput(f"a map needs one or two dimensions; this domain has {box.dimensions}")
@@ -98,5 +102,8 @@ def write_html(
     numbers: Mapping[str, str], basemap: Path | None = None,
 ) -> None:  # fmt: skip
     """Write the map of a result into one file."""
-    rounds = rounds_of(result)
-    write_text(path, map_html(rounds, result.task.hierarchy, promise, title=title, numbers=numbers, basemap=basemap))
+    mark = (result.partition if isinstance(result, Run) else result).mark
+    document = map_html(
+        rounds_of(result), result.task.hierarchy, promise, title=title, numbers=numbers, basemap=basemap, mark=mark
+    )
+    write_text(path, document)

@@ -21,7 +21,8 @@ from ..geometry.box import Box
 from ..geometry.places import LATITUDE, LONGITUDE
 from ..geometry.sides import KILOMETRES_PER_DEGREE
 from ..hierarchy.dyadic import Cells
-from ..protocol.promise import Guarantee
+from ..protocol.mark import Mark
+from ..protocol.promise import Guarantee, marked
 from .play import Tree
 from .task import UNITS, PooledTask
 
@@ -145,7 +146,7 @@ def guarantee(
     rungs: Sequence[Rung] = (),
     *,
     releases: tuple[tuple[str, float], ...] = (),
-    simulated: bool = False,
+    mark: Mark | None = None,
 ) -> Guarantee:
     """The promise of a task, with the ladder of a finished run if there is one.
 
@@ -154,6 +155,8 @@ def guarantee(
     releases : tuple of (str, float)
         What else is published about the same reports, with its loss for any change of one person's position, near or
         far; half of it if a person is added or removed.
+    mark : Mark, optional
+        Of a simulation.
     """
     more = sum(loss for _, loss in releases)
     return Guarantee.plain(
@@ -166,7 +169,7 @@ def guarantee(
         ),
         releases=releases,
         rows=task.max_reports,
-        simulated=simulated,
+        **marked(mark),
         about=f"Domain: {task.box}. Counts of a public tree of cells, at most {task.hierarchy.max_depth} levels.",
         notes=(presence_note(task.path_budget + more / 2),),
     )

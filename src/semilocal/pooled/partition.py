@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, short_repr
 from ..hierarchy.dyadic import Cells
 from ..protocol.cellmap import CellMap
+from ..protocol.mark import Mark
 from .estimate import Estimates
 from .task import PooledTask
 
@@ -27,9 +28,12 @@ class PooledPartition(CellMap):
     Attributes
     ----------
     estimates : Estimates
+    mark : Mark or None
+        Set if the noise was seeded, or one program played both servers.
     """
 
     estimates: Estimates
+    mark: Mark | None = None
 
     __repr__ = short_repr
 

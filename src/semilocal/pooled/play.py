@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import Cells
+from ..protocol.mark import Mark
 from .rule import Level, next_level, root_level
 from .task import PooledTask
 
@@ -113,10 +114,9 @@ class Published:
         Their noisy counts.
     sums : int64[f] or None
         Their noisy sums of a value (:mod:`semilocal.pooled.values`), if the task asks for one.
-    simulated : bool
-        Whether a seeded generator made the noise, or one program played two servers: then this protects nobody.
-    seed : int or None
-        Of that generator, if it is known.
+    mark : Mark or None
+        Set if a seeded generator made the noise, or one program played two servers. The bytes tell that two servers
+        were played; that their noise was seeded, they tell with the seed alone.
     """
 
     task: PooledTask
@@ -125,11 +125,15 @@ class Published:
     differences: tuple[Integers, ...]
     cells: Cells
     counts: Integers
-    simulated: bool = False
     sums: Integers | None = None
-    seed: int | None = None
+    mark: Mark | None = None
 
     __repr__ = short_repr
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it has a mark."""
+        return self.mark is not None
 
     @cached_property
     def tree(self) -> Tree:
@@ -148,7 +152,7 @@ class Published:
                 counts=tuple(self.counts.tolist()),
                 simulated=self.simulated,
                 sums=msgspec.UNSET if self.sums is None else tuple(self.sums.tolist()),
-                seed=msgspec.UNSET if self.seed is None else self.seed,
+                seed=msgspec.UNSET if self.mark is None or self.mark.seed is None else self.mark.seed,
             )
         )
 
@@ -157,6 +161,8 @@ class Published:
         """Read what :meth:`to_bytes` wrote; refuses everything else. :func:`replay` checks that it follows the rule."""
         try:
             record = msgspec.msgpack.decode(data, type=_Record)
+            seed = None if isinstance(record.seed, msgspec.UnsetType) else record.seed
+            seeded = seed is not None or record.task.trust == "curator"
             out = cls(
                 record.task,
                 record.people,
@@ -164,16 +170,15 @@ class Published:
                 tuple(np.array(level, dtype=np.int64) for level in record.differences),
                 np.array(record.cells, dtype=np.uint64),
                 np.array(record.counts, dtype=np.int64),
-                record.simulated,
                 None if isinstance(record.sums, msgspec.UnsetType) else np.array(record.sums, dtype=np.int64),
-                None if isinstance(record.seed, msgspec.UnsetType) else record.seed,
+                Mark(seeded=seeded, seed=seed) if record.simulated else None,
             )
         except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidInput(f"these bytes are not a published tree: {error}") from None
+        if seed is not None and not record.simulated:
+            raise InvalidInput("a published tree with a seed must be marked as simulated")
         if out.to_bytes() != data:
             raise InvalidInput("these bytes are not the canonical bytes of a published tree")
-        if out.seed is not None and not out.simulated:
-            raise InvalidInput("a published tree with a seed must be marked as simulated")
         return out
 
 
@@ -191,7 +196,7 @@ class _Record(
     seed: int | msgspec.UnsetType = msgspec.UNSET  # real ones have none
 
 
-def play(task: PooledTask, counter: Counter, *, simulated: bool = False) -> Published:
+def play(task: PooledTask, counter: Counter, *, mark: Mark | None = None) -> Published:
     """Refine the hierarchy with a counter's noisy numbers.
 
     The result is ``task.epsilon``-differentially private for any change of one person's position (pure), if the
@@ -201,12 +206,12 @@ def play(task: PooledTask, counter: Counter, *, simulated: bool = False) -> Publ
     ----------
     task : PooledTask
     counter : Counter
-    simulated : bool
-        Set it if the noise came from a seeded generator.
+    mark : Mark, optional
+        If the noise came from a seeded generator, or one program plays both servers.
     """
     tree = _grow(task, counter)
     opened = tuple(level.cells[level.opened] for level in tree.levels if level.opened.any())
-    published = Published(task, tree.people, opened, tree.differences, tree.cells, tree.counts, simulated)
+    published = Published(task, tree.people, opened, tree.differences, tree.cells, tree.counts, mark=mark)
     published.__dict__["tree"] = tree
     return published
 

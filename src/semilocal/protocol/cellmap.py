@@ -16,6 +16,7 @@ from ..arrays import Floats
 from ..geometry.box import Box
 from ..hierarchy.base import Cells
 from ..hierarchy.codes import cell_names
+from .mark import Mark
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -51,16 +52,16 @@ class WaysOut:
         return self._map.to_table()
 
     def to_pandas(self) -> Any:
-        """:meth:`to_table` as a pandas.DataFrame."""
-        return _tables().to_pandas(self.to_table())
+        """:meth:`to_table` as a pandas.DataFrame. If it is simulated, ``attrs["simulation"]`` says so."""
+        return _tables().to_pandas(self.to_table(), self._map.mark)
 
     def to_polars(self) -> Any:
-        """:meth:`to_table` as a polars.DataFrame."""
+        """:meth:`to_table` as a polars.DataFrame, which has no place for the mark of a simulation."""
         return _tables().to_polars(self.to_table())
 
     def to_arrow(self) -> Any:
-        """:meth:`to_table` as a pyarrow.Table."""
-        return _tables().to_arrow(self.to_table())
+        """:meth:`to_table` as a pyarrow.Table. If it is simulated, ``simulation`` in the schema's metadata says so."""
+        return _tables().to_arrow(self.to_table(), self._map.mark)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """For everything that reads Arrow: ``polars.DataFrame(result)``, DuckDB, ``pyarrow.table(result)``."""
@@ -70,17 +71,19 @@ class WaysOut:
         """:meth:`to_table` with outlines as a geopandas.GeoDataFrame (two dimensions only).
 
         The CRS is EPSG:4326 if the axes are longitude and latitude, EPSG:3857 over ``Box.mercator()``, else none.
+        If it is simulated, ``attrs["simulation"]`` says so.
         """
-        return _tables().to_geodataframe(self.to_table(), self._map.task.hierarchy, self._map.cells)
+        return _tables().to_geodataframe(self.to_table(), self._map.task.hierarchy, self._map.cells, self._map.mark)
 
     def to_geoparquet(self, path: str | PathLike[str]) -> None:
         """Write the regions as GeoParquet (two dimensions only); estimates are rounded to 0.01 people."""
-        _tables().write_geoparquet(self.to_table(), self._map.task.hierarchy, self._map.cells, path)
+        _tables().write_geoparquet(self.to_table(), self._map, path)
 
     def to_geojson(self) -> dict[str, Any]:
         """A GeoJSON FeatureCollection of the regions and of trimmed parts (two dimensions only).
 
-        Longitude comes first; axes with other names are written in their order.
+        Longitude comes first; axes with other names are written in their order. If the result is simulated, the
+        member ``simulation`` says so.
         """
         document: dict[str, Any] = import_module("semilocal.io.regions").regions_geojson(self._map)
         return document
@@ -108,7 +111,7 @@ class WaysOut:
 
 
 class CellMap(WaysOut):
-    """Disjoint cells of a task's hierarchy, one row each. A subclass has ``task`` and ``cells``."""
+    """Disjoint cells of a task's hierarchy, one row each. A subclass has ``task``, ``cells`` and ``mark``."""
 
     if TYPE_CHECKING:
 
@@ -117,6 +120,9 @@ class CellMap(WaysOut):
 
         @property
         def cells(self) -> Cells: ...
+
+        @property
+        def mark(self) -> Mark | None: ...
 
     @property
     def _map(self) -> CellMap:

@@ -18,6 +18,7 @@ from ..errors import InvalidInput
 from ..hierarchy.base import ROOT, Cells
 from .cellmap import CellMap
 from .curator import Curator
+from .mark import Mark
 from .messages import Closed
 from .promise_words import PROTECTED
 from .rule import PlayedRound
@@ -100,6 +101,8 @@ class Partition(CellMap):
     crowds_are_public : bool
         False after rounds of rule "each": their crowds are 0, or in a simulation counted by who holds the data. They
         are not exported then.
+    mark : Mark or None
+        Set if no devices made it: a simulation.
     """
 
     task: Task
@@ -109,6 +112,7 @@ class Partition(CellMap):
     path_trims: Integers
     trims: Trims
     crowds_are_public: bool = True
+    mark: Mark | None = None
 
     __repr__ = short_repr
 

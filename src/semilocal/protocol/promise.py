@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 
@@ -19,10 +19,11 @@ from . import promise_words as wording
 from .promise_words import INSIDE, PUBLIC, Adjacency, Trust
 
 if TYPE_CHECKING:
+    from .mark import Mark
     from .plan import Plan
     from .task import Task
 
-__all__ = ["INSIDE", "PUBLIC", "Adjacency", "Guarantee", "Trust", "promise"]
+__all__ = ["INSIDE", "PUBLIC", "Adjacency", "Guarantee", "Trust", "marked", "promise"]
 
 Counted = Literal["limit", "run", "region"]  # what T counts: the task's limit, the run's largest, one region's
 _RULES = {
@@ -73,8 +74,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         The loss by how far two positions are apart, nearest first; empty if it does not depend on that.
     rows : int
         Rows that one person may have; the losses here are already for all of them.
-    simulated : bool
-        Whether one program played all participants.
+    simulated, seeded : bool
+        Whether one program played all participants, or the noise was seeded; and whether it was.
     own : str
         The value of their own that people gave, and its range, in words; empty if everything follows from positions.
     about : str
@@ -105,6 +106,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ladder: tuple[tuple[str, float], ...] = ()
     rows: int = 1
     simulated: bool = False
+    seeded: bool = False
     own: str = ""
     about: str = ""
     notes: tuple[str, ...] = ()
@@ -119,6 +121,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise InvalidInput(
                 f"losses must be finite and not negative, delta a probability; got {losses}, {self.delta}"
             )
+        if self.seeded and not self.simulated:
+            raise InvalidInput("seeded noise is for simulation; say simulated, too")
         if self.trims and self.adjacency != "inside":
             raise InvalidInput("only positions in public regions can be moved by a TRIM")
 
@@ -136,7 +140,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         presence : float, optional
             The loss if a person takes part or not, where that is how the method states it.
         **others
-            Further attributes: ladder, delta, notes, about, rows, simulated.
+            Further attributes: ladder, delta, notes, about, rows, simulated, seeded.
         """
         adjacency: Adjacency = "presence" if presence is not None else "anywhere"
         stated = epsilon if presence is None else presence
@@ -224,7 +228,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.adjacency != "inside":
             parts.append(f"trusts {wording.TRUSTED[self.trust]}")
         if self.simulated:
-            parts.append("a simulation" + (" with seeded noise" if self.trust == "curator" else ", run by a curator"))
+            seeded, played = " with seeded noise" if self.seeded else "", ", run by a curator" if self._played else ""
+            parts.append(f"a simulation{seeded}{played}")
         return "; ".join(parts) + "."
 
     def __str__(self) -> str:
@@ -232,7 +237,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def lines(self) -> list[str]:
         """The whole statement, one paragraph per line."""
-        out = [wording.SEEDED if self.trust == "curator" else wording.SIMULATED] if self.simulated else []
+        out = [wording.SIMULATED] if self._played else []
+        out += [wording.SEEDED] if self.seeded else []
         out += [self.about] if self.about else []
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
@@ -295,6 +301,11 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def _delta(self) -> float:
         """Of the loss: what is inside a region has none."""
         return 0.0 if self.adjacency == "inside" else self.delta
+
+    @property
+    def _played(self) -> bool:
+        """Whether one program played devices or servers; a curator is one program anyway."""
+        return self.simulated and self.trust != "curator"
 
     @property
     def _with_values(self) -> str:
@@ -383,6 +394,18 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return [f"Included in these numbers{when}: {parts}."]
 
 
+class Marked(TypedDict):
+    """The attributes of a promise that the mark of a result decides."""
+
+    simulated: bool
+    seeded: bool
+
+
+def marked(mark: Mark | None) -> Marked:
+    """What a promise takes from the mark of a result."""
+    return {"simulated": mark is not None, "seeded": mark is not None and mark.seeded}
+
+
 def promise(
     task: Task,
     releases: Plan | Iterable[tuple[str, float]] = (),
@@ -390,7 +413,7 @@ def promise(
     trims: int | None = None,
     counted: Counted = "limit",
     participants: int | None = None,
-    simulated: bool = False,
+    mark: Mark | None = None,
 ) -> Guarantee:
     """What a task promises, with what is released after its partition.
 
@@ -405,7 +428,8 @@ def promise(
     participants : int, optional
         How many took part, or the smallest crowd of a run, where it is known: fewer than k are a smaller crowd, and the
         promise says so.
-    simulated : bool
+    mark : Mark, optional
+        Of a simulation.
 
     Examples
     --------
@@ -435,7 +459,7 @@ def promise(
         rounds=task.max_rounds,
         quorum=task.quorum,
         releases=added,
-        simulated=simulated,
+        **marked(mark),
         own="" if planned is None else releases.own_words,  # type: ignore[union-attr]
         about=f'Domain: {task.box}. Rule "{task.rule}" ({_RULES[task.rule]}), k = {task.k}, at most {task.max_rounds} '
         "rounds.",

@@ -41,15 +41,12 @@ class BucketCounts(Mapped):
     partition : PooledPartition
         The final cells of all buckets, and every empty bucket as one cell.
     spent : Ledger
-    simulated : bool
-        Whether any of the numbers were.
     """
 
     pair: PairTask
     parts: Mapping[int, PooledCounts]
     partition: PooledPartition
     spent: Ledger
-    simulated: bool
 
     __repr__ = short_repr
 
@@ -99,7 +96,7 @@ def bucket_counts(pair: PairTask, parts: Mapping[int, PooledCounts]) -> BucketCo
     none = np.zeros(len(order), dtype=np.int64)
     people = sum(part.participants for part in parts.values())
     tree_of_all = Tree(pair.pooled, people, (), (), joined[order], none, none)
-    partition = PooledPartition(Estimates(tree_of_all, counts, unbiased, variances, (), ()))
-    simulated = any(part.simulated for part in parts.values())
+    mark = next((part.partition.mark for part in parts.values() if part.simulated), None)
+    partition = PooledPartition(Estimates(tree_of_all, counts, unbiased, variances, (), ()), mark)
     spent = Ledger().spend('counts inside public buckets, trust "two-servers"', pair.pooled.epsilon, bucket=True)
-    return BucketCounts(pair, parts, partition, spent, simulated)
+    return BucketCounts(pair, parts, partition, spent)

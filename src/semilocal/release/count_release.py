@@ -29,15 +29,12 @@ class CountsRelease(Promised):
     ----------
     partition : Partition
     spent : Ledger
-    simulated : bool
-        Whether one program played all participants.
     rounding : float, one per axis, or None
         The public step that all coordinates are multiples of.
     """
 
     partition: Partition
     spent: Ledger
-    simulated: bool = False
     rounding: Rounding = None
 
     __repr__ = short_repr
@@ -65,6 +62,6 @@ def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None, public_data
     >>> round(float(counts(run).query([[[0, 0], [1, 1]]]).value[0]), 6)
     20000.0
     """
-    partition, simulated = (run, False) if isinstance(run, Partition) else (run.partition, run.simulated)
+    partition = run if isinstance(run, Partition) else run.partition
     spent = (ledger or Ledger.of(partition.task).times(rows_each(run))).settle(partition)
-    return CountsRelease(partition.to_publish(public_data=public_data), spent, simulated)
+    return CountsRelease(partition.to_publish(public_data=public_data), spent)

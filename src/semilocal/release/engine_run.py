@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import as_integer, short_repr, shown
 from ..engines.histogram import Lookup
-from ..engines.run import count_source, run_source
+from ..engines.run import SourceRun
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
@@ -22,7 +22,8 @@ from ..protocol.partition import check_crowds_public
 from ..protocol.task import Task
 from ..simulation.people import MAX_ROWS_PER_USER, draw_key
 from .count_release import CountsRelease, counts
-from .pooled_counts import PooledCounts, is_simulated, pooled_counts, words_from
+from .pooled_counts import PooledCounts, pooled_counts, run_pooled
+from .streamed import play_rows
 from .whom import crowd_of, pooled_options, which_trust
 
 __all__ = ["AnyTask", "EngineRun", "choosing_key", "planned_task", "run_on", "task_of"]
@@ -131,13 +132,12 @@ def run_on(
                 f"the task allows {task.max_reports} reports of everybody, the source has {rows_per_person} rows; "
                 "make both the same"
             )
-        simulated = is_simulated(task.trust, rng)
-        published = count_source(source, task, words_from(rng), simulated=simulated)
+        published = run_pooled(task, source, rng=rng)
         return EngineRun(
             pooled_counts(published), task.hierarchy, Lookup.plain(task.hierarchy, published.cells), source
         )
     check_crowds_public(task, public_data=public_data)
-    run = run_source(source, task, rng=np.random.default_rng() if rng is None else rng)
+    run: SourceRun = play_rows(source, task, rng=rng)
     result = counts(run.partition, public_data=public_data)
-    result = replace(result, spent=result.spent.times(rows_per_person), simulated=run.simulated)
+    result = replace(result, spent=result.spent.times(rows_per_person))
     return EngineRun(result, task.hierarchy, run.lookup, source)

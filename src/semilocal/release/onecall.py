@@ -244,7 +244,7 @@ def values(
     points, f, box, options = what_of(points, f, box, "nobody", named)
     asked = request(box, epsilon, "nobody", **options)
     run, chosen, f, split, spent = asked.run_for_values(points, f, f"values of {f.name}")
-    result = release.values(run, chosen, f, epsilon=split.value, rng=asked.draws, ledger=spent)
+    result = release.values(run, chosen, f, epsilon=split.value, rng=asked.rng, ledger=spent)
     return replace(result, spent=result.spent.times(asked.rows))
 
 

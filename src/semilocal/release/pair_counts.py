@@ -59,10 +59,9 @@ def _means(pair: PairTask, asked: AskedValue, counted: PooledCounts) -> PooledMe
     grid = asked.grid(boxes)
     what, own = asked.what, asked.words if asked.own else ""
     if not asked.per_cell:
-        return mean_of_sum(pair.pooled, published.people, published.sums, grid, what=what, own=own, simulated=False)
+        return mean_of_sum(pair.pooled, published.people, published.sums, grid, what=what, own=own)
     return means_of_sums(
         counted, published.sums, grid, asked.ranges(boxes), what=what, own=own, epsilon=pair.pooled.epsilon,
-        simulated=False,
     )  # fmt: skip
 
 

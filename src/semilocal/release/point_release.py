@@ -40,8 +40,6 @@ class PointsRelease(Promised):
         Index of each participant's region; -1 for participants lost to dropout.
     partition : Partition
     spent : Ledger
-    simulated : bool
-        Whether one program played all participants.
     """
 
     points: Floats
@@ -50,7 +48,6 @@ class PointsRelease(Promised):
     regions: npt.NDArray[np.int32]
     partition: Partition
     spent: Ledger
-    simulated: bool = False
 
     __repr__ = short_repr
 
@@ -83,7 +80,7 @@ def quantize(
     stderr = np.full(out.shape, np.nan)
     stderr[who] = (boxes[:, 1] - boxes[:, 0]) / np.sqrt(12.0)
     spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return PointsRelease(out, stderr, 0, run.regions, partition, spent, run.simulated)
+    return PointsRelease(out, stderr, 0, run.regions, partition, spent)
 
 
 def resample(
@@ -115,7 +112,7 @@ def resample(
     stderr = np.full(out.shape, np.nan)
     stderr[who] = widths * np.sqrt(1.0 / 12.0 + 2.0 / epsilon**2)
     spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return PointsRelease(out, stderr, clipped, run.regions, partition, spent, run.simulated)
+    return PointsRelease(out, stderr, clipped, run.regions, partition, spent)
 
 
 def centres(boxes: Floats) -> Floats:

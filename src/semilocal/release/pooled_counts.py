@@ -21,10 +21,11 @@ from ..pooled.estimate import estimate
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, play
 from ..pooled.task import PooledTask
+from ..protocol.mark import Mark
 from .promised import Mapped, Rounding
 from .streamed import Rows, check_reports
 
-__all__ = ["PooledCounts", "is_simulated", "pooled_counts", "run_pooled", "words_from"]
+__all__ = ["PooledCounts", "mark_of", "pooled_counts", "run_pooled", "words_from"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,6 @@ class PooledCounts(Mapped):
         All that anybody gets to see. ``published.to_bytes()`` is the transcript that ``semilocal verify`` replays.
     partition : PooledPartition
     spent : Ledger
-    simulated : bool
-        Whether the noise was seeded, or one program played both servers.
     rounding : float, one per axis, or None
         The public step that all coordinates are multiples of.
     """
@@ -46,7 +45,6 @@ class PooledCounts(Mapped):
     published: Published
     partition: PooledPartition
     spent: Ledger
-    simulated: bool
     rounding: Rounding = None
 
     __repr__ = short_repr
@@ -57,7 +55,7 @@ class PooledCounts(Mapped):
         return self.published.people
 
 
-def pooled_counts(published: Published, *, ledger: Ledger | None = None, simulated: bool | None = None) -> PooledCounts:
+def pooled_counts(published: Published, *, ledger: Ledger | None = None) -> PooledCounts:
     """Range counts from a transcript; refuses one that does not follow the rule.
 
     Parameters
@@ -65,8 +63,6 @@ def pooled_counts(published: Published, *, ledger: Ledger | None = None, simulat
     published : Published
     ledger : Ledger, optional
         What was spent on these people so far, this run included; the run's alone if left out.
-    simulated : bool, optional
-        As the transcript says if left out.
 
     Examples
     --------
@@ -77,12 +73,18 @@ def pooled_counts(published: Published, *, ledger: Ledger | None = None, simulat
     >>> float(pooled_counts(run).query([[[0, 0], [1, 1]]]).value[0])
     5000.0
     """
-    partition = PooledPartition(estimate(published.tree))
+    partition = PooledPartition(estimate(published.tree), published.mark)
     spent = Ledger().pooled(published.task) if ledger is None else ledger
-    return PooledCounts(published, partition, spent, published.simulated if simulated is None else simulated)
+    return PooledCounts(published, partition, spent)
 
 
-def run_pooled(task: PooledTask, points: Rows | SortedCodes, *, rng: np.random.Generator | None = None) -> Published:
+def run_pooled(
+    task: PooledTask,
+    points: Rows | SortedCodes,
+    *,
+    rng: np.random.Generator | None = None,
+    seed: int | None = None,
+) -> Published:
     """Play a pooled task over positions that are all here, or in a source.
 
     Parameters
@@ -92,14 +94,16 @@ def run_pooled(task: PooledTask, points: Rows | SortedCodes, *, rng: np.random.G
         Positions, or their deepest cells in the task's hierarchy. At most ``task.max_reports`` rows of every person.
     rng : numpy.random.Generator, optional
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
+    seed : int, optional
+        Of that generator, if it is known: the transcript and files then name it.
     """
     check_reports(points, task)
-    words, simulated = words_from(rng), is_simulated(task.trust, rng)
+    words, mark = words_from(rng), mark_of(task.trust, rng, seed)
     if isinstance(points, Source):
-        return count_source(points, task, words, simulated=simulated)
+        return count_source(points, task, words, mark=mark)
     if isinstance(points, SortedCodes):
-        return play(task, RankedCounter(task, points, words), simulated=simulated)
-    return play(task, MemoryCounter(task, points, words), simulated=simulated)
+        return play(task, RankedCounter(task, points, words), mark=mark)
+    return play(task, MemoryCounter(task, points, words), mark=mark)
 
 
 def words_from(rng: np.random.Generator | None) -> noise.Words:
@@ -107,6 +111,6 @@ def words_from(rng: np.random.Generator | None) -> noise.Words:
     return noise.from_entropy(os.urandom) if rng is None else noise.from_generator(rng)
 
 
-def is_simulated(trust: str, rng: np.random.Generator | None) -> bool:
-    """Whether a result must be marked: seeded noise, or two servers played by one program."""
-    return rng is not None or trust != "curator"
+def mark_of(trust: str, rng: np.random.Generator | None, seed: int | None = None) -> Mark | None:
+    """The mark of a result if it must have one: seeded noise, or two servers played by one program."""
+    return None if rng is None and trust == "curator" else Mark(seeded=rng is not None, seed=seed)

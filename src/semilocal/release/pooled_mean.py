@@ -10,7 +10,7 @@ Knows positions and values while it adds up: the person who runs it is a curator
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,12 +41,13 @@ from ..pooled.values import (
     sum_noise,
 )
 from ..protocol.column import own_value
+from ..protocol.mark import Mark, seeded_by
 from ..protocol.partition import Partition
-from ..protocol.promise import Guarantee
+from ..protocol.promise import Guarantee, marked
 from ._areas import Areas, Boxes, as_areas
 from .asked import asked_of
 from .intervals import standard_errors
-from .pooled_counts import PooledCounts, is_simulated, words_from
+from .pooled_counts import PooledCounts, mark_of, words_from
 from .promised import Mapped, promise_of
 from .streamed import Rows, check_reports, count_rows, position_batches
 from .value_release import MeanRelease
@@ -79,8 +80,6 @@ class PooledMean(Mapped):
     partition : PooledPartition
         One cell, the whole domain: nothing but the number of reports is known about where people are.
     spent : Ledger
-    simulated : bool
-        Whether the noise was seeded, or one program played both servers.
     own : str
         The people's own value and its range, in words; empty for a function of the position.
     """
@@ -90,7 +89,6 @@ class PooledMean(Mapped):
     range: tuple[float, float]
     partition: PooledPartition
     spent: Ledger
-    simulated: bool
     own: str = ""
 
     __repr__ = short_repr
@@ -119,7 +117,7 @@ class PooledMean(Mapped):
             task.epsilon,
             releases=releases,
             rows=task.max_reports,
-            simulated=self.simulated,
+            **marked(self.partition.mark),
             own=self.own,
             notes=(presence_note(task.epsilon / 2),),
         )
@@ -139,7 +137,6 @@ class CellMeans(Mapped):
     partition : Partition or PooledPartition
     spent : Ledger
         Of the map and of the values.
-    simulated : bool
     own : str
         As for :class:`PooledMean`.
     """
@@ -149,7 +146,6 @@ class CellMeans(Mapped):
     ranges: Floats
     partition: Partition | PooledPartition
     spent: Ledger
-    simulated: bool
     own: str = ""
 
     __repr__ = short_repr
@@ -193,7 +189,7 @@ class CellMeans(Mapped):
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised about map and values together; print its ``text()``."""
-        found = promise_of(self.partition, self.spent, releases=_losses(self.spent)[1:], simulated=self.simulated)
+        found = promise_of(self.partition, self.spent, releases=_losses(self.spent)[1:])
         return msgspec.structs.replace(found, own=self.own)
 
 
@@ -226,12 +222,12 @@ def pooled_mean(task: PooledTask, points: Rows, f: Any, *, rng: np.random.Genera
     sums = _noisy(sums, grid, task, task.epsilon, words)
     return mean_of_sum(
         task, people, sums, grid, what=f"mean of {bounded.name}", own=own_value(bounded),
-        simulated=is_simulated(task.trust, rng),
+        mark=mark_of(task.trust, rng),
     )  # fmt: skip
 
 
 def mean_of_sum(
-    task: PooledTask, people: int, sums: Integers, grid: ValueGrid, *, what: str, own: str, simulated: bool
+    task: PooledTask, people: int, sums: Integers, grid: ValueGrid, *, what: str, own: str, mark: Mark | None = None
 ) -> PooledMean:
     """The mean that one noisy sum over all reports gives.
 
@@ -244,6 +240,8 @@ def mean_of_sum(
     sums : int64[1]
     grid : Grid
         Of the whole domain.
+    mark : Mark, optional
+        Of a simulation.
     """
     found = means_of(
         sums, grid, np.array([float(people)]), np.zeros(1), epsilon=exact(task.epsilon), max_reports=task.max_reports,
@@ -254,9 +252,8 @@ def mean_of_sum(
         min(max(float(found.value[0]), low), high),
         float(found.stderr[0]),
         (low, high),
-        PooledPartition(estimate(unrefined(task, people))),
+        PooledPartition(estimate(unrefined(task, people)), mark),
         Ledger().spend(what, task.epsilon, anywhere=True, own=own),
-        simulated,
         own,
     )
 
@@ -296,22 +293,20 @@ def cell_means(
         grid, added = _added_up(values, ranges, cells, task, (low, high), words)
         sums = sums + added
     sums = _noisy(sums, grid, task, epsilon, words)
-    simulated = counted.simulated or rng is not None
+    mark = seeded_by(rng, partition.mark)
     return means_of_sums(
-        counted,
+        replace(counted, partition=replace(partition, mark=mark)),
         sums,
         grid,
         ranges,
         what=_per_cell(bounded),
         own=own_value(bounded),
         epsilon=epsilon,
-        simulated=simulated,
     )
 
 
 def means_of_sums(
     counted: PooledCounts, sums: Integers, grid: ValueGrid, ranges: Floats, *, what: str, own: str, epsilon: float,
-    simulated: bool,
 ) -> CellMeans:  # fmt: skip
     """The means that one noisy sum per final cell gives.
 
@@ -335,7 +330,7 @@ def means_of_sums(
     )  # fmt: skip
     spent = counted.spent.spend(what, epsilon, anywhere=True, own=own)
     value = np.clip(found.value, ranges[:, 0], ranges[:, 1])
-    return CellMeans(value, found.stderr, ranges, partition, spent, simulated, own)
+    return CellMeans(value, found.stderr, ranges, partition, spent, own)
 
 
 def region_means(found: MeanRelease, f: Any) -> CellMeans:
@@ -343,7 +338,7 @@ def region_means(found: MeanRelease, f: Any) -> CellMeans:
     ranges = np.asarray(as_function(f).range_over(found.partition.boxes), dtype=np.float64)
     regions = found.regions
     value = np.clip(regions.value, ranges[:, 0], ranges[:, 1])
-    return CellMeans(value, regions.stderr, ranges, found.partition, found.spent, found.simulated, found.own)
+    return CellMeans(value, regions.stderr, ranges, found.partition, found.spent, found.own)
 
 
 def _losses(spent: Ledger) -> tuple[tuple[str, float], ...]:

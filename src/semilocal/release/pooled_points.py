@@ -58,4 +58,4 @@ def pooled_points(counted: PooledCounts, *, rng: np.random.Generator | None = No
     numbers = np.diff(np.floor(passed + draws.random()))
     places = np.repeat(cells, numbers.astype(np.int64))
     drawn = deeper.places(places, draws.random((len(places), deeper.box.dimensions)))
-    return PooledPoints(counted.published, partition, counted.spent, counted.simulated, points=drawn)
+    return PooledPoints(counted.published, partition, counted.spent, points=drawn)

@@ -57,7 +57,6 @@ def promise_of(
     spent: Ledger,
     *,
     releases: tuple[tuple[str, float], ...] = (),
-    simulated: bool,
 ) -> Guarantee:
     """What is promised about a map and the releases on it.
 
@@ -69,10 +68,10 @@ def promise_of(
         What was released beside a :class:`PooledPartition`, and its loss for any change of one person's position.
     """
     if isinstance(partition, Partition):
-        return spent.guarantee(partition, simulated=simulated)
+        return spent.guarantee(partition)
     estimates = partition.estimates
     rungs = ladder(estimates.tree, estimates.counts)
-    return guarantee(partition.task, rungs, releases=releases, simulated=simulated)
+    return guarantee(partition.task, rungs, releases=releases, mark=partition.mark)
 
 
 class Mapped(WaysOut):
@@ -82,8 +81,6 @@ class Mapped(WaysOut):
     ----------
     partition : Partition or PooledPartition
     spent : Ledger
-    simulated : bool
-        Whether one program played all participants, or the noise was seeded.
     own : str
         The value of their own that people gave, and its range, in words; empty if there is none.
     rounding : float, one per axis, or None
@@ -92,15 +89,19 @@ class Mapped(WaysOut):
 
     partition: Partition | PooledPartition
     spent: Ledger
-    simulated: bool
     own: str = ""
     rounding: Rounding = None
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is promised; print its ``text()``."""
-        found = promise_of(self.partition, self.spent, simulated=self.simulated)
+        found = promise_of(self.partition, self.spent)
         return msgspec.structs.replace(found, own=self.own) if self.own else found
+
+    @property
+    def simulated(self) -> bool:
+        """Whether one program played all participants, or the noise was seeded; ``partition.mark`` tells which."""
+        return self.partition.mark is not None
 
     # -- how many people -----------------------------------------------------------------------------------
 

@@ -162,7 +162,7 @@ class Request:
         check_crowds_public(task, public_data=self.public_data)
         self.afford(Ledger.of(task).times(self.rows))
         chosen = self.people(points)
-        return play_rows(chosen, task, rng=self.draws), chosen, Ledger.of(task, cap=self.row_cap)
+        return play_rows(chosen, task, rng=self.rng), chosen, Ledger.of(task, cap=self.row_cap)
 
     def run_for_values(
         self, points: Rows, f: BoundedFunction, what: str, *, values_only: bool = False
@@ -173,7 +173,7 @@ class Request:
         split, cost, _ = plan_values(count_rows(chosen), self.box, epsilon=self.epsilon, **named)
         self.afford(cost.spend(what, split.value, anywhere=not split.tree).times(self.rows))
         run, split, spent = partition_for_values(
-            chosen, self.box, epsilon=self.epsilon, rng=self.draws, cap=self.row_cap, **named
+            chosen, self.box, epsilon=self.epsilon, rng=self.rng, cap=self.row_cap, **named
         )
         return run, chosen, f, split, spent
 
@@ -182,7 +182,7 @@ class Request:
     ) -> release.MeanRelease:
         """The mean on public regions, or without any where values do not depend on places."""
         run, chosen, f, split, spent = self.run_for_values(points, f, what, values_only=values_only)
-        result = release.mean(run, chosen, f, epsilon=split.value, rng=self.draws, ledger=spent)
+        result = release.mean(run, chosen, f, epsilon=split.value, rng=self.rng, ledger=spent)
         return replace(result, spent=result.spent.times(self.rows))
 
     # -- somebody is trusted -------------------------------------------------------------------------------

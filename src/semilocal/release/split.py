@@ -21,6 +21,7 @@ from ..engines.run import SourceRun
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
+from ..protocol.mark import Mark
 from ..protocol.partition import Partition, Trims
 from ..protocol.rule import TRIM_QUANTILE
 from ..protocol.task import MAX_TRIMS, Accounting, Task
@@ -93,7 +94,7 @@ def partition_for_values(
     epsilon: float,
     delta: float,
     k: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     cap: float | Fraction | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -106,7 +107,7 @@ def partition_for_values(
     epsilon: float,
     delta: float,
     k: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     cap: float | Fraction | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -118,7 +119,7 @@ def partition_for_values(
     epsilon: float,
     delta: float,
     k: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     cap: float | Fraction | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -127,7 +128,7 @@ def partition_for_values(
 
     Parameters are those of :func:`mean`; ``progress`` is that of :func:`simulate`. Where no partition can help nothing
     is asked: the run has one region, the whole domain, and the ledger is empty. ``values_only`` says that none can,
-    because the values do not depend on places.
+    because the values do not depend on places. Without ``rng`` the noise is the operating system's.
     """
     tree = options.get("hierarchy")
     domain = box if tree is None else tree.box
@@ -136,7 +137,7 @@ def partition_for_values(
     split, ledger, task = plan_values(count_rows(rows), box, epsilon=epsilon, delta=delta, k=k, cap=cap, **options)
     if split.tree:
         return play_rows(rows, task, rng=rng, progress=progress), split, ledger
-    return _whole_domain(task, rows), split, ledger
+    return _whole_domain(task, rows, Mark(seeded=rng is not None)), split, ledger
 
 
 def plan_values(
@@ -182,7 +183,7 @@ def _check_epsilon(epsilon: float, reports: int, *, values_only: bool) -> None:
         raise InvalidInput(f"epsilon must be a number from {MIN_EPSILON} to {most:g} ({parts}); got {epsilon:g}")
 
 
-def _whole_domain(task: Task, rows: Rows) -> AnyRun:
+def _whole_domain(task: Task, rows: Rows, mark: Mark) -> AnyRun:
     """A run in which nothing was asked: one region, the whole domain, at no cost."""
     participants, fanout = count_rows(rows), task.randomizer.fanout
     cells = np.array([1], dtype=np.uint64)
@@ -193,6 +194,7 @@ def _whole_domain(task: Task, rows: Rows) -> AnyRun:
         np.full((1, fanout), np.nan),
         np.zeros(1, dtype=np.int64),
         Trims.join((), fanout),
+        mark=mark,
     )
     if isinstance(rows, Source):
         rows.check()

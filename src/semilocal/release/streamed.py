@@ -9,6 +9,7 @@ Knows rows and batches. Knows no mechanisms.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,14 @@ from ..geometry.box import Box
 from ..hierarchy.ranks import SortedCodes
 from ..pooled.task import PooledTask
 from ..protocol.column import Column
+from ..protocol.mark import Mark
 from ..protocol.task import Task
 from ..simulation.run import LOST, Run
 from ..simulation.simulate import simulate
 
 __all__ = [
     "AnyRun", "Rows", "check_reports", "check_source", "check_stored", "count_rows", "play_rows", "position_batches",
-    "rows_each", "run_batches",
+    "rows_each", "run_batches", "with_mark",
 ]  # fmt: skip
 
 Rows = npt.ArrayLike | Source
@@ -69,12 +71,24 @@ def check_reports(rows: Rows | SortedCodes, task: PooledTask) -> None:
 
 
 def play_rows(
-    rows: Rows, task: Task, *, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
+    rows: Rows, task: Task, *, rng: np.random.Generator | None, progress: Callable[[int, int], None] | None = None
 ) -> Any:
-    """A run of the protocol: :class:`Run` for an array, :class:`SourceRun` for a source."""
+    """A run of the protocol: :class:`Run` for an array, :class:`SourceRun` for a source.
+
+    Without a generator the noise is the operating system's, and the run is not marked as seeded.
+    """
+    draws = np.random.default_rng() if rng is None else rng
+    run: AnyRun
     if isinstance(rows, Source):
-        return run_source(rows, task, rng=rng, progress=progress)
-    return simulate(rows, task, rng=rng, progress=progress)
+        run = run_source(rows, task, rng=draws, progress=progress)
+    else:
+        run = simulate(rows, task, rng=draws, progress=progress)
+    return run if rng is not None else with_mark(run, Mark(seeded=False))
+
+
+def with_mark(run: AnyRun, mark: Mark) -> AnyRun:
+    """The same run, with what is known about its noise."""
+    return replace(run, partition=replace(run.partition, mark=mark))
 
 
 def position_batches(rows: Rows, f: BoundedFunction, box: Box) -> Iterator[tuple[Floats, BoundedFunction]]:

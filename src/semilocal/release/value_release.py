@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..arrays import Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
 from ..protocol.column import own_value
+from ..protocol.mark import seeded_by
 from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
 from ..protocol.plan import Release
@@ -59,8 +60,6 @@ class ValuesRelease(Promised):
     partition : Partition
     spent : Ledger
     mechanism : Mechanism
-    simulated : bool
-        Whether one program played all participants.
     own : str
         The people's own value and its range, in words; empty for a function of the position.
     """
@@ -70,7 +69,6 @@ class ValuesRelease(Promised):
     partition: Partition
     spent: Ledger
     mechanism: AnyMechanism
-    simulated: bool = False
     own: str = ""
 
     __repr__ = short_repr
@@ -119,8 +117,6 @@ class MeanRelease(Promised):
         Of the positions that participants act from.
     partition : Partition
     spent : Ledger
-    simulated : bool
-        Whether one program played all participants.
     own : str
         The people's own value and its range, in words; empty for a function of the position.
     """
@@ -133,7 +129,6 @@ class MeanRelease(Promised):
     regions: RegionMeans
     partition: Partition
     spent: Ledger
-    simulated: bool = False
     own: str = ""
 
     __repr__ = short_repr
@@ -186,7 +181,7 @@ def values(
     f: Any,
     *,
     epsilon: float,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     mechanism: AnyMechanism | None = None,
     ledger: Ledger | None = None,
 ) -> ValuesRelease:
@@ -202,7 +197,8 @@ def values(
         A function that knows its range over a box; see :mod:`semilocal.functions`.
     epsilon : float
         Loss of the release between any two positions in a region.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator or None
+        Seeded noise, which protects nobody; the result says so. With None the noise is the operating system's.
     mechanism : optional
         A value mechanism of that epsilon; the one with the smallest worst-case variance if left out.
     ledger : Ledger, optional
@@ -214,12 +210,12 @@ def values(
     value, stderr = np.full((2, run.participants), np.nan)
     who = np.flatnonzero(run.regions != LOST) if isinstance(run, Run) else np.arange(run.participants)
     start = 0
-    for part in value_batches(run, points, asked, chosen, rng):
+    for part in value_batches(run, points, asked, chosen, np.random.default_rng() if rng is None else rng):
         here = who[start : start + len(part.value)]
         value[here], stderr[here] = part
         start += len(here)
-    partition = run.partition.with_public_crowds(run.partition.crowds)  # everybody sends a value for their region
-    return ValuesRelease(value, stderr, partition, spent, chosen, run.simulated, own_value(asked))
+    partition = _marked(run, rng).with_public_crowds(run.partition.crowds)  # everybody sends a value for their region
+    return ValuesRelease(value, stderr, partition, spent, chosen, own_value(asked))
 
 
 def mean(
@@ -228,7 +224,7 @@ def mean(
     f: Any,
     *,
     epsilon: float,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     mechanism: AnyMechanism | None = None,
     ledger: Ledger | None = None,
 ) -> MeanRelease:
@@ -251,8 +247,8 @@ def mean(
     what = f"mean of {asked.name}"
     spent = _spent(run, ledger, what, epsilon, own_value(asked))
     chosen = _mechanism(epsilon, mechanism)
-    rows, outputs, counts = _outputs(run, points, asked, chosen, rng)
-    return _mean(run.partition, rows, outputs, counts, asked, chosen, spent, simulated=run.simulated)
+    rows, outputs, counts = _outputs(run, points, asked, chosen, np.random.default_rng() if rng is None else rng)
+    return _mean(_marked(run, rng), rows, outputs, counts, asked, chosen, spent)
 
 
 def collected_mean(
@@ -281,7 +277,7 @@ def collected_mean(
         ledger = Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon, own=own_value(f))
     spent = ledger.settle(partition)
     rows, outputs, counts = _sent(partition, closed)
-    return _mean(partition, rows, outputs, counts, f, release.mechanism, spent, simulated=False)
+    return _mean(partition, rows, outputs, counts, f, release.mechanism, spent)
 
 
 def _spent(run: AnyRun, ledger: Ledger | None, what: str, epsilon: float, own: str) -> Ledger:
@@ -312,9 +308,14 @@ def region_values(partition: Partition, closed: ValueClosed, release: Release) -
     return [(values, numbers.tolist()) for values, numbers in pairs][: len(closed.cells)]
 
 
+def _marked(run: AnyRun, rng: np.random.Generator | None) -> Partition:
+    """The run's partition, with the mark of what is released on it."""
+    return replace(run.partition, mark=seeded_by(rng, run.partition.mark))
+
+
 def _mean(
     partition: Partition, rows: Integers, outputs: Integers, counts: Integers, f: BoundedFunction,
-    mechanism: AnyMechanism, spent: Ledger, *, simulated: bool,
+    mechanism: AnyMechanism, spent: Ledger,
 ) -> MeanRelease:  # fmt: skip
     total = int(counts.sum())
     if not total:
@@ -334,7 +335,7 @@ def _mean(
     return MeanRelease(
         float(np.sum(responders * low + sums * width) / total), math.sqrt(float(np.sum(responders * noise))) / total,
         (least, most), shift_of(partition, f), total, RegionMeans(low + share * width, error, responders),
-        partition, spent, simulated, own_value(f),
+        partition, spent, own_value(f),
     )  # fmt: skip
 
 

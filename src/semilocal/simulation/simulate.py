@@ -16,6 +16,7 @@ from ..arrays import check_generator
 from ..errors import InvalidInput, NoCrowdWarning
 from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES
+from ..protocol.mark import Mark
 from ..protocol.partition import Partition
 from ..protocol.task import Task
 from ..words import number_of
@@ -27,6 +28,8 @@ from .run import LOST, Round, Run
 from .sorted import Detail, SortedPopulation
 
 __all__ = ["check_task", "play", "play_rounds", "simulate", "warn_if_small"]
+
+_SEEDED = Mark(seeded=True)
 
 
 def simulate(
@@ -101,11 +104,17 @@ def simulate(
     if isinstance(secrets, Sequence) and len(secrets) != size:
         raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")
     warn_if_small(size, task, stacklevel=2)
-    run = play(Curator(task), population, progress=progress)
+    run = play(Curator(task), population, progress=progress, mark=Mark(seeded=entropy is None))
     return run if entropy is None else replace(run, pseudonyms=entropy.pseudonyms)
 
 
-def play(curator: Curator, population: Population, *, progress: Callable[[int, int], None] | None = None) -> Run:
+def play(
+    curator: Curator,
+    population: Population,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    mark: Mark = _SEEDED,
+) -> Run:
     """Play all rounds that are left, and say where everybody ended.
 
     Parameters
@@ -115,10 +124,12 @@ def play(curator: Curator, population: Population, *, progress: Callable[[int, i
     population : Population
     progress : callable, optional
         Called after every round with the round and the number of cells in the next one.
+    mark : Mark
+        Whether the noise was seeded.
     """
     task = curator.task
     rounds = play_rounds(curator, population, progress=progress)
-    partition = Partition.from_rounds(task, rounds)
+    partition = replace(Partition.from_rounds(task, rounds), mark=mark)
     regions = population.regions(partition.cells)
     if not partition.crowds_are_public:  # who holds the data can count what was left behind
         partition = replace(partition, crowds=np.bincount(regions[regions != LOST], minlength=len(partition)))

@@ -401,3 +401,25 @@ def test_how_many_were_left_out_is_not_printed(capsys: pytest.CaptureFixture[str
 def test_join_answers_late_by_jitter_unless_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
     assert JoinOptions().spread == 1.0
     assert "send up to S seconds late [default: 1]" in " ".join(run(capsys, "join", "--help")[1].split())
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--capacity", "3"), "capacity must be at least k"),
+        (("--quorum", "2"), "quorum"),
+        (("--epsilon", "1000"), "epsilon"),
+        (("--max-depth", "90"), "depth"),
+        (("--release", "mean:coordinate:0:900"), "epsilon"),
+        (("--label", "x" * 5_000), "label"),
+        (("--name", "x" * 5_000), "name"),
+        (("--names", "lon,lon"), "names"),
+    ],
+)
+def test_a_campaign_that_is_refused_leaves_no_database(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], reason: str
+) -> None:
+    given = {"--name": "walkers", "--bounds": "0,0,1,1", "--epsilon": "1", "--delta": "1e-4", "--k": "20"}
+    given |= {words[0]: words[1], "--db": f"sqlite:///{tmp_path / 'new.db'}"}
+    assert reason in refused(capsys, "campaign", "create", *(word for pair in given.items() for word in pair))
+    assert not list(tmp_path.iterdir())

@@ -17,6 +17,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.cli.main import COMMANDS, main
+from semilocal.protocol.mark import Mark
 from semilocal.protocol.promise import Guarantee, promise
 from tests.helpers import HANG
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
@@ -50,7 +51,7 @@ def test_partition_writes_regions_and_states_promise_losses_and_ledger(
     assert sum(one["properties"]["crowd"] for one in regions) == 3_000
     task = sl.Task.build(sl.Box((0, 0), (1, 1), names=("lon", "lat")), epsilon=2.0, delta=1e-6, k=20)
     most = max(int(row) for row in read_column(out.with_suffix(".csv"), "trims"))
-    assert promise(task, trims=most, counted="run", simulated=True).text() in text
+    assert promise(task, trims=most, counted="run", mark=Mark(seeded=True)).text() in text
     assert "epsilon moved" in text  # the ledger
     assert "Seed 1" in text
     assert "rounds played" in err

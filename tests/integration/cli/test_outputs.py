@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from pyarrow import parquet
 
+from semilocal.protocol.mark import Mark
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
 JOBS = {
@@ -267,6 +268,24 @@ def test_every_file_of_seeded_noise_says_so_in_every_row(
         assert not any("simulation_seed" in row for row in rows_of(out)), "no seed: nothing to say"
 
 
+@pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
+@pytest.mark.parametrize("job", ["partition", "counts"])
+def test_files_with_metadata_say_what_is_simulated(
+    capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
+) -> None:
+    words = (job, table, *UNIT, "--trust", trust, "--epsilon", 2, *SEEDED[job][0])
+    fresh = None if trust == "curator" else Mark(seeded=False).words
+    for more, expected in ((("--seed", 12345), Mark(seeded=True, seed=12345).words), ((), fresh)):
+        for ending in (".geojson", ".parquet"):
+            out = table.with_name(f"out{ending}")
+            assert run(capsys, *words, *more, "--out", out)[0] == 0
+            if ending == ".geojson":
+                assert json.loads(out.read_text()).get("simulation") == expected
+            else:
+                found = parquet.read_schema(out).metadata.get(b"simulation")
+                assert (None if found is None else found.decode()) == expected
+
+
 def test_rows_that_an_engine_streams_and_pictures_say_that_the_noise_was_seeded(
     capsys: pytest.CaptureFixture[str], table: Path
 ) -> None:
@@ -277,7 +296,7 @@ def test_rows_that_an_engine_streams_and_pictures_say_that_the_noise_was_seeded(
         assert run(capsys, "partition", table, *UNIT, *COMMON, "--plot", picture)[0] == 0
         assert "SIMULATION: the noise has seed 1 and protects nobody" in picture.read_text()
         assert run(capsys, "partition", table, *UNIT, *COMMON[:-2], "--plot", picture)[0] == 0
-    assert "SIMULATION" not in picture.read_text()
+    assert Mark(seeded=False).words in picture.read_text()
 
 
 @pytest.mark.parametrize("engine", ["memory", "arrow"])

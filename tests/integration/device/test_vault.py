@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,6 +37,45 @@ def membership(round_: int) -> Membership:
         server="http://here", task=TASK.to_bytes(), plan=b"plan", position=(0.25, 0.75),
         state=State(code=64, round=round_, question=bytes([round_]) * 32), closings=(bytes(32),) * round_,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        ({"max_delta": float("inf")}, {"max_delta": 1.0}),  # `swarm --vaults` stored it for any
+        ({"max_delta": 2.5}, {"max_delta": 1.0}),
+        ({"max_exposure": float("inf")}, {"max_exposure": None}),
+        ({"max_delta": float("inf"), "max_exposure": float("inf")}, {"max_delta": 1.0, "max_exposure": None}),
+    ],
+)
+def test_a_limit_that_an_earlier_version_stored_for_none_is_read_as_none(
+    stored: dict[str, float], read: dict[str, float | None]
+) -> None:
+    kept = Contents(
+        secret=bytes(32), memberships=(msgspec.structs.replace(membership(1), policy=Policy(max_epsilon=2.0)),)
+    )
+    data = as_stored(kept, stored)
+    found = unpack(data, PATH)
+    assert found.memberships[0].policy == Policy(max_epsilon=2.0, **read)  # type: ignore[arg-type]
+    assert found.secret == kept.secret
+    assert unpack(pack(found), PATH) == found
+
+
+@pytest.mark.parametrize("stored", [{"max_delta": -1.0}, {"max_delta": float("nan")}, {"max_delta": "any"}])
+def test_a_limit_without_a_meaning_is_refused_when_a_vault_is_read(stored: dict[str, object]) -> None:
+    kept = Contents(
+        secret=bytes(32), memberships=(msgspec.structs.replace(membership(1), policy=Policy(max_epsilon=2.0)),)
+    )
+    with pytest.raises(VaultError, match="cannot be read"):
+        unpack(as_stored(kept, stored), PATH)
+
+
+def as_stored(contents: Contents, limits: dict[str, Any]) -> bytes:
+    """The bytes of a vault whose first task has other limits, which the program of today would not store."""
+    fields = msgspec.to_builtins(contents, builtin_types=(bytes,))
+    fields["memberships"][0]["policy"] |= limits
+    body = msgspec.msgpack.encode(fields)
+    return pack(contents)[:18] + hashlib.sha256(body).digest() + body
 
 
 class Crash(Exception):

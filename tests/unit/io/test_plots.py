@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from semilocal.errors import InvalidInput
 from semilocal.geometry.earth import areas
 from semilocal.geometry.places import named_box
 from semilocal.io.plots import robust_limits, save_side_by_side
+from semilocal.protocol.mark import Mark
 from semilocal.release import counts
 from semilocal.simulation.run import Run
 from semilocal.testing import cluster, unit_box
@@ -79,7 +81,7 @@ def test_a_run_is_animated_with_one_picture_per_round(tmp_path: Path) -> None:
 
 def test_maps_side_by_side_say_that_their_noise_was_seeded(california: Run, tmp_path: Path) -> None:
     with matplotlib.rc_context({"svg.fonttype": "none"}):  # text as text
-        for seed in (7, None):
-            save_side_by_side({"one": california.partition}, tmp_path / "maps.svg", seed=seed)
-            said = "SIMULATION: the noise has seed 7 and protects nobody" in (tmp_path / "maps.svg").read_text()
-            assert said == (seed is not None)
+        for mark in (Mark(seeded=True, seed=7), Mark(seeded=True), None):
+            save_side_by_side({"one": replace(california.partition, mark=mark)}, tmp_path / "maps.svg")
+            drawn = (tmp_path / "maps.svg").read_text()
+            assert "SIMULATION" not in drawn if mark is None else mark.words in drawn

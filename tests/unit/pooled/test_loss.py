@@ -20,6 +20,7 @@ from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask, Tree, estimate, play, replay
 from semilocal.pooled.loss import guarantee, ladder, loss_between
 from semilocal.pooled.rule import Level, next_level
+from semilocal.protocol.mark import Mark
 from tests.helpers.pooled_runs import largest_log_ratio, seeded, small_task
 
 OTHERS = np.array([0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.6, 0.8, 0.9])
@@ -176,7 +177,7 @@ def test_kilometres_are_used_where_axes_are_degrees() -> None:
 
 
 def test_the_promise_says_what_is_known(tree: Tree) -> None:
-    found = guarantee(tree.task, ladder(tree, estimate(tree).counts), simulated=True)
+    found = guarantee(tree.task, ladder(tree, estimate(tree).counts), mark=Mark(seeded=True))
     assert found.epsilon == found.anywhere == 2.0
     assert found.delta == 0
     text = found.text()

@@ -14,6 +14,7 @@ import semilocal as sl
 from semilocal.accounting import Ledger
 from semilocal.errors import InvalidInput, NoCrowdWarning
 from semilocal.protocol import task as task_module
+from semilocal.protocol.mark import Mark
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import Guarantee, promise
 
@@ -44,7 +45,7 @@ def plan_for(task: sl.Task) -> Plan:
 
 PROMISES = {name: promise(task) for name, task in TASKS.items()} | {
     "with releases": promise(TASKS["trim"], plan_for(TASKS["trim"])),
-    "of a run": promise(TASKS["trim"], trims=9, counted="run", simulated=True),
+    "of a run": promise(TASKS["trim"], trims=9, counted="run", mark=Mark(seeded=True)),
     "of a region": promise(TASKS["trim"], trims=0, counted="region"),
     "curator": Guarantee.plain("curator", 1.0, presence=0.5),
     "two servers": Guarantee.plain("two-servers", 2.0, ladder=(("inside the final cell", 0.0), ("anywhere", 2.0))),
@@ -153,7 +154,7 @@ def test_a_crowd_of_rows_is_not_called_a_crowd_of_people(rows: int, people: int)
 
 
 def test_losses_of_several_rows_are_worked_out_in_words_that_give_the_numbers() -> None:
-    said = promise(build(epsilon=1.0), trims=6, counted="run", simulated=True).times(2)
+    said = promise(build(epsilon=1.0), trims=6, counted="run", mark=Mark(seeded=True)).times(2)
     assert "epsilon = 14, delta = 0, which is (1 + T) reports of each row, T the TRIMs" in said.text()
     assert "that costs 2 per round, and the cell itself" in said.text()
     assert "Crowds count rows" in said.text()
@@ -168,7 +169,7 @@ def test_no_crowd_of_k_is_promised_where_fewer_took_part() -> None:
         with pytest.warns(NoCrowdWarning):
             run = sl.simulate(points, task, rng=np.random.default_rng(1))
         spent = Ledger.of(task).settle(run.partition)
-        found = spent.guarantee(run.partition, simulated=True)
+        found = spent.guarantee(run.partition)
         assert found.k == 30
         for text in (found.sentence(), found.text(), spent.sentences()):
             assert "k = 30 participants are published in a region (29 others)" in text
@@ -187,7 +188,7 @@ def test_a_statement_says_what_a_crowd_needs() -> None:
     assert needs in promise(TASKS["trim"]).text()
     assert needs in promise(TASKS["trim"]).sentence()  # what join shows before anybody has answered
     assert needs not in promise(TASKS["trim"], trims=2, counted="run", participants=60).sentence()  # they did
-    assert needs not in promise(TASKS["trim"], trims=0, counted="run", simulated=True).text()
+    assert needs not in promise(TASKS["trim"], trims=0, counted="run", mark=Mark(seeded=True)).text()
     assert needs not in promise(TASKS["each"]).text()
 
 

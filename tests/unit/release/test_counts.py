@@ -12,6 +12,7 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.experiments import workloads
 from semilocal.geometry.index import count_points
+from semilocal.protocol.mark import Mark
 from semilocal.protocol.messages import Closed
 from semilocal.protocol.partition import Partition
 from semilocal.protocol.promise import promise
@@ -324,7 +325,7 @@ def test_the_guarantee_states_both_losses_adjacency_delta_and_what_is_public() -
     _, run = run_of(2, seed=50, epsilon=0.5)
     said = counts(run).guarantee
     most = int(run.partition.path_trims.max())
-    assert said == promise(run.task, trims=most, counted="run", simulated=True)
+    assert said == promise(run.task, trims=most, counted="run", mark=Mark(seeded=True))
     assert said.moved == pytest.approx(0.5 * (1 + most))
     assert "public by design" in said.text()
     assert "curator" in said.text()  # one program held all positions

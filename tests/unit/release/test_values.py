@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,9 @@ def test_the_mean_of_a_simulation_is_that_of_the_closing_its_devices_would_make(
     assert found.shift == ours.shift
     assert found.stderr == pytest.approx(ours.stderr, rel=0.05)
     assert found.spent == ours.spent
-    assert not found.simulated
+    assert found.simulated, "its map is a simulation's"
+    public = replace(run.partition, mark=None)
+    assert not collected_mean(public, played.closed, release).simulated
 
 
 def test_where_nobody_can_be_moved_there_is_no_bias() -> None:

@@ -14,6 +14,7 @@ from semilocal.errors import InvalidInput
 from semilocal.pooled import Published, play
 from semilocal.pooled.counter import MemoryCounter
 from semilocal.pooled.noise import from_generator
+from semilocal.protocol.mark import Mark
 from semilocal.sharing import wire
 from semilocal.sharing.wire import BucketTree, Receipt, SignedTree, Upload
 from tests.helpers.pairs import SIGNING, crowd, pair_task, report_id, upload_of
@@ -25,7 +26,7 @@ SIGNATURE = bytes(64)
 
 def published() -> Published:
     counter = MemoryCounter(PAIR.pooled, crowd(50), from_generator(np.random.default_rng(1)))
-    return play(PAIR.pooled, counter, simulated=True)
+    return play(PAIR.pooled, counter, mark=Mark(seeded=True))
 
 
 def upload() -> Upload:

@@ -56,7 +56,7 @@ def test_an_honest_transcript_has_no_difference_and_gives_the_result() -> None:
     assert found.sound, found.differences
     assert LEVELS > 3
     assert found.published[0].to_bytes() == PUBLISHED.to_bytes()
-    assert pooled_counts(found.published[0], simulated=False).total == 2_000
+    assert pooled_counts(found.published[0]).total == 2_000
     text = "\n".join(found.lines())
     assert "City" in text
     assert "University" in text

@@ -70,15 +70,16 @@ def create(
     domain: dict[str, Any] = {"hierarchy": tree}
     if tree is None:
         domain = {"box": box, "tree": options.tree, "max_depth": options.max_depth}
+    forms = tuple(ReleaseForm(r.kind, r.function.name, r.function.parameters, r.epsilon) for r in releases)  # type: ignore[arg-type]
+
+    def form_with(key: bytes) -> CampaignForm:
+        task = Task.build(**domain, quorum=options.quorum, window=options.window, server_key=key, **numbers)
+        return CampaignForm(options.name, task, forms, options.enrolment, options.capacity, options.enrolment_seconds)
+
+    _warn_about_devices(form_with(b"").build())  # refuses before a database is made
     with server.connect(office, new=True) as client:
-        task = Task.build(
-            **domain, quorum=options.quorum, window=options.window,
-            server_key=b"" if options.unsigned else client.key(), **numbers,
-        )  # fmt: skip
-        forms = tuple(ReleaseForm(r.kind, r.function.name, r.function.parameters, r.epsilon) for r in releases)  # type: ignore[arg-type]
-        form = CampaignForm(options.name, task, forms, options.enrolment, options.capacity, options.enrolment_seconds)
+        form = form_with(b"" if options.unsigned else client.key())
         campaign = form.build()
-        _warn_about_devices(campaign)
         identity = client.create(form)
     print(campaign.statement())
     print(f"task {identity}")

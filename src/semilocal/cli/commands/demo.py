@@ -12,6 +12,7 @@ import asyncio
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from ...geometry.places import named_box
 from ...io.files import check_folder, write_text
 from ...io.plots import need_matplotlib, save_side_by_side
 from ...io.regions import AnyPartition, write_regions
+from ...protocol.mark import Mark
 from ...protocol.participant import Policy
 from ...protocol.promise import Guarantee
 from ...protocol.task import Task
@@ -98,10 +100,13 @@ def _simulated(out: Path, seed: int | None) -> int:
         print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}")
         print(f"  promised, for the counts: {counted.guarantee.sentence()}")
         print(f"  promised, for the mean: {middle.guarantee.sentence()}")
-        write_regions(counted.partition, out / f"{trust}.geojson", seed=seed)
+        partition: AnyPartition = counted.partition
+        if seed is not None:
+            partition = replace(partition, mark=Mark(seeded=True, seed=seed))
+        write_regions(partition, out / f"{trust}.geojson")
         title = f"trust {trust}: {number_of(len(counted.partition), 'region')}\n{PLACE}: {count} (truth {truth})"
-        panels[f"{title}\n{_short(counted.guarantee)}"] = counted.partition
-    save_side_by_side(panels, out / "regions.png", seed=seed)
+        panels[f"{title}\n{_short(counted.guarantee)}"] = partition
+    save_side_by_side(panels, out / "regions.png")
     print(f"\nwrote {out / 'regions.png'} and the regions as GeoJSON beside it")
     return DONE
 

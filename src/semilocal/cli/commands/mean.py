@@ -111,7 +111,7 @@ def _sentence(job: jobs.Job, asked: _Asked, result: MeanRelease | PooledMean, le
 
 def _from_regions(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     run, split, ledger = job.partition_for_values()
-    result = release.mean(run, job.points, asked.function, epsilon=split.value, rng=job.rng, ledger=ledger)
+    result = release.mean(run, job.points, asked.function, epsilon=split.value, rng=job.noise_rng, ledger=ledger)
     narrow = result.interval(level, widen=False)
     found = _found(asked, result, level)
     found |= {"regions": len(run.partition), "epsilon_partition": split.tree, "epsilon_values": split.value}

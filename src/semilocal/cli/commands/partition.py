@@ -54,13 +54,13 @@ def run(
 
 def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFiles) -> Outcome:
     run, result = job.counted()
-    partition, crowds, seed = result.partition, result.partition.crowds, job.options.output.seed
+    partition, crowds = result.partition, result.partition.crowds
     with job.options.output.step("writing"):
         if out is not None:
-            write_regions(partition, out, seed=seed)
+            write_regions(partition, out)
         if plot is not None:
             shown = job.points if job.options.data.public_data and not isinstance(job.points, Source) else None
-            save_picture(partition, plot, points=shown, seed=seed)
+            save_picture(partition, plot, points=shown)
         written = [str(path) for path in (out, plot) if path is not None]
         written += jobs.write_map(job, files, run, result)
         written += jobs.write_transcript(job, run)

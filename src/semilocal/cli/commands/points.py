@@ -84,7 +84,7 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         result = quantize(run, job.points, ledger=ledger, public_data=job.options.data.public_data)
         columns = {name: column[np.sort(result.regions)] for name, column in _middles(job, result.partition).items()}
         words = [_words(job, run)]
-    seeds = seed_column(job.options.output.seed, len(result.points))
+    seeds = seed_column(result.partition.mark, len(result.points))
     table = csv_text({name: column.tolist() for name, column in columns.items()} | seeds)
     found: dict[str, object] = {"regions": len(result.partition)}
     files = jobs.write_transcript(job, run)
@@ -105,7 +105,7 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
         raise InvalidInput(f"--out {out}: is there already; nothing is overwritten: name another file")
     run, ledger = job.partition()
     assert isinstance(run, SourceRun)
-    seeds = seed_column(job.options.output.seed, len(run.partition))
+    seeds = seed_column(run.partition.mark, len(run.partition))
     columns = _middles(job, run.partition) | {name: np.array(column) for name, column in seeds.items()}
     write_rows(out, _region_by_region(run.partition.crowds), columns)
     files = [*jobs.write_transcript(job, run), str(out)]

@@ -131,7 +131,8 @@ def _verify_pooled(data: bytes) -> int:
     try:
         published = Published.from_bytes(data)
         counted = pooled_counts(published)
-        marked = None if published.seed is None else Simulation(published.seed)
+        seed = None if published.mark is None else published.mark.seed
+        marked = None if seed is None else Simulation(seed)
     except InvalidInput as error:
         print(f"DIFFERENT: {printable(str(error), most=1000)}")
         return FOUND
