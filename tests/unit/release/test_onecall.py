@@ -206,7 +206,7 @@ def test_means_of_the_first_experiment_reach_their_targets(epsilon: float, targe
     Errors are nearly normal, so that 40 mean squares scatter as chi-square: with a true error of half the target the
     measured one exceeds it with probability 2e-4, with a third of it 1e-8. From epsilon 2 on most of the error is what
     moving 0.2 % of the people to the middle of the crowd does (bench/RESULTS.md). Without the doubt about visitors it
-    was 0.0142, 2.2e-3, 6.6e-4, 5.8e-4 and 4.9e-4; without a limit on visitors 1.6e-3 at epsilon 2 and 6.2e-4 at epsilon 4.
+    was 0.0142, 2.2e-3, 6.6e-4, 5.8e-4 and 4.9e-4; without any limit 1.6e-3 at epsilon 2 and 6.2e-4 at epsilon 4.
     """
     rng = np.random.default_rng(10)
     squares = []
