@@ -21,6 +21,7 @@ from semilocal.geometry.box import Box
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy.tables import from_labels
 from semilocal.page.single import write_html
+from semilocal.protocol.mark import Mark
 from semilocal.protocol.policy import Policy
 from semilocal.protocol.task import Task
 from semilocal.release import counts
@@ -413,7 +414,7 @@ def test_a_single_file_shows_the_map_and_asks_for_nothing(
     with looking(browser, path.as_uri(), scheme=scheme) as look:
         page = look.page
         page.locator(".map").wait_for()
-        assert page.locator("h1").inner_text() == MARKUP
+        assert page.locator("h1").inner_text() == f"{MARKUP}. {Mark(seeded=True).words}"
         assert page.locator(".slider output").inner_text() == str(len(run.rounds))
         assert colours_of(look) > 10
         assert look.violations() == []

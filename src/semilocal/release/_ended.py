@@ -7,7 +7,7 @@ is expected, and cut to what ends one. How unevenly people lie is a multiple of 
 for all regions; all multiples on a scale are equally likely before anything is seen. Slopes leave the ratio of two of
 them: around what slopes suggest, and around even halves.
 
-Knows a tree of halved cells and its population. Knows no slopes.
+Knows a tree of halved cells and its population. Knows no queries.
 """
 
 from __future__ import annotations
