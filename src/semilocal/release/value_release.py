@@ -310,7 +310,8 @@ def region_values(partition: Partition, closed: ValueClosed, release: Release) -
 
 def _marked(run: AnyRun, rng: np.random.Generator | None) -> Partition:
     """The run's partition, with the mark of what is released on it."""
-    return replace(run.partition, mark=seeded_by(rng, run.partition.mark))
+    mark = seeded_by(rng, run.partition.mark)
+    return run.partition if mark == run.partition.mark else replace(run.partition, mark=mark)
 
 
 def _mean(

@@ -37,6 +37,14 @@ def test_moved_participants_act_from_inside_their_region_and_others_from_their_o
     assert (acting[moved] != points[moved]).any(axis=1).all()
 
 
+def test_who_was_moved_is_learned_once_for_all_means_of_a_run() -> None:
+    points, run = run_of(2, seed=4)
+    _shift._moved.cache_clear()
+    for axis in (0, 1, 0):
+        mean(run, points, functions.coordinate(axis), epsilon=1.0, rng=np.random.default_rng(axis))
+    assert _shift._moved.cache_info().misses == 1
+
+
 def test_the_mean_of_the_values_is_the_mean() -> None:
     points, run = run_of(2, seed=2)
     f = functions.coordinate(1)
