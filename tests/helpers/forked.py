@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import multiprocessing.process
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +32,7 @@ LOADED = [
 ]  # fmt: skip
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(LOADED)
+_starting = threading.Lock()
 
 
 class Forked:
@@ -47,7 +50,11 @@ class Forked:
     def __init__(self, arguments: Sequence[str], log: Path | None, environment: Mapping[str, str]) -> None:
         given = (list(arguments), str(log or os.devnull), dict(environment))
         self._process = _context.Process(target=_run, args=given, daemon=False)
-        self._process.start()
+        with _starting:
+            self._process.start()
+            # Else the next start, in another thread, asks for this one's exit code, too. It can be read once; whoever
+            # comes second is told 255.
+            multiprocessing.process._children.discard(self._process)  # type: ignore[attr-defined]
         assert self._process.pid is not None
         self.pid: int = self._process.pid
         self._wait_for_group()
