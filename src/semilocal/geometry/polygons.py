@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from ..arrays import Flags, Floats, Integers, short_repr
+from .slopes import left_of_edges
 
 __all__ = ["Polygons", "ranges"]
 
@@ -128,24 +129,14 @@ class Polygons:
         Parameters
         ----------
         slopes : float64[q, 2], optional
-            Along each axis the density falls from 1 + slope at the lower end of the box to 1 - slope at the upper;
-            even if left out.
+            Along each axis (:mod:`semilocal.geometry.slopes`); even if left out.
         """
         own, after = self.corner_owners, self.following
         low, inverse = boxes[:, 0], 1.0 / (boxes[:, 1] - boxes[:, 0])
         # 0 and 1 come out exactly for corners on the sides of the box.
-        place = np.where(self.points == boxes[own, 1], 1.0, (self.points - low[own]) * inverse[own])
-        x, y = place.T
-        falls = np.zeros((self.number, 2)) if slopes is None else slopes
-        first, second = falls[own].T
-
-        def inner(across: Floats, up: Floats) -> Floats:
-            """The density integrated along the first axis, from the lower end of the box."""
-            return np.asarray(across * (1.0 + first * (1.0 - across)) * (1.0 + second * (1.0 - 2.0 * up)))
-
-        # The integral of a cubic along an edge: Simpson's rule is exact.
-        ends = inner(x, y) + inner(x[after], y[after]) + 4.0 * inner((x + x[after]) / 2.0, (y + y[after]) / 2.0)
-        parts = np.bincount(own, (y[after] - y) * ends / 6.0, minlength=self.number)
+        place = np.where(self.points == boxes[own, 1], 1.0, (self.points - low[own]) * inverse[own]).T
+        falls = np.zeros(place.shape) if slopes is None else slopes[own].T
+        parts = np.bincount(own, left_of_edges(place, place[:, after], falls), minlength=self.number)
         return np.clip(parts, 0.0, 1.0)  # rounding alone leads outside
 
     def tile_share(self, tiles: Floats, boxes: Floats, slopes: Floats) -> Floats:

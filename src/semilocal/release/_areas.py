@@ -41,7 +41,7 @@ class Areas(Protocol):
     def tile_share(self, tiles: Floats, boxes: Floats, slopes: Floats) -> Floats:
         """Share of the people of boxes in the parts of tiles (inside the boxes) that the areas cover: float64[m].
 
-        Along each axis the density falls from 1 + slope at the lower end of the box to 1 - slope at the upper.
+        Slopes are those of :mod:`semilocal.geometry.slopes`.
         """
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers
+from ..geometry.slopes import between
 from ._inside import Inside, alike
 from ._tree import NONE, Tree
 from ._visitors import Population
@@ -194,7 +195,7 @@ class BoxWalk(NamedTuple):
     def _cut_parts(self, out: Floats, queries: Floats, query: Integers, cell: Integers) -> Floats:
         share = np.ones(len(cell))
         for axis, slopes in enumerate(self.slopes):
-            share *= _between(*self._covered(queries, query, cell, axis), slopes.take(cell))
+            share *= between(*self._covered(queries, query, cell, axis), slopes.take(cell))
         add(out[PEOPLE], query, self.people.take(cell) * share)
         add(out[VARIANCE], query, self.uneven.take(cell) * share * (1.0 - share))
         return share
@@ -225,11 +226,11 @@ class BoxWalk(NamedTuple):
         for axis, (first, last) in enumerate(ends):
             slope = self.slopes[axis].take(cell)
             if axis not in self.halved[depth]:
-                same.append(_between(first, last, slope))
+                same.append(between(first, last, slope))
                 continue
             lower, upper = self.halves[:, :, axis]
             cut.append([
-                _between(np.maximum(first, low.take(cell)), np.minimum(last, high.take(cell)), slope)
+                between(np.maximum(first, low.take(cell)), np.minimum(last, high.take(cell)), slope)
                 for low, high in zip(lower, upper, strict=True)
             ])  # fmt: skip
         common = [_product(same)] if same else []
@@ -241,16 +242,6 @@ def _product(factors: list[Floats]) -> Floats:
     for factor in factors[1:]:
         out = out * factor
     return out
-
-
-def _between(first: Floats, last: Floats, slope: Floats) -> Floats:
-    """Share of people between two places of a side, density falling from 1 + slope to 1 - slope; 0 if they cross."""
-    lean = 1.0 - first
-    lean -= last
-    lean *= slope
-    lean += 1.0
-    lean *= np.maximum(last - first, 0.0)
-    return lean
 
 
 def _narrower(sides: Floats, below: Floats) -> list[int]:

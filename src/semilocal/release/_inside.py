@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Floats, Integers
+from ..geometry.slopes import between
 from ._ended import Ended
 from ._tree import Tree
 from ._visitors import Population, divided
@@ -47,14 +48,14 @@ def overlap(lower: Floats, upper: Floats, boxes: Floats, slopes: Floats) -> Floa
     lower, upper : float64[m, d]
     boxes : float64[m, 2, d]
     slopes : float64[m, d]
-        Along each axis the density falls from 1 + slope at the lower end of the box to 1 - slope at the upper.
+        Along each axis (:mod:`semilocal.geometry.slopes`).
     """
     share = np.ones(len(boxes))
     for axis in range(boxes.shape[2]):
         begin, end = boxes[:, 0, axis], boxes[:, 1, axis]
         first = (np.minimum(np.maximum(lower[:, axis], begin), end) - begin) / (end - begin)
         last = (np.minimum(np.maximum(upper[:, axis], begin), end) - begin) / (end - begin)
-        share *= np.maximum(last - first, 0.0) * (1.0 + slopes[:, axis] * (1.0 - first - last))
+        share *= between(first, last, slopes[:, axis])
     return share
 
 
@@ -101,7 +102,7 @@ class Inside:
         strength = float(np.sum(suggested**2 / doubt[:, None]))
         agreement = float(np.sum(suggested * (estimates - total[:, None] * even) / doubt[:, None]))
         trust = min(max(agreement / strength, 0.0), _STEEPEST) if strength > 0 else 0.0
-        trusted = np.clip(trust * slopes, -1.0, 1.0)
+        trusted = trust * slopes
         shares, people, errors = np.ones((number, fanout)), np.zeros((number, fanout)), np.zeros(number)
         shares[regions] = _shares(tree, boxes, trusted, regions)
         filled, unknown = np.full((number, fanout), 0.0), np.full(number, np.inf)

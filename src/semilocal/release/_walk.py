@@ -17,6 +17,7 @@ import numpy as np
 
 from ..arrays import Floats, Integers, on_all_cores
 from ..geometry.polygons import Polygons
+from ..geometry.slopes import slope_between
 from ._areas import Asked
 from ._box_walk import BoxWalk
 from ._inside import Inside, alike
@@ -99,10 +100,10 @@ class Walk:
         people = np.split(values[number.ravel()], len(around))
         for axis, (first, last) in enumerate(sides.T):
             before, after = around[2 * axis : 2 * axis + 2]
-            # A line through the middles of both neighbours; at the edge of the domain the cell is its own neighbour.
+            # At the edge of the domain a cell is its own neighbour.
             left = np.where(before[:, 1, axis] > first, people[2 * axis], own)
             right = np.where(after[:, 0, axis] < last, people[2 * axis + 1], own)
-            slopes[ends, axis] = np.clip((left - right) / (4.0 * own), -1.0, 1.0)
+            slopes[ends, axis] = slope_between(left, own, right)
         return Walk(tree, found, Inside.of(tree, found, slopes))
 
     def query(self, asked: Asked) -> Counted:

@@ -116,7 +116,9 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
         for axis in range(len(lower)):
             ends = np.clip([lower[axis], upper[axis]], *box[:, axis])
             first, last = (ends - box[0, axis]) / (box[1, axis] - box[0, axis])
-            out *= max(last - first, 0.0) * (1.0 + slopes[axis] * (1.0 - first - last))
+            steep, straight = slopes[axis], max(last - first, 0.0) * (1.0 + slopes[axis] * (1.0 - first - last) / 2.0)
+            curve = (np.exp(-steep * first) - np.exp(-steep * max(first, last))) / (1.0 - np.exp(-steep or 1.0))
+            out *= straight if abs(steep) < 1e-5 else curve
         return float(out)
 
     flat = np.zeros(box.shape[1])
@@ -208,11 +210,11 @@ def test_an_interval_reaches_as_far_above_the_value_as_above_the_number_that_is_
 
 
 def test_a_slope_takes_the_share_that_its_density_has() -> None:
-    """Oracle: the mean of a linear density over a fine grid."""
+    """Oracle: the mean of an exponential density over a fine grid."""
     rng = np.random.default_rng(58)
-    box, slopes = np.array([[0.0, 2.0], [1.0, 6.0]]), np.array([0.7, -0.4])
+    box, slopes = np.array([[0.0, 2.0], [1.0, 6.0]]), np.array([2.7, -0.4])
     grid = np.stack(np.meshgrid(*[(np.arange(1000) + 0.5) / 1000] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
-    density = np.prod(1 + slopes * (1 - 2 * grid), axis=1)
+    density = np.exp(-grid @ slopes)
     points = box[0] + grid * (box[1] - box[0])
     for _ in range(5):
         corners = np.sort(box[0] + rng.random((2, 2)) * (box[1] - box[0]), axis=0)

@@ -103,7 +103,7 @@ def test_where_density_is_smooth_slopes_leave_little_and_where_people_lie_in_clu
 
 
 def test_steeper_slopes_are_trusted_if_the_last_rounds_say_so() -> None:
-    """Regions of a steep town are steeper than their neighbours suggest. Density never falls below zero. Seeded."""
+    """Regions of a steep town are steeper than their neighbours suggest. Steeper ones are trusted less. Seeded."""
     rng, wide = np.random.default_rng(66), sl.Box((-10, -10), (10, 10))
     points = synthetic.truncated_gaussian(20_000, rng, box=wide, scale=1.5)
     task = sl.Task.build(wide, epsilon=1.0, delta=0.05, k=20)
@@ -113,4 +113,5 @@ def test_steeper_slopes_are_trusted_if_the_last_rounds_say_so() -> None:
     given[tree.is_region] = Walk.of(tree, found).inside.slopes[tree.is_region]
     gentle = Inside.of(tree, found, given / 4.0).slopes  # trusted: at the most twice as steep as given
     assert np.abs(gentle).max() == pytest.approx(np.abs(given).max() / 2.0)
-    assert (np.abs(Inside.of(tree, found, 4.0 * given).slopes) <= 1.0).all()
+    steep = Inside.of(tree, found, 4.0 * given).slopes
+    assert 0.1 * np.abs(given).max() < np.abs(steep).max() < 2.0 * np.abs(given).max()
