@@ -22,7 +22,7 @@ from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
-from .intervals import mean_above_zero, standard_errors
+from .intervals import mean_above_zero, shortest, standard_errors
 
 __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
@@ -114,7 +114,8 @@ class CountAnswers(Answers):
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
-        The lower end is a normal one. The upper end is that of somebody who knows a person in the box, as people do
+        Ends are those of the shortest interval of a normal law between nobody and ``most``: where nobody can be missed
+        below, all of the error is above. The upper end is that of somebody who knows a person in the box, as people do
         who ask: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If people lie in clumps
         around a mean that is not negative and is known but for normal noise, that is the estimate and
         ``stderr ** 2 / E[X]``, exactly. E[X] is then the mean of a normal law cut off at zero, never less than 0.8
@@ -125,17 +126,21 @@ class CountAnswers(Answers):
         expected: the mean has people of trimmed parts lie evenly in them, but they live near those who were kept. How
         often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
-        width, variance = standard_errors(level), self.stderr**2
+        variance, unsure = self.stderr**2, self.stderr > 0
+        below, above = shortest(level, *(
+            np.divide(np.maximum(room, 0.0), self.stderr, out=np.full(len(self), np.inf), where=unsure)
+            for room in (self.fewer, self.most - self.more)
+        ))  # fmt: skip
         middle = np.maximum((self.fewer + self.more) / 2, self.value)  # unbiased estimates may be negative
         expected = mean_above_zero(middle, np.sqrt(self.noise))
         seen, clumps = (
             np.divide(part, expected, out=np.zeros(len(self)), where=expected > 0)
             for part in (variance, np.maximum(variance - self.noise, 0.0))
         )
-        low = self.fewer - width * self.stderr
-        high = np.maximum(self.more, self.value) + seen + width * np.sqrt(variance + clumps**2)
+        low = self.fewer - below * self.stderr
+        high = np.maximum(self.more, self.value) + seen + above * np.hypot(self.stderr, clumps)
         ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
-        exact = (self.stderr == 0) & (self.fewer == self.more)
+        exact = ~unsure & (self.fewer == self.more)
         ends[exact] = np.rint(self.value[exact, None])  # sums of fractions: off by a rounding error
         ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], self.value), np.maximum(ends[:, 1], self.value)
         return ends

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Floats, is_number, require
 
-__all__ = ["check_level", "mean_above_zero", "standard_errors"]
+__all__ = ["check_level", "mean_above_zero", "shortest", "standard_errors"]
 
 _FAR = 38.0  # standard errors beyond which floats have no density left
 
@@ -38,6 +38,36 @@ def standard_errors(level: float) -> float:
     """
     check_level(level)
     return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def shortest(level: float, below: Floats, above: Floats) -> tuple[Floats, Floats]:
+    """How far the shortest intervals of normal laws that are cut off reach below and above the middle: float64[m] each.
+
+    An interval that reaches to where a law ends below spends all of its error above, and the other way round. The
+    higher the level, the farther they reach.
+
+    Parameters
+    ----------
+    level : float
+    below, above : float64[m]
+        Where the laws are cut off. All numbers are standard errors, not negative; infinite where a law is not cut off.
+
+    Examples
+    --------
+    >>> low, high = shortest(0.95, np.array([np.inf, 1.96, 0.5, 0.0]), np.full(4, np.inf))
+    >>> low.round(2).tolist(), high.round(2).tolist()
+    ([1.96, 1.79, 0.5, 0.0], [1.96, 1.79, 1.82, 1.96])
+    """
+    from scipy.special import ndtr, ndtri  # loaded at first use: it takes a while
+
+    check_level(level)
+    under, over = ndtr(-below), ndtr(-above)  # what is cut off
+    missed = (1.0 - level) * (1.0 - under - over)
+    even = -ndtri((under + over + missed) / 2.0)
+    return (
+        np.minimum(np.where(even > above, -ndtri(under + missed), even), below),
+        np.minimum(np.where(even > below, -ndtri(over + missed), even), above),
+    )
 
 
 def mean_above_zero(middle: Floats, error: Floats) -> Floats:

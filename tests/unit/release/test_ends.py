@@ -11,7 +11,7 @@ from scipy.stats import norm, truncnorm
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.release.boxes import CountAnswers
-from semilocal.release.intervals import mean_above_zero, standard_errors
+from semilocal.release.intervals import mean_above_zero, shortest, standard_errors
 
 PLACES = np.linspace(0.0, 20.0, 200_001)  # numbers of people, in standard errors of the noise
 
@@ -63,14 +63,38 @@ def test_somebody_who_knows_a_person_expects_as_many_as_there_are_on_average_whe
 
 @pytest.mark.parametrize("estimate", [0.0, 0.3, 1.0, 2.0, 4.0])
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
-def test_noise_alone_leaves_no_more_above_the_end_than_the_level_says(estimate: float, level: float) -> None:
+def test_noise_alone_leaves_no_more_outside_than_the_level_says(estimate: float, level: float) -> None:
     """For somebody who knows a person and for everybody else. Planted: the normal end, for who knows a person."""
-    _, high = ends(answer(1e6 * estimate, 0.0, 1e12, most=1e12), level)
-    above = high / 1e6 < PLACES
+    low, high = np.array(ends(answer(1e6 * estimate, 0.0, 1e12, most=1e12), level)) / 1e6
     for weight in (norm.pdf(PLACES - estimate) * PLACES, norm.pdf(PLACES - estimate)):
-        assert np.sum(weight * above) / np.sum(weight) <= (1.0 - level) / 2
+        assert np.sum(weight * ((low > PLACES) | (high < PLACES))) / np.sum(weight) <= 1.0 - level
     near, weight = estimate + standard_errors(level) < PLACES, norm.pdf(PLACES - estimate) * PLACES
     assert np.sum(weight * near) / np.sum(weight) > (1.0 - level) / 2
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize(("below", "above"), [(np.inf, np.inf), (0.0, np.inf), (2.0, 0.3), (0.7, 0.7), (3.0, 50.0)])
+def test_shortest_intervals_hold_what_the_level_says_and_no_shorter_one_does(
+    level: float, below: float, above: float
+) -> None:
+    """Of a normal law that is cut off. Oracle: all intervals with as much of it that start at one of 20,000 places."""
+    (low,), (high,) = shortest(level, np.array([below]), np.array([above]))
+    all_of_it = norm.cdf(above) - norm.cdf(-below)
+    assert (norm.cdf(high) - norm.cdf(-low)) / all_of_it == pytest.approx(level, abs=1e-12)
+    assert (low <= below, high <= above) == (True, True)
+    start = np.linspace(-min(below, 9.0), min(above, 9.0), 20_000)
+    stop = norm.cdf(start) + level * all_of_it
+    lengths = norm.ppf(stop[stop <= norm.cdf(above)]) - start[stop <= norm.cdf(above)]
+    assert low + high == pytest.approx(lengths.min(), abs=1e-3)
+
+
+def test_a_higher_level_reaches_farther_also_where_an_end_arrives_at_nobody() -> None:
+    """Planted: all of the error above as soon as the lower end of an even interval is at nobody."""
+    levels, below, above = np.linspace(0.01, 0.9999, 500), np.array([0.4, 1.3, 2.6]), np.array([1.0, np.inf, 2.2])
+    reach = np.array([shortest(level, below, above) for level in levels])
+    assert (np.diff(reach, axis=0) >= 0).all()
+    even = np.array([standard_errors(level) for level in levels])
+    assert (np.diff(np.where(even < 1.3, even, norm.ppf(levels))) < 0).any()
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-12, 0.01, 1.0])
@@ -90,9 +114,10 @@ def test_clumps_without_noise_are_as_they_were() -> None:
     value[:50], stderr[50:100] = 0.0, 0.0
     most, none = np.full(2_000, 1e6), np.zeros(2_000)
     found = CountAnswers(value, stderr, fewer=value, more=value, most=most, noise=none).interval()
-    variance, width = stderr**2, standard_errors(0.95)
+    variance, wide = stderr**2, np.full(2_000, np.inf)
+    _, width = shortest(0.95, np.divide(value, stderr, out=wide, where=stderr > 0), np.full(2_000, np.inf))
     seen = np.divide(variance, value, out=np.zeros(2_000), where=value > 0)
-    high = np.rint(np.clip(value + seen + width * np.sqrt(variance + seen**2), 0.0, most))
+    high = np.rint(np.clip(value + seen + width * np.hypot(stderr, seen), 0.0, most))
     some = stderr > 0
     assert np.array_equal(found[some, 1], np.maximum(high, value)[some])
 
