@@ -22,7 +22,7 @@ from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
-from .intervals import mean_above_zero, shortest, standard_errors
+from .intervals import above_mean, mean_above_zero, shortest, standard_errors
 
 __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
@@ -115,22 +115,26 @@ class CountAnswers(Answers):
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
         Ends are those of the shortest interval of a normal law between nobody and ``most``: where nobody can be missed
-        below, all of the error is above. The upper end is that of somebody who knows a person in the box, as people do
-        who ask: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If people lie in clumps
-        around a mean that is not negative and is known but for normal noise, that is the estimate and
-        ``stderr ** 2 / E[X]``, exactly. E[X] is then the mean of a normal law cut off at zero, never less than 0.8
-        standard errors of the noise. Clumps become as much wider as they bring people; noise does not, because a
-        normal law weighted by people is no wider.
+        below, all of the error is above. Where nobody can be missed above, those who live elsewhere have a gamma law.
+
+        The upper end is that of somebody who knows a person in the box, as people do who ask: boxes are met in
+        proportion to their people X, so E[X^2] / E[X] are expected. If people lie in clumps around a mean that is not
+        negative and is known but for normal noise, that is the estimate and ``stderr ** 2 / E[X]``, exactly. E[X] is
+        then the mean of a normal law cut off at zero, never less than 0.8 standard errors of the noise. Clumps become
+        as much wider as they bring people; noise does not, because a normal law weighted by people is no wider.
 
         It makes no difference where many are expected. It starts from the value where that is more than what is
-        expected: the mean has people of trimmed parts lie evenly in them, but they live near those who were kept. How
-        often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
+        expected: people of trimmed parts live nearer to those who were kept than the mean has them. How often intervals
+        hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
         variance, unsure = self.stderr**2, self.stderr > 0
-        below, above = shortest(level, *(
+        here, elsewhere = (
             np.divide(np.maximum(room, 0.0), self.stderr, out=np.full(len(self), np.inf), where=unsure)
             for room in (self.fewer, self.most - self.more)
-        ))  # fmt: skip
+        )
+        below, above = shortest(level, here, elsewhere)
+        full = np.flatnonzero((above == elsewhere) & (elsewhere > 0))
+        below[full] = np.maximum(below[full], above_mean(level, elsewhere[full]))
         middle = np.maximum((self.fewer + self.more) / 2, self.value)  # unbiased estimates may be negative
         expected = mean_above_zero(middle, np.sqrt(self.noise))
         seen, clumps = (

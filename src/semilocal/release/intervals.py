@@ -1,4 +1,4 @@
-"""Normal laws: the one place where a confidence level is checked and becomes a number of standard errors."""
+"""Laws of errors: the one place where a confidence level is checked and becomes a number of standard errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Floats, is_number, require
 
-__all__ = ["check_level", "mean_above_zero", "shortest", "standard_errors"]
+__all__ = ["above_mean", "check_level", "mean_above_zero", "shortest", "standard_errors"]
 
 _FAR = 38.0  # standard errors beyond which floats have no density left
 
@@ -68,6 +68,27 @@ def shortest(level: float, below: Floats, above: Floats) -> tuple[Floats, Floats
         np.minimum(np.where(even > above, -ndtri(under + missed), even), below),
         np.minimum(np.where(even > below, -ndtri(over + missed), even), above),
     )
+
+
+def above_mean(level: float, mean: Floats) -> Floats:
+    """How far above their means numbers reach that are not negative, in standard deviations, one-sided: float64[m].
+
+    Parameters
+    ----------
+    level : float
+    mean : float64[m]
+        Of gamma laws, in standard deviations; above 0 and finite.
+
+    Examples
+    --------
+    >>> above_mean(0.95, np.array([0.5, 1.0, 100.0])).round(2).tolist()
+    [1.92, 2.0, 1.65]
+    """
+    from scipy.special import gammaincinv  # loaded at first use: it takes a while
+
+    check_level(level)
+    shape = np.maximum(mean**2, 1e-300)  # squares of very small numbers would vanish
+    return np.asarray(gammaincinv(shape, level) / mean - mean)
 
 
 def mean_above_zero(middle: Floats, error: Floats) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm, truncnorm
+from scipy.stats import gamma, norm, truncnorm
 
 import semilocal as sl
 from semilocal.arrays import Floats
@@ -105,6 +105,22 @@ def test_a_nearly_empty_box_ends_a_few_standard_errors_of_its_noise_above_nobody
     cut = answer(value * share, clumped * noise * share * (1 - share), share**2 * noise)
     assert ends(cut)[1] <= 4.0 * clumped * 100.0
     assert value == 0.0 or as_before(value, noise) > 10_000
+
+
+@pytest.mark.parametrize("elsewhere", [1e-200, 1e-3, 0.2, 1.0, 1.6])
+def test_where_all_may_live_those_who_live_elsewhere_have_a_long_tail(elsewhere: float) -> None:
+    """A million people act there; of those who live elsewhere mean and standard deviation are known.
+
+    Oracle: their gamma law. Planted: the quantile of a normal one, which leaves more of them out.
+    """
+    most, unsure = 1e6, 1e4
+    low, high = ends(answer(most - elsewhere * unsure, unsure**2, 0.0, most=most))
+    assert high == most
+    if elsewhere > 0.1:
+        law = gamma(elsewhere**2, scale=unsure / elsewhere)
+        assert law.sf(most - low + 1.0) <= 0.05
+        assert law.sf(elsewhere * unsure + norm.ppf(0.95) * unsure) > 0.05 or elsewhere < 1.0
+    assert most - low <= 3.6 * unsure
 
 
 def test_clumps_without_noise_are_as_they_were() -> None:
