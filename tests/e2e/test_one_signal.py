@@ -52,7 +52,10 @@ def look(frame, event, argument):
         return
     begun = begun or code.co_name == "main" and code.co_filename.endswith(os.path.join("cli", "main.py"))
     if code.co_name == "serve" and code.co_filename.endswith(os.path.join("uvicorn", "server.py")):
-        os._exit(0 if seen > 0 else 9)  # the first process has shown enough; the signal of a copy was lost
+        if seen > 0:
+            os._exit(0)  # the first process has shown enough
+        if not frame.f_locals["self"].should_exit:
+            os._exit(9)  # the signal of this copy was lost; else it is known, and the server ends at once
     if begun and code.co_name == "cb" and code.co_filename == "<frozen importlib._bootstrap>":
         seen += 1
         if seen > 0 and seen % 20 == 0:
