@@ -63,14 +63,15 @@ class BucketCounts(Mapped):
     def answer(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
         """The buckets' answers added up."""
         asked = as_areas(areas, self.pair.pooled.box)
-        value, variance, noise = np.zeros((3, len(asked)))
+        value, second, variance, noise = np.zeros((4, len(asked)))
         for part in self.parts.values():
             answers = part.answer(asked, rounding=rounding)
             value += answers.value
+            second += answers.fewer + answers.more - answers.value  # by estimates that may be negative
             variance += answers.stderr**2
             noise += answers.noise
-        most = np.full(len(asked), float(self.total))
-        return CountAnswers(value, np.sqrt(variance), False, fewer=value, more=value, most=most, noise=noise)
+        most, ends = np.full(len(asked), float(self.total)), (np.minimum(value, second), np.maximum(value, second))
+        return CountAnswers(value, np.sqrt(variance), False, fewer=ends[0], more=ends[1], most=most, noise=noise)
 
 
 def bucket_counts(pair: PairTask, parts: Mapping[int, PooledCounts]) -> BucketCounts:

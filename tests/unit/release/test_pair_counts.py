@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from semilocal.errors import InvalidInput
 from semilocal.pooled.counter import MemoryCounter
 from semilocal.pooled.noise import from_generator
 from semilocal.pooled.play import play
+from semilocal.release.boxes import CountAnswers
 from semilocal.release.bucket_counts import BucketCounts
 from semilocal.release.pair_counts import pair_counts, pair_document
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts
@@ -113,6 +117,28 @@ def test_totals_of_buckets_are_exact_and_queries_add_up() -> None:
     assert (cells.stderr[:4] > 0).any()
     assert np.allclose(cells.noise, sum(part.answer(GRID).noise for part in found.parts.values()))
     assert ((cells.noise > 0) == (cells.stderr > 0)).all()
+
+
+def test_intervals_of_buckets_hold_both_answers_of_each() -> None:
+    """With and without keeping estimates from being negative. Planted: the first alone."""
+    found = pair_counts(bucketed())
+    assert isinstance(found, BucketCounts)
+
+    class Part:
+        def __init__(self, value: list[float], second: list[float]) -> None:
+            self.value, self.second = np.array(value), np.array(second)
+
+        def answer(self, areas: Any, *, rounding: Any = None) -> CountAnswers:
+            ends = np.minimum(self.value, self.second), np.maximum(self.value, self.second)
+            one = np.ones(len(self.value))
+            return CountAnswers(self.value, one, fewer=ends[0], more=ends[1], most=1e4 * one, noise=one)
+
+    parts: Any = {4: Part([100.0, 50.0], [90.0, 58.0]), 5: Part([7.0, 0.0], [9.0, -3.0])}
+    answers = replace(found, parts=parts).answer(GRID[:2])
+    assert answers.value.tolist() == [107.0, 50.0]
+    assert (answers.fewer.tolist(), answers.more.tolist()) == ([99.0, 50.0], [107.0, 55.0])
+    low, high = answers.interval().T
+    assert (low[0] < 98, high[1] > 56) == (True, True)
 
 
 def test_neither_the_verification_nor_the_ledger_promises_more_than_inside_a_bucket() -> None:
