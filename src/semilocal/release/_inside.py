@@ -1,8 +1,9 @@
 """Where in a region its people live.
 
 They divide among the region's children as the last round estimates, pulled towards what the neighbours suggest: where
-the cells on one side of a region hold more people than those on the other, its density is taken to be a slope. How far
-such slopes can be trusted is measured on the run's own divisions, and so is how unevenly people lie (_law.py).
+the cells on one side of a region hold more people than those on the other, its density is taken to be a slope, an
+exponential one (geometry/slopes.py). How far such slopes can be trusted is measured on the run's own divisions, and so
+is how unevenly people lie (_law.py).
 
 What slopes explain is no longer uncertain. The law says how unevenly cells of a depth and size divide, slopes included.
 Last rounds say how far regions divide from even halves, and how far from what slopes suggest (_ended.py). The ratio is
