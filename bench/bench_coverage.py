@@ -150,8 +150,7 @@ def quantile_row(name: str, box: sl.Box, draw: Draw, epsilon: float, arguments: 
         kinds = boxes_of(points, run, rng, ordinary=400)
         for kind in (KINDS[0], *KINDS[2:]):
             answers, truth = run.answer(kinds[kind]), count_points(points, kinds[kind])
-            expected = answers.fewer if arguments.trust == "nobody" else (answers.fewer + answers.more) / 2
-            off = truth - expected
+            off = truth - (answers.fewer + answers.more) / 2
             some = answers.stderr > 0
             found[kind == KINDS[0]].append(off[some] / answers.stderr[some])
     cells = []

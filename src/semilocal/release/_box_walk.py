@@ -104,7 +104,7 @@ class BoxWalk(NamedTuple):
         return walk
 
     def answer(self, queries: Floats) -> Floats:
-        """Sums of boxes float64[2, d, q], see :meth:`Counted.around`: float64[5, q]."""
+        """Sums of boxes float64[2, d, q], see :meth:`Counted.around`: float64[4, q]."""
         out, children = np.zeros((SUMS, queries.shape[2])), self.back.children
         query, cell = np.arange(queries.shape[2]), np.zeros(queries.shape[2], dtype=np.int64)
         every = range(2 * len(self.lower))

@@ -43,6 +43,7 @@ _MOST_CELLS = 1 << 11  # evenly taken: thousands of divisions say as much as all
 _AT_ONCE = 1 << 12  # parts; each takes some kilobytes
 _UNLIKELY = 1e-3  # values that are less likely may be left out
 _NEVER = 1e-60  # a chance as good as none: products of three are numbers still
+_SURE = 0.25  # chance that fewer people are there than a value counts
 LEVELS = np.arange(-8.0, 10.25, 0.5)  # log2 a
 MIDDLES = np.arange(-8.0, 9.25, 0.5)  # of log2 a at one depth
 WIDTHS = np.array([0.25, 0.75, 1.5, 2.25, 3.0])  # standard deviation of log2 a at one depth
@@ -60,8 +61,6 @@ class Expected(NamedTuple):
     common
         Standard deviation of the mean over the laws that are possible. It is the same doubt in all parts of a depth,
         and nearly the same at neighbouring depths, so that it adds up where chance averages out (:class:`Doubt`).
-    median
-        So many or more are there with even chances: absolute errors are smallest. Never more than the mean.
     surely
         So many or more are there with three chances in four: best if people where nobody is are thrice as bad as people
         left out. Never more than the mean.
@@ -70,7 +69,6 @@ class Expected(NamedTuple):
     mean: Floats
     variance: Floats
     common: Floats
-    median: Floats
     surely: Floats
 
 
@@ -147,9 +145,8 @@ class Law(NamedTuple):
         variance = np.maximum((squares - means**2) @ weight, 0.0)
         common = np.sqrt((means - middle[:, None]) ** 2 @ weight)
         chances = _gathered(levels, weight @ laws)
-        bins = kernel * (chances @ masses), people, np.sqrt(within)
-        median, surely = (np.clip(_quantile(*bins, below), 0.0, np.minimum(size, middle)) for below in (0.5, 0.25))
-        return Expected(middle, variance, common, median, surely)
+        surely = np.clip(_quantile(kernel * (chances @ masses), people, np.sqrt(within)), 0.0, size)
+        return Expected(middle, variance, common, np.minimum(surely, middle))
 
     def row(self, depth: Integers | int) -> Integers:
         """Which row of the arrays a depth has."""
@@ -302,7 +299,7 @@ def _kernel(people: Floats, estimate: Floats, noise: Floats) -> Floats:
     return np.asarray(kernel / np.maximum(kernel.max(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
-def _quantile(weights: Floats, middle: Floats, error: Floats, chance: float) -> Floats:
+def _quantile(weights: Floats, middle: Floats, error: Floats) -> Floats:
     """The number below which so much of the weight of bins lies: float64[m].
 
     Given are the weight of every bin, and the mean and standard deviation of the numbers in it: float64[m, bins] each.
@@ -311,9 +308,9 @@ def _quantile(weights: Floats, middle: Floats, error: Floats, chance: float) -> 
     below = np.cumsum(weights, axis=1)
     below /= below[:, -1:]
     row = np.arange(len(below))
-    last = np.count_nonzero(below < chance, axis=1)
+    last = np.count_nonzero(below < _SURE, axis=1)
     before = np.where(last > 0, below[row, last - 1], 0.0)
-    inside = (chance - before) / (below[row, last] - before)
+    inside = (_SURE - before) / (below[row, last] - before)
     return np.asarray(middle[row, last] + (2.0 * inside - 1.0) * 3.0**0.5 * error[row, last])
 
 

@@ -84,7 +84,7 @@ class PublicShares:
         return Counted.around(np.concatenate([np.empty((SUMS, 0)), *parts], axis=1))
 
     def _answer(self, shares_of: _Question) -> Floats:
-        """What :meth:`Counted.around` takes: float64[5, q]."""
+        """What :meth:`Counted.around` takes: float64[4, q]."""
         tree, found, tiles = self.tree, self.found, self.tiles
         parts = np.flatnonzero(tree.is_part)
         taken = shares_of(tiles.cells)
@@ -96,7 +96,7 @@ class PublicShares:
         # Who act from a cell is the largest number that may live there; no limit is known for trimmed parts.
         ends = np.append(tiles.region, parts)
         most = np.where(shares[:, ends] > 0, np.where(tree.is_part, np.inf, tree.acting)[ends], 0.0).sum(axis=1)
-        (skewed, unsure), doubt = np.zeros((2, len(taken))), Doubt(found.law, len(taken))
+        unsure, doubt = np.zeros(len(taken)), Doubt(found.law, len(taken))
         for depth, level in reversed(list(enumerate(tree.levels))):
             children, kept = tree.children[level], tree.kept[level]
             ways = np.where(kept, tree.portions[level], 0.0)
@@ -107,12 +107,11 @@ class PublicShares:
             row, child = np.nonzero(tree.exists[level] & ~kept)
             part, net = children[row, child], below[:, row, child] - here[:, row]
             variance += net**2 @ found.noise[part]
-            skewed += net @ found.skewed[part]
             unsure += net @ found.unsure[part]
             doubt.add(depth, net @ found.common[part])
             first = np.flatnonzero(np.diff(row, prepend=-1))  # parts of one cell follow each other
             shares[:, level[row[first]]] += np.add.reduceat(net * found.mistaken[part], first, axis=1)  # see _way_back
-        return np.stack([value, variance + doubt.variance, most, skewed, unsure])
+        return np.stack([value, variance + doubt.variance, most, unsure])
 
     def _inside(self, taken: Floats) -> Floats:
         """What places inside tiles add to the variance, given the shares float64[q, t]: float64[q]."""

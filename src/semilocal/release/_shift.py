@@ -30,7 +30,7 @@ _PROBES = 16  # places in a box that stand for all
 class Shift(NamedTuple):
     """True sum of f less the sum over the places participants acted from.
 
-    ``likely`` is that of the people who are surely in trimmed parts (see :class:`semilocal.release._law.Expected`);
+    ``likely`` is that of the people who are surely in trimmed parts, as in values of counts (``CountAnswers``);
     ``expected`` is the mean of what is possible, with its ``variance``.
     """
 

@@ -28,11 +28,11 @@ class Population(NamedTuple):
     """Expected numbers per cell: float64[n] each.
 
     ``people`` live in the cell; those of the root are all participants. ``noise`` is their variance in trimmed parts
-    and 0 elsewhere, ``common`` their standard deviation by the doubt about the law; ``skewed`` and ``unsure`` are by
-    how much they exceed their median and those who are surely there (:class:`semilocal.release._law.Expected`).
-    ``visitors`` act from the cell and live elsewhere; ``doubt`` is the variance of their number. ``mistaken`` is for
-    how many more people the estimate of a trimmed part is taken if its cell has one visitor more than expected; for one
-    at most in all parts of a cell. ``law`` is how cells divide.
+    and 0 elsewhere, ``common`` their standard deviation by the doubt about the law, and ``unsure`` by how much they
+    exceed those who are surely there (see :class:`semilocal.release._law.Expected`). ``visitors`` act from the cell and
+    live elsewhere; ``doubt`` is the variance of their number. ``mistaken`` is for how many more people the estimate of
+    a trimmed part is taken if its cell has one visitor more than expected; for one at most in all parts of a cell.
+    ``law`` is how cells divide.
     """
 
     people: Floats
@@ -40,7 +40,6 @@ class Population(NamedTuple):
     visitors: Floats
     doubt: Floats
     common: Floats
-    skewed: Floats
     unsure: Floats
     mistaken: Floats
     law: Law
@@ -112,7 +111,7 @@ def _per_responder(tree: Tree, cells: Integers, share: float | None = None) -> F
 def _follow(tree: Tree, law: Law) -> Population:
     """Follow the visitors under a law that is given."""
     task, trims = tree.partition.task, tree.partition.trims
-    people, noise, visitors, doubt, common, skewed, unsure, mistaken = np.zeros((8, len(tree.cells)))
+    people, noise, visitors, doubt, common, unsure, mistaken = np.zeros((7, len(tree.cells)))
     for depth, level in enumerate(tree.levels):
         at, child = np.nonzero(tree.exists[level] & ~tree.kept[level])
         cell, part = level[at], tree.children[level[at], child]
@@ -125,7 +124,6 @@ def _follow(tree: Tree, law: Law) -> Population:
             same = np.flatnonzero(widths == width)
             expected = law.few_people(estimate[same], error[same], residents[same], depth=depth, fanout=width)
             people[part[same]], noise[part[same]], common[part[same]] = expected[:3]
-            skewed[part[same]] = expected.mean - expected.median
             unsure[part[same]] = expected.mean - expected.surely
             # By how much a mean grows with a normal estimate: by the ratio of their variances, under any law.
             mistaken[part[same]] = portion[same] * expected.variance / (error[same] + WHOLE)
@@ -143,7 +141,7 @@ def _follow(tree: Tree, law: Law) -> Population:
     regions = tree.is_region
     people[regions] = tree.acting[regions] - rate[regions] * visitors[regions]
     tree.add_up(people)
-    return Population(people, noise, visitors, doubt, common * rate, skewed * rate, unsure * rate, mistaken, law)
+    return Population(people, noise, visitors, doubt, common * rate, unsure * rate, mistaken, law)
 
 
 def _settle(tree: Tree, visitors: Floats) -> Floats:

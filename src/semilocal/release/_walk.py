@@ -47,10 +47,9 @@ class Counted(NamedTuple):
 
     @staticmethod
     def around(sums: Floats) -> Counted:
-        """Public regions, by what walks add up (``_way_back``): float64[5, q]."""
-        middle, variance, most, skewed, unsure = sums
-        value, more = np.maximum(middle - skewed, 0.0), np.maximum(middle - unsure, middle)
-        return Counted(value, variance, middle, more, most, np.zeros(len(middle)))
+        """Public regions, by what walks add up (``_way_back``): float64[4, q]."""
+        middle, variance, most, unsure = sums
+        return Counted(np.maximum(middle - unsure, 0.0), variance, middle, middle, most, np.zeros(len(middle)))
 
     @staticmethod
     def between(sums: Floats, most: float) -> Counted:

@@ -22,12 +22,12 @@ from ._law import Doubt
 from ._tree import NONE, Tree
 from ._visitors import Population
 
-__all__ = ["MOST", "PEOPLE", "SKEWED", "SUMS", "UNSURE", "VARIANCE", "Step", "WayBack", "add"]
+__all__ = ["MOST", "PEOPLE", "SUMS", "UNSURE", "VARIANCE", "Step", "WayBack", "add"]
 
 # What walks add up for each query: the people expected; their variance; the most that there may be; and by how much the
-# people expected exceed those who are there by medians of trimmed parts, and those who are surely there.
-SUMS = 5
-PEOPLE, VARIANCE, MOST, SKEWED, UNSURE = range(SUMS)
+# people expected exceed those who are surely there.
+SUMS = 4
+PEOPLE, VARIANCE, MOST, UNSURE = range(SUMS)
 
 
 class Step(NamedTuple):
@@ -87,7 +87,6 @@ class WayBack(NamedTuple):
                 part, net = children.take(cell.take(pair)), share.take(pair) - below.take(pair)
                 later[pair] += net * found.mistaken.take(part)
                 add(answer[VARIANCE], query.take(pair), net**2 * found.noise.take(part))
-                add(answer[SKEWED], query.take(pair), net * found.skewed.take(part))
                 add(answer[UNSURE], query.take(pair), net * found.unsure.take(part))
                 add(common, query.take(pair), net * found.common.take(part))
             doubt.add(depth, common)

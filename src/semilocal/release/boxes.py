@@ -75,7 +75,7 @@ class CountAnswers(Answers):
     Attributes
     ----------
     value : float64[q]
-        Not negative. Public regions: of every trimmed part, as many people as are there with even chances. The
+        Not negative. Public regions: of every trimmed part, as many people as are there with three chances in four. The
         others who are expected there count where they were moved to; some of these in later trimmed parts, as far as
         the estimates of these took them for people who live there.
     stderr : float64[q]
@@ -83,10 +83,9 @@ class CountAnswers(Answers):
     uncertain : bool
         Whether anybody may have been moved.
     fewer, more : float64[q]
-        Expected numbers. Public regions: the mean of what is possible; and, if that is more, what follows if trimmed
-        parts have only those who are there with three chances in four, for people of trimmed parts live near those who
-        were kept. Pooled trees: with and without keeping estimates from being negative, which moves people from crowded
-        cells to empty ones. Chance does not average the difference out, so intervals hold both.
+        Expected numbers. Public regions: one, the mean of what is possible. Pooled trees: with and without keeping
+        estimates from being negative, which moves people from crowded cells to empty ones. Chance does not average the
+        difference out, so intervals hold both.
     most : float64[q]
         Upper limits that hold for certain: all who act from regions that the box meets, or all participants.
     noise : float64[q]
@@ -124,13 +123,14 @@ class CountAnswers(Answers):
         then the mean of a normal law cut off at zero, never less than 0.8 standard errors of the noise. Clumps become
         as much wider as they bring people; noise does not, because a normal law weighted by people is no wider.
 
-        It makes no difference where many are expected. How often intervals hold the truth, by kind of box and
-        population, is measured in bench/RESULTS.md.
+        It makes no difference where many are expected. It starts from the value where that is more than what is
+        expected: people of trimmed parts live nearer to those who were kept than the mean has them. How often intervals
+        hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
         variance, unsure = self.stderr**2, self.stderr > 0
         here, elsewhere = (
             np.divide(np.maximum(room, 0.0), self.stderr, out=np.full(len(self), np.inf), where=unsure)
-            for room in (self.fewer, self.most - self.fewer)
+            for room in (self.fewer, self.most - self.more)
         )
         below, above = shortest(level, here, elsewhere)
         full = np.flatnonzero((above == elsewhere) & (elsewhere > 0))

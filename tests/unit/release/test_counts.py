@@ -105,8 +105,8 @@ def walk_of(partition: Partition) -> Walk:
     return Walk.of(tree, population(tree))
 
 
-def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floats, Floats, float]:
-    """People, variance, doubts (common for each depth; skewed and unsure), share of a visitor that counts inside."""
+def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floats, float, float]:
+    """People, variance, doubts (common for each depth, unsure), share of a visitor of a cell that counts inside."""
     tree, found, inside = walk.tree, walk.found, walk.inside
     clumped, nothing = float(inside.spread.clumped[cell]), np.zeros(len(tree.levels))
     box = tree.boxes[cell]
@@ -126,7 +126,7 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
         taken, people = share(query[0], query[1], inside.slopes[cell]), found.people[cell]
         variance = people * taken * (1 - taken)
         pairs = max(people**2 + found.noise[cell] - people, 0.0)
-        return people * taken, variance + clumped * pairs * taken * (1 - taken), nothing, np.zeros(2), taken
+        return people * taken, variance + clumped * pairs * taken * (1 - taken), nothing, 0.0, taken
     if tree.is_region[cell]:
         shares, slopes = [], inside.slopes[cell]
         for lower, upper in inside.boxes[cell]:
@@ -140,21 +140,20 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
             (clumped * max(n**2 + doubt - n, 0.0) * s * (1 - s)) ** 0.5 for n, s in zip(people, shares, strict=True)
         ]
         variance += (1 - alike(fanout)) * sum(one**2 for one in clumps) + alike(fanout) * sum(clumps) ** 2
-        return float(people @ shares), variance, nothing, np.zeros(2), share(query[0], query[1], flat)
+        return float(people @ shares), variance, nothing, 0.0, share(query[0], query[1], flat)
     results = [oracle(walk, query, int(child)) for child in tree.children[cell]]
     kept = tree.kept[cell]
     landing = np.array([result[4] for result in results])
     land = float(landing[kept].mean())
-    value, variance = (float(sum(result[index] for result in results)) for index in (0, 1))
+    value, variance, unsure = (float(sum(result[index] for result in results)) for index in (0, 1, 3))
     common = np.sum([result[2] for result in results], axis=0)
-    unsure = np.sum([result[3] for result in results], axis=0)
     variance += found.visitors[cell] * float(np.mean(landing[kept] ** 2) - land**2)
     counted = land
     for child, stays, there in zip(tree.children[cell], kept, landing, strict=True):
         if not stays:
             variance += (there - land) ** 2 * found.noise[child]
             common[tree.depths[cell]] += (there - land) * found.common[child]
-            unsure += (there - land) * np.array([found.skewed[child], found.unsure[child]])
+            unsure += (there - land) * found.unsure[child]
             counted += (there - land) * found.mistaken[child]
     return value, variance, common, unsure, counted
 
@@ -174,9 +173,8 @@ def test_answers_are_what_plain_recursion_gives(options: dict[str, Any]) -> None
     together = np.triu(steps) + np.triu(steps, 1).T  # of two depths: all the steps between them
     for row, query in enumerate(queries):
         value, variance, common, unsure, _ = oracle(walk, query)
-        assert found.value[row] == pytest.approx(max(value - unsure[0], 0.0), abs=1e-6)
-        assert found.fewer[row] == pytest.approx(value, abs=1e-6)
-        assert found.more[row] == pytest.approx(value + max(-unsure[1], 0.0), abs=1e-6)
+        assert found.value[row] == pytest.approx(max(value - unsure, 0.0), abs=1e-6)
+        assert found.fewer[row] == found.more[row] == pytest.approx(value, abs=1e-6)
         assert found.variance[row] == pytest.approx(variance + common @ together @ common, rel=1e-6, abs=1e-6)
 
 

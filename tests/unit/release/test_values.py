@@ -137,7 +137,6 @@ def test_the_shift_is_what_counts_of_regions_and_trimmed_parts_say(options: dict
     _, run = run_of(2, seed=38, size=20_000, **options)
     tree = Tree.of(run.partition)
     found = population(tree)
-    found = found._replace(skewed=found.unsure)  # counts as means are corrected: by those who are surely there
     ends = np.flatnonzero(tree.children[:, 0] == NONE)
     f = functions.coordinate(1)
     places = f(_shift._places(run.task.hierarchy, tree.cells[ends])).reshape(len(ends), -1).mean(axis=1)
