@@ -15,6 +15,7 @@ from ..arrays import Floats
 __all__ = ["between", "left_of_edges", "slope_between", "up_to"]
 
 _EVEN = 2.0**-60  # as good as 0, and may be divided by
+_STEEPEST = 2.0  # by neighbours: in the middle as steep as a straight line that ends at nobody
 _GENTLE = 1e-4  # nearly a straight line: the closed form loses digits, and a line is off by less than 1e-9
 
 
@@ -22,7 +23,7 @@ def slope_between(before: Floats, own: Floats, after: Floats) -> Floats:
     """Slope of a cell whose neighbours of its size hold so many people: float64[m].
 
     The cell and the neighbour before it, against the cell and the neighbour after it: exact if density is exponential
-    all the way, and never steep because a neighbour is empty.
+    all the way, but never beyond 2 and -2. Steeper ones are seen where a town ends in the neighbour.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def slope_between(before: Floats, own: Floats, after: Floats) -> Floats:
     >>> slope_between(np.array([4.0]), np.array([2.0]), np.array([1.0])).round(6).tolist()  # half as many each time
     [0.693147]
     """
-    return np.asarray(np.log((before + own) / (after + own)))
+    return np.asarray(np.clip(np.log((before + own) / (after + own)), -_STEEPEST, _STEEPEST))
 
 
 def up_to(place: Floats, slope: Floats) -> Floats:
