@@ -46,8 +46,8 @@ Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
     "In brackets: the smallest and the largest of the plays. Errors depend on where people live. On seven files of\n"
-    "real positions, three settings each, those of counts were 0.8 to 2.0 times the forecast in 19 of 21 cases, 2.2\n"
-    "and 3.0 times in two; regions 0.5 to 1.4 times; shares of moved people 0.6 to 1.6 times. Half intervals of means\n"
+    "real positions, three settings each, those of counts were 0.7 to 1.9 times the forecast in 19 of 21 cases, 2.4\n"
+    "and 2.9 times in two; regions 0.5 to 1.4 times; shares of moved people 0.6 to 1.6 times. Half intervals of means\n"
     "were 0.4 to 1.9 times the middle of the plays, sizes of typical regions 0.01 to 9 times. With a file of public\n"
     "positions of the place itself (--density FILE) the forecast is that of the file."
 )
