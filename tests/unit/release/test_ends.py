@@ -11,7 +11,7 @@ from scipy.stats import gamma, norm, truncnorm
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.release.boxes import CountAnswers
-from semilocal.release.intervals import mean_above_zero, shortest, standard_errors
+from semilocal.release.intervals import above_mean, mean_above_zero, shortest, standard_errors
 
 PLACES = np.linspace(0.0, 20.0, 200_001)  # numbers of people, in standard errors of the noise
 
@@ -68,8 +68,8 @@ def test_noise_alone_leaves_no_more_outside_than_the_level_says(estimate: float,
     low, high = np.array(ends(answer(1e6 * estimate, 0.0, 1e12, most=1e12), level)) / 1e6
     for weight in (norm.pdf(PLACES - estimate) * PLACES, norm.pdf(PLACES - estimate)):
         assert np.sum(weight * ((low > PLACES) | (high < PLACES))) / np.sum(weight) <= 1.0 - level
-    near, weight = estimate + standard_errors(level) < PLACES, norm.pdf(PLACES - estimate) * PLACES
-    assert np.sum(weight * near) / np.sum(weight) > (1.0 - level) / 2
+    far, weight = np.abs(PLACES - estimate) > standard_errors(level), norm.pdf(PLACES - estimate) * PLACES
+    assert np.sum(weight * far) / np.sum(weight) > 1.0 - level
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
@@ -107,6 +107,13 @@ def test_a_nearly_empty_box_ends_a_few_standard_errors_of_its_noise_above_nobody
     assert value == 0.0 or as_before(value, noise) > 10_000
 
 
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_numbers_above_zero_reach_as_far_as_their_gamma_law(level: float) -> None:
+    mean = np.array([0.3, 1.0, 1.6, 7.0, 1e3])
+    expected = gamma(mean**2, scale=1.0 / mean).ppf(level) - mean
+    np.testing.assert_allclose(above_mean(level, mean), expected, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("elsewhere", [1e-200, 1e-3, 0.2, 1.0, 1.6])
 def test_where_all_may_live_those_who_live_elsewhere_have_a_long_tail(elsewhere: float) -> None:
     """A million people act there; of those who live elsewhere mean and standard deviation are known.
@@ -124,7 +131,7 @@ def test_where_all_may_live_those_who_live_elsewhere_have_a_long_tail(elsewhere:
 
 
 def test_clumps_without_noise_are_as_they_were() -> None:
-    """Public regions have no such noise, and their answers stay the same to the last bit."""
+    """Public regions have no such noise: what clumps add to their upper ends is as it was, to the last bit."""
     rng = np.random.default_rng(5)
     value, stderr = rng.gamma(0.3, 100.0, (2, 2_000))
     value[:50], stderr[50:100] = 0.0, 0.0
