@@ -29,6 +29,7 @@ __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
 QUERIES_AT_ONCE = 1 << 14
 DENSITY_CELLS = 50_000_000
+_FEW = 100.0  # standard errors above zero: beyond that a gamma law is a normal one
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,7 @@ class CountAnswers(Answers):
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
         Ends are those of the shortest interval of a normal law between nobody and ``most``: where nobody can be missed
-        below, all of the error is above. Where nobody can be missed above, those who live elsewhere have a gamma law.
+        below, all of the error is above. But those who live elsewhere have a gamma law, whose long tail is below.
 
         The upper end is that of somebody who knows a person in the box, as people do who ask: boxes are met in
         proportion to their people X, so E[X^2] / E[X] are expected. If people lie in clumps around a mean that is not
@@ -133,8 +134,8 @@ class CountAnswers(Answers):
             for room in (self.fewer, self.most - self.more)
         )
         below, above = shortest(level, here, elsewhere)
-        full = np.flatnonzero((above == elsewhere) & (elsewhere > 0))
-        below[full] = np.maximum(below[full], above_mean(level, elsewhere[full]))
+        few = np.flatnonzero((elsewhere > 0) & (elsewhere < _FEW))
+        below[few] = np.maximum(below[few], above_mean(level, elsewhere[few]))
         middle = np.maximum((self.fewer + self.more) / 2, self.value)  # unbiased estimates may be negative
         expected = mean_above_zero(middle, np.sqrt(self.noise))
         seen, clumps = (

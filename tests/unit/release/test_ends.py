@@ -130,6 +130,17 @@ def test_where_all_may_live_those_who_live_elsewhere_have_a_long_tail(elsewhere:
     assert most - low <= 3.6 * unsure
 
 
+def test_ends_do_not_jump_where_an_interval_arrives_at_all_who_may_live_there() -> None:
+    """Planted: the gamma law only from there on, which moves the lower end by a quarter of a standard error."""
+    unsure, elsewhere = 1e6, np.linspace(0.05, 6.0, 2_000)
+    low = np.array([ends(answer(1e9 - one * unsure, unsure**2, 0.0, most=1e9))[0] for one in elsewhere])
+    reach = (1e9 - low) / unsure - elsewhere
+    assert np.abs(np.diff(reach)).max() < 0.02
+    cut, _ = shortest(0.95, np.full(2_000, np.inf), elsewhere)
+    planted = np.where(cut < elsewhere, cut, np.maximum(cut, above_mean(0.95, elsewhere)))
+    assert np.abs(np.diff(planted)).max() > 0.1
+
+
 def test_clumps_without_noise_are_as_they_were() -> None:
     """Public regions have no such noise: what clumps add to their upper ends is as it was, to the last bit."""
     rng = np.random.default_rng(5)
