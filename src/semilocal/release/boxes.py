@@ -29,7 +29,7 @@ __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
 QUERIES_AT_ONCE = 1 << 14
 DENSITY_CELLS = 50_000_000
-_FEW = 100.0  # standard errors above zero: beyond that a gamma law is a normal one
+_NORMAL_FROM = 100.0  # standard errors above zero: beyond that a gamma law is a normal one
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +134,8 @@ class CountAnswers(Answers):
             for room in (self.fewer, self.most - self.more)
         )
         below, above = shortest(level, here, elsewhere)
-        few = np.flatnonzero((elsewhere > 0) & (elsewhere < _FEW))
-        below[few] = np.maximum(below[few], above_mean(level, elsewhere[few]))
+        skewed = np.flatnonzero((elsewhere > 0) & (elsewhere < _NORMAL_FROM))
+        below[skewed] = np.maximum(below[skewed], above_mean(level, elsewhere[skewed]))
         middle = np.maximum((self.fewer + self.more) / 2, self.value)  # unbiased estimates may be negative
         expected = mean_above_zero(middle, np.sqrt(self.noise))
         seen, clumps = (
