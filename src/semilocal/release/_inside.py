@@ -29,7 +29,7 @@ from .spread import Spread, share_left
 
 __all__ = ["Inside", "alike", "overlap"]
 
-_STEEPEST = 2.0  # times what neighbours suggest: a region is one because it is steeper than most cells
+_MOST_TRUST = 2.0  # times what neighbours suggest: a region is one because it is steeper than most cells
 
 
 def alike(fanout: int) -> float:
@@ -102,7 +102,7 @@ class Inside:
         suggested = total[:, None] * (_expected(_shares(tree, boxes, slopes, known)) - even)
         strength = float(np.sum(suggested**2 / doubt[:, None]))
         agreement = float(np.sum(suggested * (estimates - total[:, None] * even) / doubt[:, None]))
-        trust = min(max(agreement / strength, 0.0), _STEEPEST) if strength > 0 else 0.0
+        trust = min(max(agreement / strength, 0.0), _MOST_TRUST) if strength > 0 else 0.0
         trusted = trust * slopes
         shares, people, errors = np.ones((number, fanout)), np.zeros((number, fanout)), np.zeros(number)
         shares[regions] = _shares(tree, boxes, trusted, regions)
