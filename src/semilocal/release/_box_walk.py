@@ -21,6 +21,7 @@ from ._inside import Inside, alike
 from ._tree import NONE, Tree
 from ._visitors import Population
 from ._way_back import MOST, PEOPLE, SUMS, VARIANCE, Step, WayBack, add
+from .spread import cascade
 
 __all__ = ["BoxWalk"]
 
@@ -40,15 +41,17 @@ class BoxWalk(NamedTuple):
         Per depth, on which axes children are narrower than their regions.
     inner, region : bool[n]
         Cells with children, and regions; the others are trimmed parts.
-    people, most, uneven : float64[n]
-        Who live there; the most that may; what times share and 1 - share is the variance of a part of a trimmed part.
+    people, most, power : float64[n]
+        Who live there; the most that may; how unevenly they lie in a trimmed part, or in the children of a region (see
+        :attr:`semilocal.release.spread.Spread.power`).
+    pairs : float64[n]
+        Those of the people in a trimmed part.
     slopes : float64[d, n]
         As in :class:`Inside`.
     halves : float64[2, fanout, d, n]
         Corners of the children of regions, as shares of the region's sides.
-    living, whole, clumps : float64[fanout, n]
-        Who live in the children of regions; their shares by slopes alone; the root of what times share and 1 - share
-        is the variance that clumps add.
+    living, whole, couples : float64[fanout, n]
+        Who live in the children of regions; their shares by slopes alone; the root of the number of pairs of people.
     noise : float64[n]
         What times the variance of the children's shares is the variance of their estimates.
     back : WayBack
@@ -63,12 +66,13 @@ class BoxWalk(NamedTuple):
     region: Flags
     people: Floats
     most: Floats
-    uneven: Floats
+    power: Floats
+    pairs: Floats
     slopes: Floats
     halves: Floats
     living: Floats
     whole: Floats
-    clumps: Floats
+    couples: Floats
     noise: Floats
     back: WayBack
 
@@ -89,12 +93,12 @@ class BoxWalk(NamedTuple):
             moved.append([np.flatnonzero(differ[:, :, child].T).tolist() for child in range(fanout)])
         halved = [_narrower(sides[:, None, :, cells], tiles[..., cells]) for cells in regions]
         doubt = inside.noise + found.doubt / fanout**2
-        clumps = np.sqrt(np.maximum(spread.unevenness(inside.people.T, doubt) - inside.people.T, 0.0))
         walk = BoxWalk(
             sides[0], sides[1], inverse, moved, halved, inner, tree.is_region, found.people, most,
-            spread.unevenness(found.people, found.noise), np.ascontiguousarray(inside.slopes.T),
+            spread.power, spread.pairs(found.people, found.noise), np.ascontiguousarray(inside.slopes.T),
             (tiles - sides[0]) * inverse, np.ascontiguousarray(inside.people.T), np.full(inside.people.T.shape, np.inf),
-            np.ascontiguousarray(clumps), inside.noise * (fanout / (fanout - 1)), back,
+            np.sqrt(spread.pairs(np.ascontiguousarray(inside.people.T), doubt)),
+            inside.noise * (fanout / (fanout - 1)), back,
         )  # fmt: skip
         # By the same operations as parts of them later: a child that is covered is covered to the last bit.
         for depth, cells in enumerate(regions):
@@ -197,7 +201,8 @@ class BoxWalk(NamedTuple):
         for axis, slopes in enumerate(self.slopes):
             share *= between(*self._covered(queries, query, cell, axis), slopes.take(cell))
         add(out[PEOPLE], query, self.people.take(cell) * share)
-        add(out[VARIANCE], query, self.uneven.take(cell) * share * (1.0 - share))
+        clumps = self.pairs.take(cell) * cascade(share, self.power.take(cell))
+        add(out[VARIANCE], query, self.people.take(cell) * share * (1.0 - share) + clumps)
         return share
 
     def _cut_regions(self, out: Floats, queries: Floats, query: Integers, cell: Integers, depth: int) -> Floats:
@@ -205,14 +210,15 @@ class BoxWalk(NamedTuple):
         ends = [self._covered(queries, query, cell, axis) for axis in range(len(self.lower))]
         parts = self._in_children(ends, cell, depth)
         value, variance, uneven, total, squares = np.zeros((5, len(cell)))
-        for part, living, whole, clumps in zip(parts, self.living, self.whole, self.clumps, strict=True):
+        power = self.power.take(cell)
+        for part, living, whole, couples in zip(parts, self.living, self.whole, self.couples, strict=True):
             share = np.minimum(part / whole.take(cell), 1.0)
-            people, spread, clump = living.take(cell), share * (1.0 - share), clumps.take(cell)
+            people, clumps = living.take(cell), couples.take(cell) * np.sqrt(cascade(share, power))
             total += share
             squares += share * share
             value += people * share
-            variance += (people + (1.0 - common) * clump * clump) * spread
-            uneven += clump * np.sqrt(spread)
+            variance += people * share * (1.0 - share) + (1.0 - common) * clumps * clumps
+            uneven += clumps
         # Children of a region err against each other, since their sum is known; they are uneven alike.
         apart = np.maximum(squares - total * total / fanout, 0.0)
         variance += apart * self.noise.take(cell) + common * uneven * uneven

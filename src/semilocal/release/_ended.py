@@ -1,11 +1,14 @@
-"""How much of the unevenness of regions slopes leave, as their last rounds tell.
+"""How unevenly people lie around what slopes suggest, as the last rounds of regions tell.
 
 A region is one because of its last round: that did not show a crowd in both halves, and was not uneven enough for a
 TRIM. So the divisions of regions are a choice of more uneven ones, the more so the more people they have. Inside their
 halves nobody chose. An estimate therefore counts by how likely it is *among those that end a path*: normal around what
-is expected, and cut to what ends one. How unevenly people lie is a multiple of what the law says (_law.py), the same
-for all regions; all multiples on a scale are equally likely before anything is seen. Slopes leave the ratio of two of
-them: around what slopes suggest, and around even halves.
+slopes suggest, and cut to what ends one.
+
+What slopes leave is a multiple of a power of what the law says of such cells (_law.py), the same for all regions. If
+the power is 1, they leave the same share everywhere. In smooth towns they explain nearly all of the steep outskirts,
+and nothing in the middle, where there is nothing to explain: the power is smaller. If villages lie around a smooth
+town, it is larger. All multiples on a scale and all powers are equally likely before anything is seen.
 
 Knows a tree of halved cells and its population. Knows no queries.
 """
@@ -21,11 +24,32 @@ from ..protocol.rule import TRIM_QUANTILE
 from ._tree import Tree
 from ._visitors import Population
 
-__all__ = ["Ended"]
+__all__ = ["Ended", "Left"]
 
-_MULTIPLES = np.concatenate([[0.0], np.geomspace(0.005, 8.0, 60)])  # of the law's unevenness
+_MULTIPLES = np.concatenate([[0.0], np.geomspace(0.005, 8.0, 30)])
+_POWERS = np.array([0.0, 0.5, 1.0, 1.5, 2.0])  # of the law's unevenness
 _MOST_CELLS = 1 << 11  # evenly taken: thousands of regions say as much as all
 _HARDLY = 1e-12  # the least chance that a path ends
+
+
+class Left(NamedTuple):
+    """What slopes leave.
+
+    Attributes
+    ----------
+    chance : float64[powers, multiples]
+        Adds up to 1.
+    """
+
+    chance: Floats
+
+    def clumped(self, law: Floats) -> Floats:
+        """Chance that two people are in the same place, beyond slopes, given what the law says of cells: float64[m]."""
+        levels, rows = np.unique(law, return_inverse=True)  # few are different
+        found = np.zeros(len(levels))
+        for power, chance in zip(_POWERS, self.chance, strict=True):
+            found += chance @ np.minimum(_MULTIPLES[:, None] * levels**power, 1.0)
+        return np.asarray(found[rows])
 
 
 class Ended(NamedTuple):
@@ -73,32 +97,22 @@ class Ended(NamedTuple):
         rows = rows[:: -(-len(rows) // _MOST_CELLS) or 1]
         return Ended(rows, *(column[rows] for column in (people, estimates[:, 0], noise, clumped, least, most)))
 
-    def share_left(self, flat: Floats, suggested: Floats) -> float:
-        """Share of the unevenness of regions that is left if slopes are known: 1 at the most, and without regions.
+    def left(self, share: Floats) -> Left:
+        """What slopes leave that suggest these shares of the first halves of the given regions: float64[n].
 
-        Parameters
-        ----------
-        flat, suggested : float64[n]
-            Shares of the first halves of the given regions, if nothing is known about them and as slopes suggest.
-        """
-        before, after = (self.unevenness(share[self.rows]) for share in (flat, suggested))
-        return min(after / before, 1.0) if before > 0 else 1.0
-
-    def unevenness(self, share: Floats) -> float:
-        """How unevenly people lie around expected shares of the first half, as a multiple of what the law says.
-
-        Parameters
-        ----------
-        share : float64[m]
+        Without regions all that is possible is equally likely.
         """
         from scipy.special import ndtr  # loaded at first use: it takes a while
 
-        middle, luck = self.people * share, self.people * share * (1.0 - share)
-        pairs = self.clumped * (self.people - 1.0) * luck
-        error = np.sqrt(self.noise + luck + _MULTIPLES[:, None] * pairs)
-        below, above = middle, self.people - middle  # the halves have the same errors
-        ends = sum(ndtr((self.most - half) / error) - ndtr((self.least - half) / error) for half in (below, above))
-        logs = -0.5 * ((self.first - middle) / error) ** 2 - np.log(error) - np.log(np.clip(ends, _HARDLY, 1.0))
-        total = logs.sum(axis=1)
-        chance = np.exp(total - total.max())
-        return float(chance @ _MULTIPLES / chance.sum())
+        inside = share[self.rows]
+        below, luck = self.people * inside, self.people * inside * (1.0 - inside)
+        above, pairs = self.people - below, (self.people - 1.0) * luck
+        logs = np.empty((len(_POWERS), len(_MULTIPLES)))
+        for row, power in enumerate(_POWERS):
+            error = np.sqrt(self.noise + luck + _MULTIPLES[:, None] * self.clumped**power * pairs)
+            # The halves have the same errors.
+            ends = sum(ndtr((self.most - half) / error) - ndtr((self.least - half) / error) for half in (below, above))
+            seen = -0.5 * ((self.first - below) / error) ** 2 - np.log(error)
+            logs[row] = (seen - np.log(np.clip(ends, _HARDLY, 1.0))).sum(axis=1)
+        chance = np.exp(logs - logs.max())
+        return Left(chance / chance.sum())

@@ -6,10 +6,10 @@ exponential one (geometry/slopes.py). How far such slopes can be trusted is meas
 is how unevenly people lie (_law.py).
 
 What slopes explain is no longer uncertain. The law says how unevenly cells of a depth and size divide, slopes included.
-Last rounds say how far regions divide from even halves, and how far from what slopes suggest (_ended.py). The ratio is
-the share that slopes leave: little in smooth towns, nearly all in real villages and streets. Inside the children of
-regions they leave the same share. In trimmed parts they leave all: people there live near the cut, which is steeper
-than any slope. Children of a region have the slope in common; what is left differs from child to child.
+Last rounds say how far regions divide from what slopes suggest (_ended.py): little in smooth towns, nearly as far as
+from even halves in real villages and streets. The children of regions do the same. In trimmed parts slopes leave all:
+people there live near the cut, which is steeper than any slope. Children of a region have the slope in common; what is
+left differs from child to child.
 
 Knows a tree and its population. Knows no queries.
 """
@@ -113,22 +113,16 @@ class Inside:
         people[regions], errors[regions] = spread.divide(
             found.people[regions], filled[regions], unknown[regions], _expected(shares[regions])
         )
-        flat = _expected(_shares(tree, boxes, np.zeros(slopes.shape), known))  # not even, if lines of a lattice are not
-        suggested = _expected(shares[known])
+        suggested, left = _expected(shares[known]), np.zeros(number)
+        law = found.law.spread(tree.depths[regions] + 1, found.people[regions] / fanout, fanout).clumped
         if fanout == 2:
-            left = Ended.of(tree, found, known, estimates, noise).share_left(flat[:, 0], suggested[:, 0])
+            left[regions] = Ended.of(tree, found, known, estimates, noise).left(suggested[:, 0]).clumped(law)
         else:
-            left = share_left(total, estimates, noise, flat, suggested)
-        return Inside(trusted, boxes, shares, people, errors, _uneven(tree, found, left))
-
-
-def _uneven(tree: Tree, found: Population, left: float) -> Spread:
-    """How unevenly people lie in the children of regions, beyond slopes, and in trimmed parts; of each cell."""
-    fanout, regions, parts = tree.children.shape[1], tree.is_region, tree.is_part
-    clumped = np.zeros(len(tree.cells))
-    clumped[regions] = found.law.spread(tree.depths[regions] + 1, found.people[regions] / fanout, fanout).clumped * left
-    clumped[parts] = found.law.spread(tree.depths[parts], found.people[parts], fanout).clumped
-    return Spread(np.clip((1.0 + (fanout - 1) * clumped) / fanout, 1.0 / fanout, 1.0), fanout)
+            flat = _expected(_shares(tree, boxes, np.zeros(slopes.shape), known))  # not even on some lattices
+            left[regions] = share_left(total, estimates, noise, flat, suggested) * law
+        parts = tree.is_part
+        left[parts] = found.law.spread(tree.depths[parts], found.people[parts], fanout).clumped
+        return Inside(trusted, boxes, shares, people, errors, Spread.of(left, fanout))
 
 
 def _last_round(tree: Tree, found: Population) -> tuple[Integers, Floats, Floats]:

@@ -83,4 +83,4 @@ def _beyond_neighbours(estimates: Estimates, people: Floats, starts: Integers) -
     suggested = np.stack([first, 1.0 - first], axis=1)
     left = share_left(last.people, last.children, last.noise, np.full(suggested.shape, 0.5), suggested)
     alone = np.all([other == tree.cells for other in hierarchy.beside(tree.cells)], axis=0)  # as wide as the domain
-    return Spread((1.0 + clumped(estimates, people, starts) * np.where(alone, 1.0, left)) / 2.0)
+    return Spread.of(clumped(estimates, people, starts) * np.where(alone, 1.0, left))

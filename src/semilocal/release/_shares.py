@@ -160,7 +160,7 @@ def _spread(tree: Tree, found: Population, cells: Cells, people: Floats) -> Spre
     for width in np.unique(widths).tolist():
         same = widths == width
         clumped[same] = found.law.spread(depths[same], people[same], width).clumped
-    return Spread((1.0 + clumped) / 2.0)
+    return Spread.of(clumped)
 
 
 class _Pieces(NamedTuple):
@@ -228,7 +228,7 @@ class PooledShares:
         taken = shares_of(found.tree.cells)
         query, cell = np.nonzero((taken > 0.0) & (taken < 1.0))  # nothing is unsure about cells that are held whole
         spread = self.spread.take(cell)
-        cut = spread.variance(found.counts[cell], taken[query, cell], found.variances[cell])
+        cut = spread.in_places(found.counts[cell], taken[query, cell], found.variances[cell])
         inside = np.bincount(query, cut, minlength=len(taken))
         return np.stack([taken @ found.counts, taken @ found.unbiased, inside, found.variance_of(taken)])
 
@@ -240,7 +240,7 @@ def _beyond_areas(estimates: Estimates) -> Spread:
     begin, end = np.searchsorted(tree.first_codes, first), np.searchsorted(tree.first_codes, last, side="right")
     passed = np.concatenate([[0.0], np.cumsum(estimates.counts)])
     starts = np.cumsum([0, *(len(level.cells) for level in tree.levels)])
-    return Spread((1.0 + clumped(estimates, passed[end] - passed[begin], starts)) / 2.0)
+    return Spread.of(clumped(estimates, passed[end] - passed[begin], starts))
 
 
 def _questions(hierarchy: Hierarchy, asked: Asked, cells: int) -> Iterator[_Question]:

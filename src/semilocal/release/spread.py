@@ -1,16 +1,19 @@
 """How unevenly people lie inside a cell.
 
 One number describes it: ``together``, the chance that two people of a cell are in the same child. It is 1 / fanout for
-people who lie evenly and 1 for people who all sit in one place. What lies between is taken for a crowd with meeting
-places: two people are in the same place with probability ``clumped``, however small a part one looks at, and anywhere
-in the cell otherwise. So the number of people in a part with the share b, of n in the cell, has the mean n b and the
-variance
+people who lie evenly and 1 for people who all sit in one place. How many of n people are in a part with the share b has
+the mean n b and the variance
 
-    n b (1 - b) + n (n - 1) clumped b (1 - b),
+    n b (1 - b) + n (n - 1) v(b),
 
-chance and clumps. (A cascade, in which halves of halves divide like halves, has b ** (1 - log2 together) - b ** 2 in
-place of clumped b (1 - b). It agrees for halves and is smaller for small parts: too small for people who meet in
-places.)
+chance and clumps. What v is for parts other than children is a law of its own:
+
+- A *cascade*: children divide like their cells, and so on. Then v(b) = b ** (1 - log together) - b ** 2, the logarithm
+  to the base of the fan-out; b is the smaller of share and rest, which are equally uncertain. By true positions that is
+  how people lie inside public regions (bench/RESULTS.md).
+- *Places*: two people are in the same place with probability ``clumped``, however small a part one looks at, and
+  anywhere in the cell otherwise. Then v(b) = clumped b (1 - b). It agrees for halves and is larger for small parts.
+  Pooled trees have it: their final cells are small, and people meet in places.
 
 It is learned from the divisions of a run, by depth and size (_law.py). :func:`fit` learns one number for all cells, to
 compare what is expected of them: :func:`share_left` says how much of the unevenness neighbours leave.
@@ -28,7 +31,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 
-__all__ = ["Spread", "fit", "share_left"]
+__all__ = ["Spread", "cascade", "fit", "share_left"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,6 +53,8 @@ class Spread:
     18.75
     >>> Spread(1.0, 2).variance(100, 0.25).tolist()  # everybody in one place: all or nobody
     1875.0
+    >>> Spread(0.75, 2).variance(100, 0.25).round().tolist(), Spread(0.75, 2).in_places(100, 0.25).round().tolist()
+    (792.0, 947.0)
     """
 
     together: float | Floats
@@ -60,6 +65,11 @@ class Spread:
             raise InvalidInput(f"fanout must be at least 2; got {self.fanout}")
         if np.min(self.together, initial=1.0) < 1.0 / self.fanout or np.max(self.together, initial=0.0) > 1.0:
             raise InvalidInput(f"together must be from 1/{self.fanout} to 1; got {self.together}")
+
+    @staticmethod
+    def of(clumped: Floats, fanout: int = 2) -> Spread:
+        """What has a chance to be in the same place: float64[m], from 0 to 1."""
+        return Spread(np.clip((1.0 + (fanout - 1) * clumped) / fanout, 1.0 / fanout, 1.0), fanout)
 
     @property
     def clumped(self) -> Floats:
@@ -75,15 +85,13 @@ class Spread:
         """That of some cells, if they differ."""
         return Spread(np.asarray(self.together)[rows], self.fanout)
 
-    def excess(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
-        """By how much the variance exceeds that of people who lie evenly. Arguments are those of :meth:`variance`."""
-        number = np.maximum(np.asarray(people, dtype=np.float64), 0.0)
-        inside = np.asarray(share, dtype=np.float64)
-        pairs = np.maximum(number**2 + np.asarray(noise, dtype=np.float64) - number, 0.0)
-        return np.asarray(self.clumped * pairs * inside * (1.0 - inside))
+    @property
+    def power(self) -> Floats:
+        """That of the share in a cascade: from 1 (everybody in one place) to 2 (evenly)."""
+        return np.asarray(1.0 - np.log(self.together) / np.log(self.fanout))
 
     def variance(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
-        """Variance of the number of people in a part of a cell, given how many are in the cell.
+        """Variance of the number of people in a part of a cell, given how many are in the cell, by a cascade.
 
         Parameters
         ----------
@@ -99,14 +107,28 @@ class Spread:
         -------
         float64, the shape that the arguments have together
         """
+        number, inside = np.maximum(np.asarray(people, dtype=np.float64), 0.0), np.asarray(share, dtype=np.float64)
+        return np.asarray(number * inside * (1.0 - inside) + self.excess(people, inside, noise))
+
+    def excess(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
+        """By how much :meth:`variance` exceeds that of people who lie evenly. Arguments are as there."""
+        return np.asarray(self.pairs(people, noise) * cascade(np.asarray(share, dtype=np.float64), self.power))
+
+    def in_places(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
+        """The variance if people meet in places. Arguments are those of :meth:`variance`."""
         inside = np.asarray(share, dtype=np.float64)
         return np.asarray(self.unevenness(people, noise) * inside * (1.0 - inside))
 
     def unevenness(self, people: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
-        """What times share and 1 - share is :meth:`variance`. Arguments are as there."""
+        """What times share and 1 - share is :meth:`in_places`. Arguments are as there."""
         number = np.maximum(np.asarray(people, dtype=np.float64), 0.0)
-        pairs = np.maximum(number**2 + np.asarray(noise, dtype=np.float64) - number, 0.0)
-        return np.asarray(self.clumped * pairs + number)
+        return np.asarray(self.clumped * self.pairs(people, noise) + number)
+
+    @staticmethod
+    def pairs(people: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
+        """Expected number of pairs of people, each in both orders. Arguments are those of :meth:`variance`."""
+        number = np.maximum(np.asarray(people, dtype=np.float64), 0.0)
+        return np.asarray(np.maximum(number**2 + np.asarray(noise, dtype=np.float64) - number, 0.0))
 
     def divide(
         self,
@@ -144,6 +166,18 @@ class Spread:
         sums = pulled.sum(axis=1, keepdims=True)
         scale = np.divide(total[:, None], sums, out=np.zeros_like(sums), where=sums > 0)
         return pulled * scale, prior * (1.0 - trust)
+
+
+def cascade(share: Floats, power: Floats) -> Floats:
+    """Variance of a part's share of very many people: b ** power - b ** 2, b the smaller of share and rest.
+
+    Parameters
+    ----------
+    share, power : float64
+        Arrays whose shapes fit. See :attr:`Spread.power`.
+    """
+    part = np.minimum(share, 1.0 - share)
+    return np.asarray(np.maximum(part**power - part * part, 0.0))
 
 
 def fit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,12 @@ def walk_of(partition: Partition) -> Walk:
 def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floats, float, float]:
     """People, variance, doubts (common for each depth, unsure), share of a visitor of a cell that counts inside."""
     tree, found, inside = walk.tree, walk.found, walk.inside
-    clumped, nothing = float(inside.spread.clumped[cell]), np.zeros(len(tree.levels))
+    together, nothing = float(np.asarray(inside.spread.together)[cell]), np.zeros(len(tree.levels))
     box = tree.boxes[cell]
+
+    def clumps(people: float, noise: float, part: float) -> float:
+        smaller, power = min(part, 1 - part), 1 - math.log(together, tree.children.shape[1])
+        return float(max(people**2 + noise - people, 0.0) * max(smaller**power - smaller**2, 0.0))
 
     def share(lower: Floats, upper: Floats, slopes: Floats) -> float:
         out = 1.0
@@ -124,9 +129,8 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
     flat = np.zeros(box.shape[1])
     if tree.is_part[cell]:
         taken, people = share(query[0], query[1], inside.slopes[cell]), found.people[cell]
-        variance = people * taken * (1 - taken)
-        pairs = max(people**2 + found.noise[cell] - people, 0.0)
-        return people * taken, variance + clumped * pairs * taken * (1 - taken), nothing, 0.0, taken
+        variance = people * taken * (1 - taken) + clumps(people, found.noise[cell], taken)
+        return people * taken, variance, nothing, 0.0, taken
     if tree.is_region[cell]:
         shares, slopes = [], inside.slopes[cell]
         for lower, upper in inside.boxes[cell]:
@@ -136,10 +140,8 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
         variance = sum((one - np.mean(shares)) ** 2 for one in shares) * fanout / (fanout - 1) * inside.noise[cell]
         variance += sum(n * s * (1 - s) for n, s in zip(people, shares, strict=True))
         doubt = inside.noise[cell] + found.doubt[cell] / fanout**2
-        clumps = [
-            (clumped * max(n**2 + doubt - n, 0.0) * s * (1 - s)) ** 0.5 for n, s in zip(people, shares, strict=True)
-        ]
-        variance += (1 - alike(fanout)) * sum(one**2 for one in clumps) + alike(fanout) * sum(clumps) ** 2
+        apart = [clumps(n, doubt, s) ** 0.5 for n, s in zip(people, shares, strict=True)]
+        variance += (1 - alike(fanout)) * sum(one**2 for one in apart) + alike(fanout) * sum(apart) ** 2
         return float(people @ shares), variance, nothing, 0.0, share(query[0], query[1], flat)
     results = [oracle(walk, query, int(child)) for child in tree.children[cell]]
     kept = tree.kept[cell]

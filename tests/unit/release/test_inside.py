@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import semilocal as sl
+from semilocal.arrays import Floats
 from semilocal.release import _inside
-from semilocal.release._ended import Ended
+from semilocal.release._ended import Ended, Left
 from semilocal.release._inside import Inside
 from semilocal.release._lattice import Lattice
 from semilocal.release._tree import Tree
@@ -47,38 +48,43 @@ def test_nothing_is_taken_off_where_nothing_was_asked() -> None:
 
 
 @pytest.mark.parametrize("fanout", [2, 4])
-def test_slopes_leave_their_share_in_children_of_regions_and_all_in_trimmed_parts(fanout: int) -> None:
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_slopes_leave_their_share_in_children_of_regions_and_all_in_trimmed_parts(
+    fanout: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     points = synthetic.clusters(20_000, np.random.default_rng(67))
     task = sl.Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=20, tree="binary" if fanout == 2 else "quad")
     tree = Tree.of(sl.simulate(points, task, rng=np.random.default_rng(68)).partition)
     found = population(tree)
     regions, parts = np.flatnonzero(tree.is_region), np.flatnonzero(tree.is_part)
-    inside = found.law.spread(tree.depths[regions] + 1, found.people[regions] / fanout, fanout).clumped
+    law = found.law.spread(tree.depths[regions] + 1, found.people[regions] / fanout, fanout).clumped
     trimmed = found.law.spread(tree.depths[parts], found.people[parts], fanout).clumped
     assert len(regions) > 20
     assert len(parts) > 5
-    for left in (0.25, 1.0):
-        clumped = _inside._uneven(tree, found, left).clumped
-        assert clumped[regions] == pytest.approx(inside * left)
-        assert clumped[parts] == pytest.approx(trimmed)
+    monkeypatch.setattr(Left, "clumped", lambda _, law: share * law)
+    monkeypatch.setattr(_inside, "share_left", lambda *_: share)
+    clumped = Inside.of(tree, found, np.zeros((len(tree.cells), 2))).spread.clumped
+    assert clumped[regions] == pytest.approx(law * share)
+    assert clumped[parts] == pytest.approx(trimmed)
 
 
-def test_lines_of_a_lattice_are_not_taken_for_slopes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Halves of a region that hold one line and two of them are not even without any slope; that explains nothing."""
-    given: list[tuple[Any, ...]] = []
+def test_lines_of_a_lattice_are_not_taken_for_clumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halves of a region that hold one line and two of them are not even without any slope: that is expected."""
+    given: list[Floats] = []
 
-    def watched(*some: Any) -> float:
-        given.append(some)
-        return 1.0
+    def watched(_: Ended, share: Floats) -> Left:
+        given.append(share)
+        return Left(np.ones((1, 1)))
 
+    monkeypatch.setattr(Ended, "left", watched)
+    monkeypatch.setattr(Left, "clumped", lambda _, law: law)
     _, run = run_of(2, seed=63)
-    tree = Tree.of(run.partition).on(Lattice((0.03, 0.03)))
-    found = population(tree)
-    monkeypatch.setattr(Ended, "share_left", watched)
-    Inside.of(tree, found, np.zeros((len(tree.cells), 2)))
-    ((_, flat, sloped),) = given
-    assert np.array_equal(flat, sloped)
-    assert not np.allclose(flat, 0.5)
+    for lattice in (Lattice((0.03, 0.03)), Lattice(())):
+        tree = Tree.of(run.partition).on(lattice)
+        Inside.of(tree, population(tree), np.zeros((len(tree.cells), 2)))
+    lines, even = given
+    assert np.allclose(even, 0.5)
+    assert not np.allclose(lines, 0.5)
 
 
 def test_where_density_is_smooth_slopes_leave_little_and_where_people_lie_in_clumps_most(
@@ -98,7 +104,7 @@ def test_where_density_is_smooth_slopes_leave_little_and_where_people_lie_in_clu
     smooth = synthetic.truncated_gaussian(20_000, rng, box=wide, scale=1.5)
     assert left(smooth, wide) < 0.3
     assert left(synthetic.towns(20_000, rng), unit_box(2)) > 0.6
-    monkeypatch.setattr(Ended, "share_left", lambda *_: 1.0)
+    monkeypatch.setattr(Left, "clumped", lambda _, law: law)
     assert left(smooth, wide) == 1.0
 
 

@@ -1,4 +1,4 @@
-"""The variance is that of people with meeting places, and its one number is estimated without bias."""
+"""Variances are those of a cascade and of people with meeting places, and the one number is estimated without bias."""
 
 from __future__ import annotations
 
@@ -32,7 +32,29 @@ def test_variance_is_that_of_people_with_meeting_places(fanout: int, clumped: fl
     assert mean == pytest.approx(12 * share)
     spread = Spread(clumped + (1.0 - clumped) / fanout, fanout)
     assert spread.clumped == pytest.approx(clumped)
-    assert spread.variance(12, share) == pytest.approx(law @ (numbers - mean) ** 2)
+    assert spread.in_places(12, share) == pytest.approx(law @ (numbers - mean) ** 2)
+
+
+@pytest.mark.parametrize("fanout", [2, 4, 8])
+@pytest.mark.parametrize("level", [0.01, 0.5, 3.0, 1e6])
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_variance_is_that_of_cells_whose_children_divide_like_them(fanout: int, level: float, depth: int) -> None:
+    """A part at some depth has the product of as many shares, independent ones with a Dirichlet law: exact moments."""
+    share, square = 1.0 / fanout, (level + 1.0) / (fanout * (fanout * level + 1.0))
+    part, spread = share**depth, Spread(fanout * square, fanout)
+    exact = 12 * part * (1 - part) + 12 * 11 * (square**depth - part**2)
+    assert spread.variance(12, part) == pytest.approx(exact)
+    assert spread.variance(12, 1.0 - part) == pytest.approx(exact)
+    alike = spread.in_places(12, part) == pytest.approx(exact, rel=1e-3)  # planted: they agree for children only
+    assert alike == (depth == 1 or level > 1e5)
+
+
+def test_small_parts_are_more_certain_than_with_meeting_places() -> None:
+    shares = np.linspace(0.0, 0.5, 51)
+    cascade, places = Spread(0.7).variance(50, shares), Spread(0.7).in_places(50, shares)
+    assert (cascade <= places + 1e-9).all()
+    assert cascade[[0, -1]] == pytest.approx(places[[0, -1]])
+    assert (np.diff(cascade) > 0).all()
 
 
 def test_variance_of_an_uncertain_number_is_its_mean_over_the_numbers() -> None:
@@ -45,8 +67,9 @@ def test_variance_of_an_uncertain_number_is_its_mean_over_the_numbers() -> None:
 def test_a_part_and_the_rest_are_equally_uncertain() -> None:
     shares = np.linspace(0, 1, 11)
     spread = Spread(0.8)
-    assert spread.variance(50, shares) == pytest.approx(spread.variance(50, 1 - shares))
-    assert spread.variance(50, 0.0) == spread.variance(50, 1.0) == 0.0
+    for variance in (spread.variance, spread.in_places):
+        assert variance(50, shares) == pytest.approx(variance(50, 1 - shares))
+        assert variance(50, 0.0) == variance(50, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("together", [0.55, 0.7, 0.9])
