@@ -77,7 +77,8 @@ def test_a_campaign_from_the_command_line_to_files(
             assert main(["results", "walkers", "--out", str(folder), *office]) == 0
         out, err = capsys.readouterr()
         assert "epsilon = 2 for any two positions inside a participant's published region" in out
-        assert re.search(r"k = 5, \d+ rounds", err)  # the advice is that about the campaign's own rounds
+        # The advice is that about the campaign's own rounds.
+        assert re.search(r"k = 5, \d+ rounds\. Devices must allow that", err)
         document = json.loads((folder / "results.json").read_text())
         assert sum(region["crowd"] for region in document["regions"]) == 60
         drawn = json.loads((folder / "regions.geojson").read_text())

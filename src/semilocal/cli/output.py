@@ -125,12 +125,13 @@ def trim_limit_advice(task: Task, rounds: Sequence[PlayedRound]) -> str:
             stopped += int(decide(task, frontier, played.responders[rows], played.tally[rows]).kept.any(axis=1).sum())
     if not stopped:
         return ""
-    price = "more moves, so a higher worst-case loss"
+    more = max(40, 2 * task.max_trims)
+    price = f"more moves, so up to {1 + more} x epsilon for a moved position against any inside its region"
     if task.accounting == "uniform":
         price = "each report then has less of epsilon, so other regions get larger"
     paths = "1 path" if stopped == 1 else f"{stopped} paths"
     return (
         f"the limit of {task.max_trims} TRIM verdicts stopped {paths}, so regions there are larger than they need to "
-        f"be: the box is larger than the data. Take a smaller public box, or --max-trims {max(40, 2 * task.max_trims)} "
+        f"be: the box is larger than the data. Take a smaller public box, or --max-trims {more} "
         f"({price})"
     )

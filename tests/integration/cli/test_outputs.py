@@ -133,10 +133,11 @@ def test_a_limit_of_trims_that_stops_a_path_is_reported_with_what_to_do(
     code, _, err = run(capsys, *words, "--max-trims", "2")
     assert code == 0
     assert "the limit of 2 TRIM verdicts stopped 1 path" in err
-    assert "the box is larger than the data. Take a smaller public box, or --max-trims 40 (more moves, so" in err
+    assert "the box is larger than the data. Take a smaller public box, or --max-trims 40 (more moves, so up" in err
+    assert "up to 41 x epsilon for a moved position against any inside its region)" in err
     err = run(capsys, *words, "--max-trims", "2", "--accounting", "uniform", "--epsilon", "12")[2]
     assert "--max-trims 40 (each report then has less of epsilon" in err
-    assert "worst-case" not in err
+    assert "41 x epsilon" not in err
     assert "TRIM" not in run(capsys, *words, "--max-trims", "40")[2]
     assert "TRIM" not in run(capsys, "partition", table, *UNIT, *COMMON, "--rule", "all")[2]
 
