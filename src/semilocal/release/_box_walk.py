@@ -21,7 +21,7 @@ from ._inside import Inside, alike
 from ._tree import NONE, Tree
 from ._visitors import Population
 from ._way_back import MOST, PEOPLE, SUMS, VARIANCE, Step, WayBack, add
-from .spread import cascade
+from .spread import clumps
 
 __all__ = ["BoxWalk"]
 
@@ -41,11 +41,11 @@ class BoxWalk(NamedTuple):
         Per depth, on which axes children are narrower than their regions.
     inner, region : bool[n]
         Cells with children, and regions; the others are trimmed parts.
-    people, most, power : float64[n]
-        Who live there; the most that may; how unevenly they lie in a trimmed part, or in the children of a region (see
-        :attr:`semilocal.release.spread.Spread.power`).
-    pairs : float64[n]
-        Those of the people in a trimmed part.
+    people, most : float64[n]
+        Who live there; the most that may.
+    clumped, power, pairs : float64[n]
+        How unevenly people lie in a trimmed part, or in the children of a region (spread.py), and the pairs
+        of people in a trimmed part.
     slopes : float64[d, n]
         As in :class:`Inside`.
     halves : float64[2, fanout, d, n]
@@ -66,6 +66,7 @@ class BoxWalk(NamedTuple):
     region: Flags
     people: Floats
     most: Floats
+    clumped: Floats
     power: Floats
     pairs: Floats
     slopes: Floats
@@ -93,11 +94,11 @@ class BoxWalk(NamedTuple):
             moved.append([np.flatnonzero(differ[:, :, child].T).tolist() for child in range(fanout)])
         halved = [_narrower(sides[:, None, :, cells], tiles[..., cells]) for cells in regions]
         doubt = inside.noise + found.doubt / fanout**2
+        slopes, living = (np.ascontiguousarray(columns.T) for columns in (inside.slopes, inside.people))
         walk = BoxWalk(
             sides[0], sides[1], inverse, moved, halved, inner, tree.is_region, found.people, most,
-            spread.power, spread.pairs(found.people, found.noise), np.ascontiguousarray(inside.slopes.T),
-            (tiles - sides[0]) * inverse, np.ascontiguousarray(inside.people.T), np.full(inside.people.T.shape, np.inf),
-            np.sqrt(spread.pairs(np.ascontiguousarray(inside.people.T), doubt)),
+            spread.clumped, spread.power, spread.pairs(found.people, found.noise), slopes,
+            (tiles - sides[0]) * inverse, living, np.full(living.shape, np.inf), np.sqrt(spread.pairs(living, doubt)),
             inside.noise * (fanout / (fanout - 1)), back,
         )  # fmt: skip
         # By the same operations as parts of them later: a child that is covered is covered to the last bit.
@@ -201,8 +202,8 @@ class BoxWalk(NamedTuple):
         for axis, slopes in enumerate(self.slopes):
             share *= between(*self._covered(queries, query, cell, axis), slopes.take(cell))
         add(out[PEOPLE], query, self.people.take(cell) * share)
-        clumps = self.pairs.take(cell) * cascade(share, self.power.take(cell))
-        add(out[VARIANCE], query, self.people.take(cell) * share * (1.0 - share) + clumps)
+        uneven = self.pairs.take(cell) * clumps(share, self.clumped.take(cell), self.power.take(cell))
+        add(out[VARIANCE], query, self.people.take(cell) * share * (1.0 - share) + uneven)
         return share
 
     def _cut_regions(self, out: Floats, queries: Floats, query: Integers, cell: Integers, depth: int) -> Floats:
@@ -210,15 +211,15 @@ class BoxWalk(NamedTuple):
         ends = [self._covered(queries, query, cell, axis) for axis in range(len(self.lower))]
         parts = self._in_children(ends, cell, depth)
         value, variance, uneven, total, squares = np.zeros((5, len(cell)))
-        power = self.power.take(cell)
+        clumped, power = self.clumped.take(cell), self.power.take(cell)
         for part, living, whole, couples in zip(parts, self.living, self.whole, self.couples, strict=True):
             share = np.minimum(part / whole.take(cell), 1.0)
-            people, clumps = living.take(cell), couples.take(cell) * np.sqrt(cascade(share, power))
+            people, clump = living.take(cell), couples.take(cell) * np.sqrt(clumps(share, clumped, power))
             total += share
             squares += share * share
             value += people * share
-            variance += people * share * (1.0 - share) + (1.0 - common) * clumps * clumps
-            uneven += clumps
+            variance += people * share * (1.0 - share) + (1.0 - common) * clump * clump
+            uneven += clump
         # Children of a region err against each other, since their sum is known; they are uneven alike.
         apart = np.maximum(squares - total * total / fanout, 0.0)
         variance += apart * self.noise.take(cell) + common * uneven * uneven

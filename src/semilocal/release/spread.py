@@ -6,14 +6,15 @@ the mean n b and the variance
 
     n b (1 - b) + n (n - 1) v(b),
 
-chance and clumps. What v is for parts other than children is a law of its own:
+chance and clumps. What v is for parts other than children depends on how people clump:
 
 - A *cascade*: children divide like their cells, and so on. Then v(b) = b ** (1 - log together) - b ** 2, the logarithm
-  to the base of the fan-out; b is the smaller of share and rest, which are equally uncertain. By true positions that is
-  how people lie inside public regions (bench/RESULTS.md).
+  to the base of the fan-out; b is the smaller of share and rest, which are equally uncertain.
 - *Places*: two people are in the same place with probability ``clumped``, however small a part one looks at, and
   anywhere in the cell otherwise. Then v(b) = clumped b (1 - b). It agrees for halves and is larger for small parts.
-  Pooled trees have it: their final cells are small, and people meet in places.
+
+By true positions people inside public regions lie between the two, nearer to a cascade: a quarter of v is that of
+places (bench/RESULTS.md). In final cells of pooled trees all of it is.
 
 It is learned from the divisions of a run, by depth and size (_law.py). :func:`fit` learns one number for all cells, to
 compare what is expected of them: :func:`share_left` says how much of the unevenness neighbours leave.
@@ -31,7 +32,9 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 
-__all__ = ["Spread", "cascade", "fit", "share_left"]
+__all__ = ["Spread", "clumps", "fit", "share_left"]
+
+_IN_PLACES = 0.25  # part of v: -0.2 to 0.7 in five files of real positions, 0.3 on average
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,7 +57,7 @@ class Spread:
     >>> Spread(1.0, 2).variance(100, 0.25).tolist()  # everybody in one place: all or nobody
     1875.0
     >>> Spread(0.75, 2).variance(100, 0.25).round().tolist(), Spread(0.75, 2).in_places(100, 0.25).round().tolist()
-    (792.0, 947.0)
+    (831.0, 947.0)
     """
 
     together: float | Floats
@@ -91,7 +94,7 @@ class Spread:
         return np.asarray(1.0 - np.log(self.together) / np.log(self.fanout))
 
     def variance(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
-        """Variance of the number of people in a part of a cell, given how many are in the cell, by a cascade.
+        """Variance of the number of people in a part of a cell, given how many are in the cell.
 
         Parameters
         ----------
@@ -112,10 +115,11 @@ class Spread:
 
     def excess(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
         """By how much :meth:`variance` exceeds that of people who lie evenly. Arguments are as there."""
-        return np.asarray(self.pairs(people, noise) * cascade(np.asarray(share, dtype=np.float64), self.power))
+        inside = np.asarray(share, dtype=np.float64)
+        return np.asarray(self.pairs(people, noise) * clumps(inside, self.clumped, self.power))
 
     def in_places(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
-        """The variance if people meet in places. Arguments are those of :meth:`variance`."""
+        """The variance if all of the clumps are places. Arguments are those of :meth:`variance`."""
         inside = np.asarray(share, dtype=np.float64)
         return np.asarray(self.unevenness(people, noise) * inside * (1.0 - inside))
 
@@ -168,16 +172,17 @@ class Spread:
         return pulled * scale, prior * (1.0 - trust)
 
 
-def cascade(share: Floats, power: Floats) -> Floats:
-    """Variance of a part's share of very many people: b ** power - b ** 2, b the smaller of share and rest.
+def clumps(share: Floats, clumped: Floats, power: Floats) -> Floats:
+    """Variance of a part's share of very many people.
 
     Parameters
     ----------
-    share, power : float64
-        Arrays whose shapes fit. See :attr:`Spread.power`.
+    share, clumped, power : float64
+        Arrays whose shapes fit: the part's expected share, :attr:`Spread.clumped` and :attr:`Spread.power`.
     """
     part = np.minimum(share, 1.0 - share)
-    return np.asarray(np.maximum(part**power - part * part, 0.0))
+    cascade = np.maximum(part**power - part * part, 0.0)
+    return np.asarray(cascade + _IN_PLACES * (clumped * part * (1.0 - part) - cascade))
 
 
 def fit(

@@ -113,8 +113,10 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
     box = tree.boxes[cell]
 
     def clumps(people: float, noise: float, part: float) -> float:
-        smaller, power = min(part, 1 - part), 1 - math.log(together, tree.children.shape[1])
-        return float(max(people**2 + noise - people, 0.0) * max(smaller**power - smaller**2, 0.0))
+        fanout, smaller = tree.children.shape[1], min(part, 1 - part)
+        cascade = max(smaller ** (1 - math.log(together, fanout)) - smaller**2, 0.0)
+        places = (fanout * together - 1) / (fanout - 1) * part * (1 - part)
+        return float(max(people**2 + noise - people, 0.0) * (0.75 * cascade + 0.25 * places))
 
     def share(lower: Floats, upper: Floats, slopes: Floats) -> float:
         out = 1.0
