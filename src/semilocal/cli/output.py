@@ -125,7 +125,7 @@ def trim_limit_advice(task: Task, rounds: Sequence[PlayedRound]) -> str:
             stopped += int(decide(task, frontier, played.responders[rows], played.tally[rows]).kept.any(axis=1).sum())
     if not stopped:
         return ""
-    more = max(40, 2 * task.max_trims)
+    more = min(max(40, 2 * task.max_trims), task.max_rounds)  # no path has more TRIMs than rounds
     price = f"more moves, so up to {1 + more} x epsilon for a moved position against any inside its region"
     if task.accounting == "uniform":
         price = "each report then has less of epsilon, so other regions get larger"

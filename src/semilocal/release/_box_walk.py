@@ -50,7 +50,7 @@ class BoxWalk(NamedTuple):
         As in :class:`Inside`.
     halves : float64[2, fanout, d, n]
         Corners of the children of regions, as shares of the region's sides.
-    living, whole, couples : float64[fanout, n]
+    living, whole, root_pairs : float64[fanout, n]
         Who live in the children of regions; their shares by slopes alone; the root of the number of pairs of people.
     noise : float64[n]
         What times the variance of the children's shares is the variance of their estimates.
@@ -73,7 +73,7 @@ class BoxWalk(NamedTuple):
     halves: Floats
     living: Floats
     whole: Floats
-    couples: Floats
+    root_pairs: Floats
     noise: Floats
     back: WayBack
 
@@ -212,17 +212,17 @@ class BoxWalk(NamedTuple):
         parts = self._in_children(ends, cell, depth)
         value, variance, uneven, total, squares = np.zeros((5, len(cell)))
         clumped, power = self.clumped.take(cell), self.power.take(cell)
-        for part, living, whole, couples in zip(parts, self.living, self.whole, self.couples, strict=True):
+        for part, living, whole, pairs in zip(parts, self.living, self.whole, self.root_pairs, strict=True):
             share = np.minimum(part / whole.take(cell), 1.0)
-            people, clump = living.take(cell), couples.take(cell) * np.sqrt(clumps(share, clumped, power))
+            people, apart = living.take(cell), pairs.take(cell) * np.sqrt(clumps(share, clumped, power))
             total += share
             squares += share * share
             value += people * share
-            variance += people * share * (1.0 - share) + (1.0 - common) * clump * clump
-            uneven += clump
+            variance += people * share * (1.0 - share) + (1.0 - common) * apart * apart
+            uneven += apart
         # Children of a region err against each other, since their sum is known; they are uneven alike.
-        apart = np.maximum(squares - total * total / fanout, 0.0)
-        variance += apart * self.noise.take(cell) + common * uneven * uneven
+        against = np.maximum(squares - total * total / fanout, 0.0)
+        variance += against * self.noise.take(cell) + common * uneven * uneven
         add(out[PEOPLE], query, value)
         add(out[VARIANCE], query, variance)
         return _product([last - first for first, last in ends])

@@ -8,7 +8,8 @@ slopes suggest, and cut to what ends one.
 What slopes leave is a multiple of a power of what the law says of such cells (_law.py), the same for all regions. If
 the power is 1, they leave the same share everywhere. In smooth towns they explain nearly all of the steep outskirts,
 and nothing in the middle, where there is nothing to explain: the power is smaller. If villages lie around a smooth
-town, it is larger. All multiples on a scale and all powers are equally likely before anything is seen.
+town, it is larger. Before anything is seen, one chance in two is that slopes explain nothing; otherwise all multiples
+on a scale and all powers are equally likely.
 
 Knows a tree of halved cells and its population. Knows no queries.
 """
@@ -26,9 +27,11 @@ from ._visitors import Population
 
 __all__ = ["Ended", "Left"]
 
-_MULTIPLES = np.concatenate([[0.0], np.geomspace(0.005, 8.0, 30)])
+_MULTIPLES = np.append(0.0, np.exp2(np.arange(-24, 10) / 3.0))
 _POWERS = np.array([0.0, 0.5, 1.0, 1.5, 2.0])  # of the law's unevenness
+_NOTHING = (2, 25)  # a power and a multiple of 1: slopes explain nothing
 _MOST_CELLS = 1 << 11  # evenly taken: thousands of regions say as much as all
+_FAR = 2.0  # standard errors of the noise below nobody: few estimates are lower
 _HARDLY = 1e-12  # the least chance that a path ends
 
 
@@ -68,8 +71,8 @@ class Ended(NamedTuple):
     clumped : float64[m]
         What the law says of such cells: the chance that two people are in the same place.
     least, most : float64[m]
-        Between these the smaller half of an estimate ends a path: from a TRIM to a crowd. Infinite where a limit does
-        not matter.
+        Between these the smaller half of an estimate ends a path: from a TRIM to a crowd. Where that limit does not
+        matter, from nobody, noise allowed for, to infinity.
     """
 
     rows: Integers
@@ -92,7 +95,9 @@ class Ended(NamedTuple):
         smaller = estimates.min(axis=1)
         clumped = found.law.spread(tree.depths[cells], people, 2).clumped
         # Paths end for other reasons, too: a cell is too small, or no TRIM is left. Then that limit did not matter.
-        least, most = np.where(smaller >= sparse, sparse, -np.inf), np.where(smaller < crowd, crowd, np.inf)
+        nobody = -_FAR * np.sqrt(noise)
+        least = np.where(smaller >= sparse, np.maximum(sparse, nobody), nobody)
+        most = np.where(smaller < crowd, crowd, np.inf)
         rows = np.flatnonzero((people >= 2) & (clumped > 0))
         rows = rows[:: -(-len(rows) // _MOST_CELLS) or 1]
         return Ended(rows, *(column[rows] for column in (people, estimates[:, 0], noise, clumped, least, most)))
@@ -100,7 +105,7 @@ class Ended(NamedTuple):
     def left(self, share: Floats) -> Left:
         """What slopes leave that suggest these shares of the first halves of the given regions: float64[n].
 
-        Without regions all that is possible is equally likely.
+        Without regions it is what is likely before anything is seen.
         """
         from scipy.special import ndtr  # loaded at first use: it takes a while
 
@@ -114,5 +119,6 @@ class Ended(NamedTuple):
             ends = sum(ndtr((self.most - half) / error) - ndtr((self.least - half) / error) for half in (below, above))
             seen = -0.5 * ((self.first - below) / error) ** 2 - np.log(error)
             logs[row] = (seen - np.log(np.clip(ends, _HARDLY, 1.0))).sum(axis=1)
+        logs[_NOTHING] += np.log(logs.size - 1)
         chance = np.exp(logs - logs.max())
         return Left(chance / chance.sum())

@@ -33,7 +33,7 @@ class Halved(NamedTuple):
         """The same for halves of unequal area, as if they were equal and people as far from lying evenly.
 
         In a half with the share a of the area, the variance of the people's share is a (1 - a) times what describes
-        unevenness (spread.py) and chance. So its distance from a is taken in units of the root of that.
+        clumps in places (spread.py) and chance. So its distance from a is taken in units of the root of that.
         """
         if hierarchy.cells_are_boxes or not len(self.cells):
             return self

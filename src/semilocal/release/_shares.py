@@ -1,8 +1,9 @@
 """How many people are in boxes where cells are no boxes that are halved: from the share of each cell that a box takes.
 
-The same numbers and the same kinds of error as in the walks over box trees (_walk.py, _pooled_walk.py), but for one
-thing that needs boxes side by side: people lie evenly in the children of a region, or in a final cell, without slopes
-towards the neighbours. So answers about boxes along edges of cells are as good, and those that cut cells are less good.
+The same numbers and the same kinds of error as in the walks over box trees (_walk.py, _pooled_walk.py), but for what
+needs boxes side by side: people lie evenly in the children of a region, or in a final cell, without slopes towards the
+neighbours, and clumps are places (spread.py). So answers about boxes along edges of cells are as good, and those that
+cut cells are less good.
 
 Knows shares, which the hierarchy gives, and published numbers. Knows no positions.
 """
@@ -114,13 +115,14 @@ class PublicShares:
         return np.stack([value, variance + doubt.variance, most, unsure])
 
     def _inside(self, taken: Floats) -> Floats:
-        """What places inside tiles add to the variance, given the shares float64[q, t]: float64[q]."""
+        """What positions inside tiles add to the variance, given the shares float64[q, t]: float64[q]."""
         tiles, doubt = self.tiles, self.found.doubt[self.tiles.region]
         width = np.diff(np.append(tiles.start, len(tiles.cells)))
         several = np.repeat(width, width)
         unsure = tiles.noise + np.repeat(doubt, width) / several**2
         chance = taken * (1.0 - taken) @ tiles.people
-        uneven = np.add.reduceat(np.sqrt(tiles.spread.excess(tiles.people, taken, unsure)), tiles.start, axis=1)
+        clumps = tiles.spread.clumped * tiles.spread.pairs(tiles.people, unsure) * taken * (1.0 - taken)
+        uneven = np.add.reduceat(np.sqrt(clumps), tiles.start, axis=1)
         # Children of a region err against each other, since their sum is known; they are uneven in the same way.
         total, squares = (np.add.reduceat(number, tiles.start, axis=1) for number in (taken, taken**2))
         against = np.maximum(squares - total**2 / width, 0.0) * width / np.maximum(width - 1, 1)
@@ -129,7 +131,7 @@ class PublicShares:
     def _parts(self, taken: Floats, parts: Integers) -> Floats:
         people, noise = self.found.people[parts], self.found.noise[parts]
         spread = _spread(self.tree, self.found, self.tree.cells[parts], people)
-        return np.asarray(spread.variance(people, taken, noise).sum(axis=1))
+        return np.asarray(spread.in_places(people, taken, noise).sum(axis=1))
 
 
 def _tiles(tree: Tree, found: Population) -> _Tiles:

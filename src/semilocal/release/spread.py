@@ -11,10 +11,11 @@ chance and clumps. What v is for parts other than children depends on how people
 - A *cascade*: children divide like their cells, and so on. Then v(b) = b ** (1 - log together) - b ** 2, the logarithm
   to the base of the fan-out; b is the smaller of share and rest, which are equally uncertain.
 - *Places*: two people are in the same place with probability ``clumped``, however small a part one looks at, and
-  anywhere in the cell otherwise. Then v(b) = clumped b (1 - b). It agrees for halves and is larger for small parts.
+  anywhere in the cell otherwise. Then v(b) = clumped b (1 - b). It agrees for children and is larger for smaller parts.
+  Larger parts hold some children and not the others, so they have it in a cascade, too.
 
-By true positions people inside public regions lie between the two, nearer to a cascade: a quarter of v is that of
-places (bench/RESULTS.md). In final cells of pooled trees all of it is.
+By true positions people inside public boxes lie between the two, nearer to a cascade: a quarter of v is that of places
+(bench/RESULTS.md). On the sphere, in tables and in final cells of pooled trees all of it is.
 
 It is learned from the divisions of a run, by depth and size (_law.py). :func:`fit` learns one number for all cells, to
 compare what is expected of them: :func:`share_left` says how much of the unevenness neighbours leave.
@@ -71,13 +72,18 @@ class Spread:
 
     @staticmethod
     def of(clumped: Floats, fanout: int = 2) -> Spread:
-        """What has a chance to be in the same place: float64[m], from 0 to 1."""
+        """The spread of cells whose people are in the same place with these chances: float64[m], from 0 to 1."""
         return Spread(np.clip((1.0 + (fanout - 1) * clumped) / fanout, 1.0 / fanout, 1.0), fanout)
 
     @property
     def clumped(self) -> Floats:
         """Chance that two people of a cell are in the same place."""
-        return np.asarray((self.together * self.fanout - 1.0) / (self.fanout - 1.0))
+        return np.asarray(np.maximum((self.together * self.fanout - 1.0) / (self.fanout - 1.0), 0.0))
+
+    @property
+    def power(self) -> Floats:
+        """The power of a part's share in a cascade: from 1 (everybody in one place) to 2 (evenly)."""
+        return np.asarray(1.0 - np.log(self.together) / np.log(self.fanout))
 
     @property
     def share_variance(self) -> Floats:
@@ -87,11 +93,6 @@ class Spread:
     def take(self, rows: npt.NDArray[Any]) -> Spread:
         """That of some cells, if they differ."""
         return Spread(np.asarray(self.together)[rows], self.fanout)
-
-    @property
-    def power(self) -> Floats:
-        """That of the share in a cascade: from 1 (everybody in one place) to 2 (evenly)."""
-        return np.asarray(1.0 - np.log(self.together) / np.log(self.fanout))
 
     def variance(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
         """Variance of the number of people in a part of a cell, given how many are in the cell.
@@ -181,8 +182,9 @@ def clumps(share: Floats, clumped: Floats, power: Floats) -> Floats:
         Arrays whose shapes fit: the part's expected share, :attr:`Spread.clumped` and :attr:`Spread.power`.
     """
     part = np.minimum(share, 1.0 - share)
-    cascade = np.maximum(part**power - part * part, 0.0)
-    return np.asarray(cascade + _IN_PLACES * (clumped * part * (1.0 - part) - cascade))
+    places = clumped * part * (1.0 - part)
+    cascade = np.clip(part**power - part * part, 0.0, places)
+    return np.asarray(cascade + _IN_PLACES * (places - cascade))
 
 
 def fit(

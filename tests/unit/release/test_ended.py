@@ -8,7 +8,7 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.protocol.rule import decide, frontier_at
-from semilocal.release._ended import Ended
+from semilocal.release._ended import Ended, Left
 from semilocal.release._tree import Tree
 from semilocal.release._visitors import divided, population
 from semilocal.testing import unit_box
@@ -55,14 +55,26 @@ def test_slopes_that_are_wrong_leave_more() -> None:
     assert (right < 0.9 * flat).all()
 
 
-def test_without_regions_all_is_equally_likely() -> None:
-    nothing = np.empty(0)
+def test_without_regions_slopes_explain_nothing_with_one_chance_in_two() -> None:
+    nothing, law = np.empty(0), np.array([0.01, 0.3, 1.0])
     left = Ended(np.empty(0, dtype=np.int64), *(nothing for _ in range(6))).left(nothing)
-    assert np.ptp(left.chance) == 0.0
-    clumped = left.clumped(np.array([0.0, 0.01, 0.3, 1.0]))
-    assert (np.diff(clumped) > 0).all()
-    assert clumped[0] > 0.0
-    assert clumped[-1] < 1.0
+    assert left.chance.max() == pytest.approx(0.5)
+    only = np.where(left.chance == left.chance.max(), left.chance, 0.0)
+    assert Left(only).clumped(law) == pytest.approx(law / 2)
+    assert (left.clumped(law) > 0.6 * law).all()
+
+
+@pytest.mark.parametrize("regions", [1, 16, 200])
+def test_people_who_are_all_on_one_side_are_as_uneven_as_can_be(regions: int) -> None:
+    """No TRIM is left. Planted: no limit below, so that a normal law has halves with fewer people than none."""
+    people, noise, law = (np.full(regions, number) for number in (300.0, 17.0**2, 0.985))
+    errors = np.random.default_rng(75).normal(0.0, 17.0, 2 * regions)
+    sides = np.where(np.arange(regions) % 2, errors[errors < 26.6][:regions], 300.0 - errors[errors < 26.6][:regions])
+    limits = np.full(regions, -2.0 * 17.0), np.full(regions, 26.6)
+    seen, even = Ended(np.arange(regions), people, sides, noise, law, *limits), np.full(regions, 0.5)
+    assert seen.left(even).clumped(law[:1]) > 0.75
+    if regions > 1:
+        assert seen._replace(least=np.full(regions, -np.inf)).left(even).clumped(law[:1]) < 0.5
 
 
 def test_the_limits_are_those_of_the_rule() -> None:

@@ -53,6 +53,28 @@ def test_children_divide_like_their_cells_but_for_people_in_places(fanout: int, 
     assert alike == (depth == 1 or level > 1e5)
 
 
+@pytest.mark.parametrize("fanout", [4, 8, 16])
+@pytest.mark.parametrize("clumped", [0.02, 0.3])
+def test_some_of_the_children_are_as_uncertain_as_people_in_places(fanout: int, clumped: float) -> None:
+    """Exact for the sum of shares that have a Dirichlet law. Planted: a cascade's power, which is 1.2 to 2.8 times."""
+    spread, some = Spread.of(np.array([clumped]), fanout), np.arange(1, fanout // 2 + 1) / fanout
+    assert spread.excess(100, some) == pytest.approx(100 * 99 * clumped * some * (1 - some))
+
+
+@pytest.mark.parametrize("fanout", [2, 4, 49, 98, 103, 187, 256])
+def test_people_who_lie_evenly_have_no_clumps_and_none_is_negative(fanout: int) -> None:
+    """Powers of floats are below their products by a rounding error, and so are chances."""
+    shares = np.random.default_rng(76).random(2_000)
+    for clumped in (np.zeros(1), np.full(1, 1e-17)):
+        excess = Spread.of(clumped, fanout).excess(1e4, shares)
+        assert excess.min() >= 0.0
+        assert excess.max() < 1e-6
+
+
+def test_chances_beyond_the_possible_are_cut() -> None:
+    assert Spread.of(np.array([-1e-9, 1.0 + 1e-9])).clumped.tolist() == [0.0, 1.0]
+
+
 def test_small_parts_are_more_certain_than_with_meeting_places() -> None:
     shares = np.linspace(0.0, 0.5, 51)
     variance, places = Spread(0.7).variance(50, shares), Spread(0.7).in_places(50, shares)

@@ -78,8 +78,9 @@ def run(
         closed = _closings(client, task, found)
         curator = Curator.replay(decode(definition, Task), closed)
         if advice := trim_limit_advice(curator.task, curator.rounds):
-            allowed = "Devices must allow that: campaign create says whether those with the defaults do"
-            warnings.warn(f"{advice}. {allowed}", UserWarning, stacklevel=2)
+            if curator.task.accounting != "uniform":
+                advice += ". Devices must allow that: campaign create says whether those with the defaults do"
+            warnings.warn(advice, UserWarning, stacklevel=2)
         if maps.html is not None:
             _map(client, task, curator, found, maps)
         if asked or maps.plot is not None:
