@@ -87,6 +87,23 @@ def test_lines_of_a_lattice_are_not_taken_for_clumps(monkeypatch: pytest.MonkeyP
     assert not np.allclose(lines, 0.5)
 
 
+def test_lines_of_a_lattice_are_not_taken_for_slopes_of_quadtrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: flat quarters are even, so that lines explain something."""
+    given: list[tuple[Any, ...]] = []
+
+    def watched(*some: Any) -> float:
+        given.append(some)
+        return 1.0
+
+    monkeypatch.setattr(_inside, "share_left", watched)
+    _, run = run_of(2, seed=63, tree="quad")
+    tree = Tree.of(run.partition).on(Lattice((0.03, 0.03)))
+    Inside.of(tree, population(tree), np.zeros((len(tree.cells), 2)))
+    ((*_, flat, suggested),) = given
+    assert np.array_equal(flat, suggested)
+    assert not np.allclose(flat, 0.25)
+
+
 def test_where_density_is_smooth_slopes_leave_little_and_where_people_lie_in_clumps_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

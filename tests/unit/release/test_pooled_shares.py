@@ -10,10 +10,11 @@ from semilocal.arrays import Floats
 from semilocal.hierarchy import tables
 from semilocal.hierarchy.base import Hierarchy
 from semilocal.pooled.estimate import Estimates
-from semilocal.release import _shares
+from semilocal.protocol.promise import Trust
+from semilocal.release import _shares, spread
 from semilocal.release._halved import Halved
 from semilocal.release._lattice import NOT_ROUNDED
-from semilocal.release._shares import PooledShares
+from semilocal.release._shares import PooledShares, PublicShares
 from semilocal.release.spread import Spread
 
 LABELS = tables.in_twos(tables.from_intervals("code", [(f"c{code}", code, code + 1) for code in range(256)]))
@@ -57,6 +58,31 @@ def test_large_sparse_cells_may_be_as_uneven_as_cells_of_their_size_are(
     monkeypatch.setattr(_shares, "_beyond_areas", even)
     final, held = held_empty(TREES[tree], 83)
     assert held < 10
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+@pytest.mark.parametrize("tree", [*TREES, "boxes"])
+def test_clumps_are_places_but_in_public_boxes(tree: str, trust: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of a cell that was not divided. Planted: with all of the clumps by a cascade only boxes may change."""
+    plane = tree == "boxes"
+    hierarchy: Hierarchy = sl.BinaryTree(sl.Box((0, 0), (1, 1)), 12) if plane else TREES[tree]
+    found = []
+    for part in (0.0, 0.25):
+        monkeypatch.setattr(spread, "_IN_PLACES", part)
+        rng = np.random.default_rng(84)
+        points = evenly(hierarchy, 4, 300, rng)
+        counts = sl.counts(points, hierarchy=hierarchy, epsilon=1.0, trust=trust, rng=rng)
+        every = np.append(counts.partition.cells, counts.partition.trimmed_cells)
+        cells = hierarchy.children(hierarchy.children(every[hierarchy.depth(every) <= hierarchy.max_depth - 2]))
+        if plane:
+            found.append(counts.answer(hierarchy.boxes(cells), rounding=0.0).stderr)
+        else:
+            walk = counts._walk(NOT_ROUNDED)
+            assert isinstance(walk, PooledShares | PublicShares)
+            found.append(counts._answers(walk.regions(cells)).stderr)
+    cascade, mixed = found
+    assert (mixed > 0).any()
+    assert np.array_equal(cascade, mixed) == (not plane or trust == "curator")
 
 
 def test_halves_of_unequal_areas_teach_how_far_people_are_from_lying_evenly_by_area() -> None:
