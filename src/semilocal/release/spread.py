@@ -14,8 +14,8 @@ chance and clumps. What v is for parts other than children depends on how people
   anywhere in the cell otherwise. Then v(b) = clumped b (1 - b). It agrees for children and is larger for smaller parts.
   Larger parts hold some children and not the others, so they have it in a cascade, too.
 
-By true positions people inside public boxes lie between the two, nearer to a cascade: a quarter of v is that of places
-(bench/RESULTS.md). On the sphere, in tables and in final cells of pooled trees all of it is.
+By true positions people inside public boxes are nearer to a cascade (bench/RESULTS.md), which :meth:`Spread.variance`
+has. On the sphere, in tables and in final cells of pooled trees clumps are taken for places.
 
 It is learned from the divisions of a run, by depth and size (_law.py). :func:`fit` learns one number for all cells, to
 compare what is expected of them: :func:`share_left` says how much of the unevenness neighbours leave.
@@ -34,8 +34,6 @@ import numpy.typing as npt
 from ..errors import InvalidInput
 
 __all__ = ["Spread", "clumps", "fit", "share_left"]
-
-_IN_PLACES = 0.25  # part of v: -0.2 to 0.7 in five files of real positions, 0.3 on average
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,7 +56,7 @@ class Spread:
     >>> Spread(1.0, 2).variance(100, 0.25).tolist()  # everybody in one place: all or nobody
     1875.0
     >>> Spread(0.75, 2).variance(100, 0.25).round().tolist(), Spread(0.75, 2).in_places(100, 0.25).round().tolist()
-    (831.0, 947.0)
+    (792.0, 947.0)
     """
 
     together: float | Floats
@@ -95,7 +93,7 @@ class Spread:
         return Spread(np.asarray(self.together)[rows], self.fanout)
 
     def variance(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
-        """Variance of the number of people in a part of a cell, given how many are in the cell.
+        """Variance of the number of people in a part of a cell, given how many are in the cell, by a cascade.
 
         Parameters
         ----------
@@ -174,7 +172,7 @@ class Spread:
 
 
 def clumps(share: Floats, clumped: Floats, power: Floats) -> Floats:
-    """Variance of a part's share of very many people.
+    """Variance of a part's share of very many people, by a cascade.
 
     Parameters
     ----------
@@ -182,9 +180,7 @@ def clumps(share: Floats, clumped: Floats, power: Floats) -> Floats:
         Arrays whose shapes fit: the part's expected share, :attr:`Spread.clumped` and :attr:`Spread.power`.
     """
     part = np.minimum(share, 1.0 - share)
-    places = clumped * part * (1.0 - part)
-    cascade = np.clip(part**power - part * part, 0.0, places)
-    return np.asarray(cascade + _IN_PLACES * (places - cascade))
+    return np.asarray(np.clip(part**power - part * part, 0.0, clumped * part * (1.0 - part)))
 
 
 def fit(

@@ -116,7 +116,7 @@ def oracle(walk: Walk, query: Floats, cell: int = 0) -> tuple[float, float, Floa
         fanout, smaller = tree.children.shape[1], min(part, 1 - part)
         cascade = max(smaller ** (1 - math.log(together, fanout)) - smaller**2, 0.0)
         places = (fanout * together - 1) / (fanout - 1) * part * (1 - part)
-        return float(max(people**2 + noise - people, 0.0) * (0.75 * cascade + 0.25 * places))
+        return float(max(people**2 + noise - people, 0.0) * min(cascade, places))
 
     def share(lower: Floats, upper: Floats, slopes: Floats) -> float:
         out = 1.0

@@ -11,7 +11,7 @@ from semilocal.hierarchy import tables
 from semilocal.hierarchy.base import Hierarchy
 from semilocal.pooled.estimate import Estimates
 from semilocal.protocol.promise import Trust
-from semilocal.release import _shares, spread
+from semilocal.release import _shares
 from semilocal.release._halved import Halved
 from semilocal.release._lattice import NOT_ROUNDED
 from semilocal.release._shares import PooledShares, PublicShares
@@ -63,12 +63,13 @@ def test_large_sparse_cells_may_be_as_uneven_as_cells_of_their_size_are(
 @pytest.mark.parametrize("trust", ["nobody", "curator"])
 @pytest.mark.parametrize("tree", [*TREES, "boxes"])
 def test_clumps_are_places_but_in_public_boxes(tree: str, trust: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of a cell that was not divided. Planted: with all of the clumps by a cascade only boxes may change."""
+    """Quarters of cells that were not divided. Planted: without a cascade only public boxes may change."""
     plane = tree == "boxes"
     hierarchy: Hierarchy = sl.BinaryTree(sl.Box((0, 0), (1, 1)), 12) if plane else TREES[tree]
     found = []
-    for part in (0.0, 0.25):
-        monkeypatch.setattr(spread, "_IN_PLACES", part)
+    for cascade in (True, False):
+        if not cascade:
+            monkeypatch.setattr(Spread, "power", property(lambda spread: np.ones_like(spread.clumped)))
         rng = np.random.default_rng(84)
         points = evenly(hierarchy, 4, 300, rng)
         counts = sl.counts(points, hierarchy=hierarchy, epsilon=1.0, trust=trust, rng=rng)
@@ -80,9 +81,9 @@ def test_clumps_are_places_but_in_public_boxes(tree: str, trust: Trust, monkeypa
             walk = counts._walk(NOT_ROUNDED)
             assert isinstance(walk, PooledShares | PublicShares)
             found.append(counts._answers(walk.regions(cells)).stderr)
-    cascade, mixed = found
-    assert (mixed > 0).any()
-    assert np.array_equal(cascade, mixed) == (not plane or trust == "curator")
+    before, after = found
+    assert (before > 0).any()
+    assert np.array_equal(before, after) == (not plane or trust == "curator")
 
 
 def test_halves_of_unequal_areas_teach_how_far_people_are_from_lying_evenly_by_area() -> None:

@@ -38,18 +38,14 @@ def test_variance_is_that_of_people_with_meeting_places(fanout: int, clumped: fl
 @pytest.mark.parametrize("fanout", [2, 4, 8])
 @pytest.mark.parametrize("level", [0.01, 0.5, 3.0, 1e6])
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_children_divide_like_their_cells_but_for_people_in_places(fanout: int, level: float, depth: int) -> None:
-    """A part at some depth has the product of as many shares, independent ones with a Dirichlet law: exact moments.
-
-    Three quarters of the clumps are theirs, a quarter is that of places.
-    """
+def test_variance_is_that_of_cells_whose_children_divide_like_them(fanout: int, level: float, depth: int) -> None:
+    """A part at some depth has the product of as many shares, independent ones with a Dirichlet law: exact moments."""
     share, square = 1.0 / fanout, (level + 1.0) / (fanout * (fanout * level + 1.0))
     part, spread = share**depth, Spread(fanout * square, fanout)
-    cascade = 12 * part * (1 - part) + 12 * 11 * (square**depth - part**2)
-    exact = 0.75 * cascade + 0.25 * float(spread.in_places(12, part))
+    exact = 12 * part * (1 - part) + 12 * 11 * (square**depth - part**2)
     assert spread.variance(12, part) == pytest.approx(exact)
     assert spread.variance(12, 1.0 - part) == pytest.approx(exact)
-    alike = exact == pytest.approx(cascade, rel=1e-3)  # planted: a cascade alone, which agrees for children only
+    alike = spread.in_places(12, part) == pytest.approx(exact, rel=1e-3)  # planted: they agree for children only
     assert alike == (depth == 1 or level > 1e5)
 
 
