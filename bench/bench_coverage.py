@@ -81,10 +81,16 @@ def town(number: int, rng: np.random.Generator, share: float = 1.0) -> Floats:
     return np.where(inside[:, None], rng.normal(TOWN, TOWN_WIDTH, (number, 2)), rng.random((number, 2)))
 
 
+def wide_town(number: int, rng: np.random.Generator) -> Floats:
+    """One smooth town anywhere; with few people or a large k it has a few regions."""
+    return np.asarray(np.clip(rng.normal(rng.uniform(0.3, 0.7, 2), 0.15, (number, 2)), 0.0, 1.0))
+
+
 HARD: dict[str, tuple[sl.Box, Draw]] = {
     "six squares": (UNIT, six_squares),
     "town in a desert": (UNIT, town),
     "town in a country": (UNIT, lambda number, rng: town(number, rng, IN_TOWN)),
+    "wide town": (UNIT, wide_town),
 }
 
 

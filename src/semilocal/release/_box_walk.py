@@ -21,7 +21,7 @@ from ._inside import Inside, alike
 from ._tree import NONE, Tree
 from ._visitors import Population
 from ._way_back import MOST, PEOPLE, SUMS, VARIANCE, Step, WayBack, add
-from .spread import clumps
+from .spread import cascade
 
 __all__ = ["BoxWalk"]
 
@@ -44,8 +44,8 @@ class BoxWalk(NamedTuple):
     people, most : float64[n]
         Who live there; the most that may.
     clumped, power, pairs : float64[n]
-        How unevenly people lie in a trimmed part, or in the children of a region (spread.py), and the pairs
-        of people in a trimmed part.
+        How unevenly people lie in a trimmed part, or in the children of a region (spread.py), and the pairs of people
+        in a trimmed part.
     slopes : float64[d, n]
         As in :class:`Inside`.
     halves : float64[2, fanout, d, n]
@@ -202,7 +202,7 @@ class BoxWalk(NamedTuple):
         for axis, slopes in enumerate(self.slopes):
             share *= between(*self._covered(queries, query, cell, axis), slopes.take(cell))
         add(out[PEOPLE], query, self.people.take(cell) * share)
-        uneven = self.pairs.take(cell) * clumps(share, self.clumped.take(cell), self.power.take(cell))
+        uneven = self.pairs.take(cell) * cascade(share, self.clumped.take(cell), self.power.take(cell))
         add(out[VARIANCE], query, self.people.take(cell) * share * (1.0 - share) + uneven)
         return share
 
@@ -214,7 +214,7 @@ class BoxWalk(NamedTuple):
         clumped, power = self.clumped.take(cell), self.power.take(cell)
         for part, living, whole, pairs in zip(parts, self.living, self.whole, self.root_pairs, strict=True):
             share = np.minimum(part / whole.take(cell), 1.0)
-            people, apart = living.take(cell), pairs.take(cell) * np.sqrt(clumps(share, clumped, power))
+            people, apart = living.take(cell), pairs.take(cell) * np.sqrt(cascade(share, clumped, power))
             total += share
             squares += share * share
             value += people * share

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 
-__all__ = ["Spread", "clumps", "fit", "share_left"]
+__all__ = ["Spread", "cascade", "fit", "share_left"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -115,7 +115,7 @@ class Spread:
     def excess(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
         """By how much :meth:`variance` exceeds that of people who lie evenly. Arguments are as there."""
         inside = np.asarray(share, dtype=np.float64)
-        return np.asarray(self.pairs(people, noise) * clumps(inside, self.clumped, self.power))
+        return np.asarray(self.pairs(people, noise) * cascade(inside, self.clumped, self.power))
 
     def in_places(self, people: npt.ArrayLike, share: npt.ArrayLike, noise: npt.ArrayLike = 0.0) -> Floats:
         """The variance if all of the clumps are places. Arguments are those of :meth:`variance`."""
@@ -171,7 +171,7 @@ class Spread:
         return pulled * scale, prior * (1.0 - trust)
 
 
-def clumps(share: Floats, clumped: Floats, power: Floats) -> Floats:
+def cascade(share: Floats, clumped: Floats, power: Floats) -> Floats:
     """Variance of a part's share of very many people, by a cascade.
 
     Parameters
