@@ -22,7 +22,7 @@ from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
-from .intervals import above_mean, mean_above_zero, shortest, standard_errors
+from .intervals import CutOff, above_mean, ends_for_both, mean_above_zero, standard_errors
 
 __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
@@ -115,40 +115,50 @@ class CountAnswers(Answers):
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
-        Ends are those of the shortest interval of a normal law between nobody and ``most``: where nobody can be missed
-        below, all of the error is above. But those who live elsewhere have a gamma law, whose long tail is below.
+        It holds the truth with this level for anybody who asks about a box, and for somebody who knows a person in it.
+        The lower end is the former's and the upper end the latter's; each asks for less than the level, because few
+        numbers that miss one end for one of them miss the other (:func:`ends_for_both`). Ends are those of the shortest
+        interval of a normal law between nobody and ``most``: where nobody can be missed below, all of the error is
+        above. But those who live elsewhere have a gamma law, whose long tail is below.
 
-        The upper end is that of somebody who knows a person in the box, as people do who ask: boxes are met in
-        proportion to their people X, so E[X^2] / E[X] are expected. If people lie in clumps around a mean that is not
-        negative and is known but for normal noise, that is the estimate and ``stderr ** 2 / E[X]``, exactly. E[X] is
-        then the mean of a normal law cut off at zero, never less than 0.8 standard errors of the noise. Clumps become
-        as much wider as they bring people; noise does not, because a normal law weighted by people is no wider.
-
-        It makes no difference where many are expected. It starts from the value where that is more than what is
-        expected: people of trimmed parts live nearer to those who were kept than the mean has them. How often intervals
-        hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
+        How often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
-        variance, unsure = self.stderr**2, self.stderr > 0
-        here, elsewhere = (
-            np.divide(np.maximum(room, 0.0), self.stderr, out=np.full(len(self), np.inf), where=unsure)
-            for room in (self.fewer, self.most - self.more)
-        )
-        below, above = shortest(level, here, elsewhere)
-        skewed = np.flatnonzero((elsewhere > 0) & (elsewhere < _NORMAL_FROM))
-        below[skewed] = np.maximum(below[skewed], above_mean(level, elsewhere[skewed]))
-        middle = np.maximum((self.fewer + self.more) / 2, self.value)  # unbiased estimates may be negative
-        expected = mean_above_zero(middle, np.sqrt(self.noise))
-        seen, clumps = (
-            np.divide(part, expected, out=np.zeros(len(self)), where=expected > 0)
-            for part in (variance, np.maximum(variance - self.noise, 0.0))
-        )
-        low = self.fewer - below * self.stderr
-        high = np.maximum(self.more, self.value) + seen + above * np.hypot(self.stderr, clumps)
-        ends: Floats = np.rint(np.clip(np.stack([low, high], axis=1), 0.0, self.most[:, None]))
-        exact = ~unsure & (self.fewer == self.more)
+        unsure = np.flatnonzero(self.stderr > 0)
+        anybody, knowing = self._laws(unsure)
+        low, high, alone = ends_for_both(level, anybody, knowing)
+        skewed = np.flatnonzero((anybody.above > 0) & (anybody.above < _NORMAL_FROM))
+        reach = above_mean(alone[skewed], anybody.above[skewed]) * anybody.error[skewed]
+        low[skewed] = np.minimum(low[skewed], anybody.fewer[skewed] - reach)
+        ends: Floats = np.stack([self.fewer, self.more], axis=1)
+        ends[unsure] = np.stack([low, high], axis=1)
+        ends = np.rint(np.clip(ends, 0.0, self.most[:, None]))
+        exact = (self.stderr == 0) & (self.fewer == self.more)
         ends[exact] = np.rint(self.value[exact, None])  # sums of fractions: off by a rounding error
         ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], self.value), np.maximum(ends[:, 1], self.value)
         return ends
+
+    def _laws(self, rows: Integers) -> tuple[CutOff, CutOff]:
+        """Laws of the numbers for anybody, and for somebody who knows a person in the box; they have an error.
+
+        People who ask mostly do: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If
+        people lie in clumps around a mean that is not negative and is known but for normal noise, that is the estimate
+        and ``stderr ** 2 / E[X]``, exactly. E[X] is then the mean of a normal law cut off at zero, never less than 0.8
+        standard errors of the noise. Clumps become as much wider as they bring people; noise does not, because a normal
+        law weighted by people is no wider.
+
+        It makes no difference where many are expected. It starts from the value where that is more than what is
+        expected: people of trimmed parts live nearer to those who were kept than the mean has them.
+        """
+        columns = self.value, self.stderr, self.fewer, self.more, self.most, self.noise
+        value, error, fewer, more, most, noise = (column[rows] for column in columns)
+        expected = mean_above_zero(np.maximum((fewer + more) / 2, value), np.sqrt(noise))  # estimates may be negative
+        seen, clumps = (
+            np.divide(part, expected, out=np.zeros(len(rows)), where=expected > 0)
+            for part in (error**2, np.maximum(error**2 - noise, 0.0))
+        )
+        low, high = (np.minimum(np.maximum(number, value) + seen, most) for number in (fewer, more))
+        anybody = CutOff.between(0.0, most, fewer, more, error)
+        return anybody, CutOff.between(0.0, most, low, high, np.hypot(error, clumps))
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.stats import norm
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
@@ -202,13 +203,22 @@ def test_an_exact_answer_that_is_off_by_a_rounding_error_has_the_number_of_peopl
     assert not (value == 2045).any()
 
 
-def test_an_interval_reaches_as_far_above_the_value_as_above_the_number_that_is_expected() -> None:
-    """People of trimmed parts live near those who were kept, where the value counts them. Planted: from the mean."""
+def test_an_interval_holds_people_around_the_value_as_well_as_around_the_number_that_is_expected() -> None:
+    """People of trimmed parts live near those who were kept, where the value counts them.
+
+    Planted: ends that reach from the mean and from the value as far as if one of them were meant, which hold more.
+    """
     expected, stderr, most = np.full(3, 1000.0), np.full(3, 10.0), np.full(3, np.inf)
     value = np.array([1000.0, 1030.0, 990.0])
     found = CountAnswers(value, stderr, fewer=expected, more=expected, most=most, noise=np.zeros(3))
     low, high = found.interval().T
-    assert (high[1] - high[0], low[1] - low[0]) == (30.0, 0.0)
+    for middle in (1000.0, 1030.0):
+        held, planted = (
+            float(np.diff(norm.cdf(np.array(ends), middle, 10.0))[0])
+            for ends in ((low[1] - 0.5, high[1] + 0.5), (low[0] - 0.5, high[0] + 30.5))
+        )
+        assert 0.95 <= held < 0.96 < planted  # half a person more on each side: ends are whole people
+    assert high[1] > high[0] + 25.0
     assert (high[2], low[2]) == (high[0], low[0])  # a smaller value takes nothing away
     assert high[0] == pytest.approx(1000 + 1.96 * 10, abs=1.0)
 

@@ -11,7 +11,7 @@ from scipy.stats import gamma, norm, truncnorm
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.release.boxes import CountAnswers
-from semilocal.release.intervals import above_mean, mean_above_zero, shortest, standard_errors
+from semilocal.release.intervals import CutOff, above_mean, ends_for_both, mean_above_zero, standard_errors
 
 PLACES = np.linspace(0.0, 20.0, 200_001)  # numbers of people, in standard errors of the noise
 
@@ -24,6 +24,12 @@ def answer(
     least, more, limit, noisy = np.array([[number] for number in (*ends, most, noise)], dtype=np.float64)
     stderr = np.sqrt([clumps + noise])
     return CountAnswers(np.array([float(value)]), stderr, fewer=least, more=more, most=limit, noise=noisy)
+
+
+def cut_off(middle: float, error: float, least: float, most: float) -> CutOff:
+    """One law."""
+    limit, at, width = np.array([[most], [middle], [error]])
+    return CutOff.between(least, limit, at, at, width)
 
 
 def ends(found: CountAnswers, level: float = 0.95) -> tuple[float, float]:
@@ -78,7 +84,7 @@ def test_shortest_intervals_hold_what_the_level_says_and_no_shorter_one_does(
     level: float, below: float, above: float
 ) -> None:
     """Of a normal law that is cut off. Oracle: all intervals with as much of it that start at one of 20,000 places."""
-    (low,), (high,) = shortest(level, np.array([below]), np.array([above]))
+    low, high = (float(abs(end[0])) for end in cut_off(0.0, 1.0, -below, above).shortest(np.array([level])))
     all_of_it = norm.cdf(above) - norm.cdf(-below)
     assert (norm.cdf(high) - norm.cdf(-low)) / all_of_it == pytest.approx(level, abs=1e-12)
     assert (low <= below, high <= above) == (True, True)
@@ -90,9 +96,11 @@ def test_shortest_intervals_hold_what_the_level_says_and_no_shorter_one_does(
 
 def test_a_higher_level_reaches_farther_also_where_an_end_arrives_at_nobody() -> None:
     """Planted: all of the error above as soon as the lower end of an even interval is at nobody."""
-    levels, below, above = np.linspace(0.01, 0.9999, 500), np.array([0.4, 1.3, 2.6]), np.array([1.0, np.inf, 2.2])
-    reach = np.array([shortest(level, below, above) for level in levels])
-    assert (np.diff(reach, axis=0) >= 0).all()
+    levels = np.linspace(0.01, 0.9999, 500)
+    for below, above in ((0.4, 1.0), (1.3, np.inf), (2.6, 2.2)):
+        low, high = np.stack([cut_off(0.0, 1.0, -below, above).shortest(np.array([level])) for level in levels], axis=1)
+        assert (np.diff(low, axis=0) <= 0).all()
+        assert (np.diff(high, axis=0) >= 0).all()
     even = np.array([standard_errors(level) for level in levels])
     assert (np.diff(np.where(even < 1.3, even, norm.ppf(levels))) < 0).any()
 
@@ -111,7 +119,7 @@ def test_a_nearly_empty_box_ends_a_few_standard_errors_of_its_noise_above_nobody
 def test_numbers_above_zero_reach_as_far_as_their_gamma_law(level: float) -> None:
     mean = np.array([0.3, 1.0, 1.6, 7.0, 1e3])
     expected = gamma(mean**2, scale=1.0 / mean).ppf(level) - mean
-    np.testing.assert_allclose(above_mean(level, mean), expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(above_mean(np.full(5, level), mean), expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("elsewhere", [1e-200, 1e-3, 0.2, 1.0, 1.6])
@@ -136,24 +144,61 @@ def test_ends_do_not_jump_where_an_interval_arrives_at_all_who_may_live_there() 
     low = np.array([ends(answer(1e9 - one * unsure, unsure**2, 0.0, most=1e9))[0] for one in elsewhere])
     reach = (1e9 - low) / unsure - elsewhere
     assert np.abs(np.diff(reach)).max() < 0.02
-    cut, _ = shortest(0.95, np.full(2_000, np.inf), elsewhere)
-    planted = np.where(cut < elsewhere, cut, np.maximum(cut, above_mean(0.95, elsewhere)))
+    levels, none = np.full(2_000, 0.95), np.zeros(2_000)
+    cut = -CutOff.between(-np.inf, elsewhere, none, none, np.ones(2_000)).shortest(levels)[0]
+    planted = np.where(cut < elsewhere, cut, np.maximum(cut, above_mean(levels, elsewhere)))
     assert np.abs(np.diff(planted)).max() > 0.1
 
 
-def test_clumps_without_noise_are_as_they_were() -> None:
-    """Public regions have no such noise: what clumps add to their upper ends is as it was, to the last bit."""
-    rng = np.random.default_rng(5)
-    value, stderr = rng.gamma(0.3, 100.0, (2, 2_000))
-    value[:50], stderr[50:100] = 0.0, 0.0
-    most, none = np.full(2_000, 1e6), np.zeros(2_000)
-    found = CountAnswers(value, stderr, fewer=value, more=value, most=most, noise=none).interval()
-    variance, wide = stderr**2, np.full(2_000, np.inf)
-    _, width = shortest(0.95, np.divide(value, stderr, out=wide, where=stderr > 0), np.full(2_000, np.inf))
-    seen = np.divide(variance, value, out=np.zeros(2_000), where=value > 0)
-    high = np.rint(np.clip(value + seen + width * np.hypot(stderr, seen), 0.0, most))
-    some = stderr > 0
-    assert np.array_equal(found[some, 1], np.maximum(high, value)[some])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("most", [np.inf, 7.0])
+@pytest.mark.parametrize("middle", [0.3, 1.0, 2.0, 6.0])
+@pytest.mark.parametrize("farther", [0.0, 0.2, 1.0, 4.0])
+def test_ends_hold_the_level_for_both_laws_and_hardly_more(
+    level: float, most: float, middle: float, farther: float
+) -> None:
+    """Oracle: the laws of scipy. Planted: ends of each law at the level itself, which hold more."""
+    laws = [(middle, 1.0), (min(middle + farther, most), np.hypot(1.0, farther))]
+    one, other = (cut_off(*law, 0.0, most) for law in laws)
+    (low,), (high,), (alone,) = ends_for_both(level, one, other)
+
+    def held(begin: float, end: float) -> float:
+        found = [truncnorm(-at / error, (most - at) / error, at, error) for at, error in laws]
+        return min(float(law.cdf(end) - law.cdf(begin)) for law in found)
+
+    assert held(low, high) >= level - 1e-9
+    assert all(low <= at <= high for at, _ in laws)
+    ends_of_each = np.ravel([law.shortest(np.array([level])) for law in (one, other)])
+    planted = held(min(ends_of_each), max(ends_of_each))
+    if alone > 0.0 and planted < 1.0 - 1e-9:  # else it stops to hold both middles, or falls slowly from everybody
+        assert held(low, high) <= level + 0.1 * (planted - level) + 1e-9
+    if (farther, middle, most) == (0.2, 6.0, np.inf):
+        assert planted > level + 0.05 * (1.0 - level)
+
+
+def test_ends_for_both_miss_no_more_than_the_level_allows() -> None:
+    """Laws of random answers, with clumps and noise. Planted: steps twice as long go too far."""
+    rng, number = np.random.default_rng(3), 100_000
+    middle, noise = rng.exponential(2.0, number), rng.random(number) * (rng.random(number) < 0.5)
+    most = np.where(rng.random(number) < 0.5, np.inf, middle + rng.exponential(3.0, number))
+    value = np.where(rng.random(number) < 0.5, middle, np.minimum(middle * rng.uniform(0.5, 2.0, number), most))
+    found = CountAnswers(value, np.ones(number), fewer=middle, more=middle, most=most, noise=noise)
+    one, other = found._laws(np.arange(number))
+    for level in (0.1, 0.5, 0.9, 0.95, 0.999):
+        low, high, alone = ends_for_both(level, one, other)
+        missed = np.maximum(one.missed(low, high), other.missed(low, high))
+        assert (missed <= 1.0 - level + 1e-9).all()
+        twice = np.maximum(level - 2.0 * (level - alone), 0.0)
+        shorter = [law.shortest(twice) for law in (one, other)]
+        ends = np.min([low for low, _ in shorter], axis=0), np.max([high for _, high in shorter], axis=0)
+        assert level == 0.1 or (np.maximum(one.missed(*ends), other.missed(*ends)) > 1.0 - level + 1e-4).any()
+
+
+def test_laws_that_are_the_same_have_their_own_shortest_interval() -> None:
+    law = cut_off(2.0, 1.0, 0.0, 9.0)
+    (low,), (high,), (alone,) = ends_for_both(0.95, law, law)
+    assert (low, high) == tuple(float(end[0]) for end in law.shortest(np.array([0.95])))
+    assert alone == pytest.approx(0.95, abs=1e-12)
 
 
 people = st.just(0.0) | st.floats(1e-60, 1e6)
