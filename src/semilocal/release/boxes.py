@@ -18,11 +18,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number, short_repr
+from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number, on_all_cores, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
-from .intervals import CutOff, above_mean, ends_for_both, mean_above_zero, standard_errors
+from .intervals import CutOff, above_mean, check_level, ends_for_both, mean_above_zero, standard_errors
 
 __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
@@ -123,19 +123,28 @@ class CountAnswers(Answers):
 
         How often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
-        unsure = np.flatnonzero(self.stderr > 0)
-        anybody, knowing = self._laws(unsure)
-        low, high, alone = ends_for_both(level, anybody, knowing)
-        skewed = np.flatnonzero((anybody.above > 0) & (anybody.above < _NORMAL_FROM))
-        reach = above_mean(alone[skewed], anybody.above[skewed]) * anybody.error[skewed]
-        low[skewed] = np.minimum(low[skewed], anybody.fewer[skewed] - reach)
-        ends: Floats = np.stack([self.fewer, self.more], axis=1)
-        ends[unsure] = np.stack([low, high], axis=1)
+        check_level(level)
+        unsure, ends = np.flatnonzero(self.stderr > 0), np.stack([self.fewer, self.more], axis=1)
+
+        def work(start: int) -> None:
+            some = unsure[start : start + QUERIES_AT_ONCE]
+            ends[some] = self._ends(level, some)
+
+        on_all_cores(work, range(0, len(unsure), QUERIES_AT_ONCE))
         ends = np.rint(np.clip(ends, 0.0, self.most[:, None]))
         exact = (self.stderr == 0) & (self.fewer == self.more)
         ends[exact] = np.rint(self.value[exact, None])  # sums of fractions: off by a rounding error
         ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], self.value), np.maximum(ends[:, 1], self.value)
         return ends
+
+    def _ends(self, level: float, rows: Integers) -> Floats:
+        """Ends of answers that have an error, not yet in whole people: float64[m, 2]."""
+        anybody, knowing = self._laws(rows)
+        low, high, alone = ends_for_both(level, anybody, knowing)
+        skewed = np.flatnonzero((anybody.above > 0) & (anybody.above < _NORMAL_FROM))
+        reach = above_mean(alone[skewed], anybody.above[skewed]) * anybody.error[skewed]
+        low[skewed] = np.minimum(low[skewed], anybody.fewer[skewed] - reach)
+        return np.stack([low, high], axis=1)
 
     def _laws(self, rows: Integers) -> tuple[CutOff, CutOff]:
         """Laws of the numbers for anybody, and for somebody who knows a person in the box; they have an error.
