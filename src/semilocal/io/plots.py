@@ -32,6 +32,7 @@ __all__ = ["PICTURES", "animate", "draw_regions", "need_matplotlib", "save_pictu
 
 PICTURES = (".png", ".svg", ".pdf")
 SIZE = (7, 6.2)  # inches
+_MARK_LENGTH = 460  # letters times points that maps side by side have room for below their titles
 
 
 def need_matplotlib() -> Any:
@@ -82,9 +83,10 @@ def draw_regions(
 
 
 def _say(axes: Axes, mark: Mark | None) -> None:
-    """Write the mark of a simulation along the right side, where it hides nothing."""
+    """Write the mark of a simulation along the right side, where it hides nothing; long ones in smaller letters."""
     if mark is not None:
-        axes.text(1.01, 0.0, mark.words, transform=axes.transAxes, fontsize=6.5, rotation=90, va="bottom")
+        size = min(6.5, _MARK_LENGTH / len(mark.words))
+        axes.text(1.01, 0.0, mark.words, transform=axes.transAxes, fontsize=size, rotation=90, va="bottom")
 
 
 def draw_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,3 +86,24 @@ def test_maps_side_by_side_say_that_their_noise_was_seeded(california: Run, tmp_
             save_side_by_side({"one": replace(california.partition, mark=mark)}, tmp_path / "maps.svg")
             drawn = (tmp_path / "maps.svg").read_text()
             assert "SIMULATION" not in drawn if mark is None else mark.words in drawn
+
+
+def test_the_longest_mark_ends_below_the_titles_of_maps_side_by_side(
+    california: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted: the letters of short marks, which reach into the title."""
+    drawn, save = [], figures.Figure.savefig
+
+    def watched(self: Any, *given: Any, **named: Any) -> None:
+        drawn.append(self)
+        save(self, *given, **named)
+
+    monkeypatch.setattr(figures.Figure, "savefig", watched)
+    panel = replace(california.partition, mark=Mark(seeded=False))
+    save_side_by_side({f"{name}\nof\nthree": panel for name in ("one", "two", "three")}, tmp_path / "maps.png")
+    axes = drawn[0].axes[0]
+    (mark,) = [text for text in axes.texts if "SIMULATION" in text.get_text()]
+    for size, fits in ((mark.get_fontsize(), True), (6.5, False)):
+        mark.set_fontsize(size)
+        drawn[0].draw_without_rendering()
+        assert (mark.get_window_extent(dpi=drawn[0].dpi).y1 <= axes.get_window_extent().y1) == fits
