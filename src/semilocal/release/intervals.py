@@ -124,7 +124,7 @@ def ends_for_both(level: float, one: CutOff, other: CutOff) -> tuple[Floats, Flo
     >>> none, wide = np.zeros(2), np.full(2, np.inf)
     >>> laws = [CutOff.between(-np.inf, wide, middle, middle, none + 1) for middle in (none, np.array([0.0, 9.0]))]
     >>> [ends.round(2).tolist() for ends in ends_for_both(0.95, *laws)]
-    [[-1.96, -1.65], [1.96, 10.65], [0.95, 0.9]]
+    [[-1.96, -1.66], [1.96, 10.66], [0.95, 0.9]]
     """
     alone = np.full(len(one.error), level)
     low, high = _around(one, other, alone)
