@@ -22,7 +22,7 @@ from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
-from .intervals import CutOff, above_mean, check_level, ends_for_both, mean_above_zero, standard_errors
+from .intervals import Asker, CutOff, above_mean, check_level, ends_for_both, mean_above_zero, standard_errors
 
 __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
@@ -30,6 +30,8 @@ __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 QUERIES_AT_ONCE = 1 << 14
 DENSITY_CELLS = 50_000_000
 _NORMAL_FROM = 100.0  # standard errors above zero: beyond that a gamma law is a normal one
+_HARDLY = 1e-100  # standard errors: so few are nobody
+_EPSILON = np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,26 +130,29 @@ class CountAnswers(Answers):
 
         def work(start: int) -> None:
             some = unsure[start : start + QUERIES_AT_ONCE]
-            ends[some] = self._ends(level, some)
+            ends[some] = self._ends(float(level), some)
 
         on_all_cores(work, range(0, len(unsure), QUERIES_AT_ONCE))
         ends = np.rint(np.clip(ends, 0.0, self.most[:, None]))
         exact = (self.stderr == 0) & (self.fewer == self.more)
-        ends[exact] = np.rint(self.value[exact, None])  # sums of fractions: off by a rounding error
-        ends[:, 0], ends[:, 1] = np.minimum(ends[:, 0], self.value), np.maximum(ends[:, 1], self.value)
-        return ends
+        # Sums of fractions are off by a rounding error: exact answers have one number of people, and the value.
+        around = np.stack([np.floor(self.value), np.ceil(self.value)], axis=1)
+        ends[exact], around[exact] = np.rint(self.value[exact, None]), self.value[exact, None]
+        return np.stack([np.minimum(ends[:, 0], around[:, 0]), np.maximum(ends[:, 1], around[:, 1])], axis=1)
 
     def _ends(self, level: float, rows: Integers) -> Floats:
         """Ends of answers that have an error, not yet in whole people: float64[m, 2]."""
-        anybody, knowing = self._laws(rows)
-        low, high, alone = ends_for_both(level, anybody, knowing)
-        skewed = np.flatnonzero((anybody.above > 0) & (anybody.above < _NORMAL_FROM))
-        reach = above_mean(alone[skewed], anybody.above[skewed]) * anybody.error[skewed]
-        low[skewed] = np.minimum(low[skewed], anybody.fewer[skewed] - reach)
+        anybody, knowing = self._askers(rows)
+        low, high = ends_for_both(level, anybody, knowing)
+        elsewhere = anybody.more.above
+        skewed = np.flatnonzero((elsewhere > 0) & (elsewhere < _NORMAL_FROM))
+        below = np.minimum(level + anybody.more.part_above(high)[skewed], 1.0 - _EPSILON)  # what is not missed there
+        reach = above_mean(below, elsewhere[skewed]) * self.stderr[rows[skewed]]
+        low[skewed] = np.minimum(low[skewed], self.fewer[rows[skewed]] - reach)
         return np.stack([low, high], axis=1)
 
-    def _laws(self, rows: Integers) -> tuple[CutOff, CutOff]:
-        """Laws of the numbers for anybody, and for somebody who knows a person in the box; they have an error.
+    def _askers(self, rows: Integers) -> tuple[Asker, Asker]:
+        """Anybody, and somebody who knows a person in the box, of answers that have an error.
 
         People who ask mostly do: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If
         people lie in clumps around a mean that is not negative and is known but for normal noise, that is the estimate
@@ -161,13 +166,19 @@ class CountAnswers(Answers):
         columns = self.value, self.stderr, self.fewer, self.more, self.most, self.noise
         value, error, fewer, more, most, noise = (column[rows] for column in columns)
         expected = mean_above_zero(np.maximum((fewer + more) / 2, value), np.sqrt(noise))  # estimates may be negative
+        some = expected > _HARDLY * error
         seen, clumps = (
-            np.divide(part, expected, out=np.zeros(len(rows)), where=expected > 0)
+            np.divide(part, expected, out=np.zeros(len(rows)), where=some)
             for part in (error**2, np.maximum(error**2 - noise, 0.0))
         )
-        low, high = (np.minimum(np.maximum(number, value) + seen, most) for number in (fewer, more))
-        anybody = CutOff.between(0.0, most, fewer, more, error)
-        return anybody, CutOff.between(0.0, most, low, high, np.hypot(error, clumps))
+        wider = np.hypot(error, clumps)
+        return (
+            Asker(*(CutOff.between(0.0, most, middle, error) for middle in (fewer, more))),
+            Asker(*(
+                CutOff.between(0.0, most, np.minimum(np.maximum(middle, value) + seen, most), wider)
+                for middle in (fewer, more)
+            )),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Floats, is_number, require
 
-__all__ = ["CutOff", "above_mean", "check_level", "ends_for_both", "mean_above_zero", "standard_errors"]
+__all__ = ["Asker", "CutOff", "above_mean", "check_level", "ends_for_both", "mean_above_zero", "standard_errors"]
 
 _STEPS = 4  # each halves at least by how much a level is higher than it must be
 _FAR = 38.0  # standard errors beyond which floats have no density left
@@ -47,19 +47,16 @@ class CutOff(NamedTuple):
 
     Attributes
     ----------
-    fewer, more
-        Between these the middles lie; ends hold for both.
-    error
-        Standard deviations of the whole laws, above 0.
+    middle, error
+        Mean and standard deviation of the whole laws; errors are above 0.
     below, above
-        Where the laws are cut off: how far below ``fewer`` and above ``more``. Standard errors, not negative; infinite
-        where a law is not cut off.
+        How far below and above the middle the laws are cut off. Standard errors, not negative; infinite where a law is
+        not cut off.
     under, over
         Which part of the whole laws that leaves out on each side.
     """
 
-    fewer: Floats
-    more: Floats
+    middle: Floats
     error: Floats
     below: Floats
     above: Floats
@@ -67,78 +64,99 @@ class CutOff(NamedTuple):
     over: Floats
 
     @staticmethod
-    def between(least: float, most: Floats, fewer: Floats, more: Floats, error: Floats) -> CutOff:
+    def between(least: float, most: Floats, middle: Floats, error: Floats) -> CutOff:
         """Laws that are cut off at numbers; those of middles outside are cut off at their middles."""
         from scipy.special import ndtr  # loaded at first use: it takes a while
 
-        below, above = np.maximum(fewer - least, 0.0) / error, np.maximum(most - more, 0.0) / error
-        return CutOff(fewer, more, error, below, above, ndtr(-below), ndtr(-above))
+        below, above = np.maximum(middle - least, 0.0) / error, np.maximum(most - middle, 0.0) / error
+        return CutOff(middle, error, below, above, ndtr(-below), ndtr(-above))
 
-    def shortest(self, level: Floats) -> tuple[Floats, Floats]:
-        """Ends of the shortest intervals: float64[m] each.
+    def lower_end(self, level: Floats) -> Floats:
+        """Lower ends of the shortest intervals: float64[m].
 
         An interval that reaches to where a law ends below spends all of its error above, and the other way round. The
         higher the level, the farther they reach.
 
         Examples
         --------
-        >>> middles, ones = np.array([9.0, 1.96, 0.5, 0.0]), np.ones(4)
-        >>> low, high = CutOff.between(0.0, np.full(4, np.inf), middles, middles, ones).shortest(np.full(4, 0.95))
-        >>> (middles - low).round(2).tolist(), (high - middles).round(2).tolist()
+        >>> middle, level = np.array([9.0, 1.96, 0.5, 0.0]), np.full(4, 0.95)
+        >>> laws = CutOff.between(0.0, np.full(4, np.inf), middle, np.ones(4))
+        >>> (middle - laws.lower_end(level)).round(2).tolist(), (laws.upper_end(level) - middle).round(2).tolist()
         ([1.96, 1.79, 0.5, 0.0], [1.96, 1.79, 1.82, 1.96])
         """
+        return np.asarray(self.middle - self._reach(level, self.under, self.over, self.below))
+
+    def upper_end(self, level: Floats) -> Floats:
+        """Upper ends of the same intervals: float64[m]."""
+        return np.asarray(self.middle + self._reach(level, self.over, self.under, self.above))
+
+    def part_below(self, end: Floats) -> Floats:
+        """Which part of the laws lies below ends: float64[m]."""
+        return self._beyond((end - self.middle) / self.error, self.under)
+
+    def part_above(self, end: Floats) -> Floats:
+        """Which part of the laws lies above ends: float64[m]."""
+        return self._beyond((self.middle - end) / self.error, self.over)
+
+    def _reach(self, level: Floats, here: Floats, there: Floats, most: Floats) -> Floats:
+        """How far the intervals reach to a side, given what is cut off on this and on the other one, and where."""
         from scipy.special import ndtri  # loaded at first use: it takes a while
 
-        half = (self.under + self.over + (1.0 - level) * (1.0 - self.under - self.over)) / 2.0
-        lower = np.maximum(half + np.minimum(half - self.over, 0.0), self.under)
-        upper = np.maximum(half + np.minimum(half - self.under, 0.0), self.over)
-        return (
-            np.asarray(self.fewer - np.minimum(-ndtri(lower), self.below) * self.error),
-            np.asarray(self.more + np.minimum(-ndtri(upper), self.above) * self.error),
-        )
+        half = (here + there + (1.0 - level) * (1.0 - here - there)) / 2.0
+        outside = np.maximum(half + np.minimum(half - there, 0.0), here)
+        return np.asarray(np.minimum(-ndtri(outside), most) * self.error)
 
-    def missed(self, low: Floats, high: Floats) -> Floats:
-        """Which part of the laws lies outside ends: float64[m]."""
+    def _beyond(self, away: Floats, cut: Floats) -> Floats:
         from scipy.special import ndtr  # loaded at first use: it takes a while
 
-        outside = np.maximum(ndtr((low - self.fewer) / self.error) - self.under, 0.0)
-        outside += np.maximum(ndtr((self.more - high) / self.error) - self.over, 0.0)
-        return np.asarray(outside / np.maximum(1.0 - self.under - self.over, np.finfo(float).tiny))
+        mass = np.maximum(1.0 - self.under - self.over, np.finfo(float).tiny)
+        return np.asarray(np.maximum(ndtr(away) - cut, 0.0) / mass)
 
 
-def ends_for_both(level: float, one: CutOff, other: CutOff) -> tuple[Floats, Floats, Floats]:
-    """Ends that hold numbers with a level whichever of two laws they have, and the level of each law alone: float64[m].
+class Asker(NamedTuple):
+    """What somebody who asks expects: laws of the smallest and of the largest middle that may be right."""
 
-    They reach as far as the shortest intervals of both laws at one level, the lowest that will do. Two intervals of
-    95 % hold more than that together: few of the numbers that one law has beyond its own ends lie beyond the other's.
-    (Where they reach from cut to cut, a higher level is taken than the lowest; never a lower one.)
+    fewer: CutOff
+    more: CutOff
+
+    def missed(self, low: Floats, high: Floats) -> Floats:
+        """Which part of the laws lies outside ends at the most, whatever the middle: float64[m]."""
+        return self.fewer.part_below(low) + self.more.part_above(high)
+
+
+def ends_for_both(level: float, anybody: Asker, knowing: Asker) -> tuple[Floats, Floats]:
+    """Ends that hold numbers with a level for two who ask: float64[m] each.
+
+    They reach as far as the shortest intervals of both at one level, the lowest that will do. Two intervals of 95 %
+    hold more than that together: few of the numbers that one of them has beyond the own ends lie beyond the other's.
+    (Where they reach from cut to cut, a higher level is taken than the lowest.)
 
     Parameters
     ----------
     level : float
-    one, other : CutOff
-        The law of numbers, and that of the same numbers for somebody who meets them the oftener the larger they are.
+    anybody, knowing : Asker
+        The second one meets numbers the oftener the larger they are.
 
     Examples
     --------
-    >>> none, wide = np.zeros(2), np.full(2, np.inf)
-    >>> laws = [CutOff.between(-np.inf, wide, middle, middle, none + 1) for middle in (none, np.array([0.0, 9.0]))]
-    >>> [ends.round(2).tolist() for ends in ends_for_both(0.95, *laws)]
-    [[-1.96, -1.66], [1.96, 10.66], [0.95, 0.9]]
+    >>> wide, ones, farther = np.full(2, np.inf), np.ones(2), np.array([0.0, 9.0])
+    >>> laws = [CutOff.between(-np.inf, wide, middle, ones) for middle in (0 * ones, farther)]
+    >>> [ends.round(2).tolist() for ends in ends_for_both(0.95, *(Asker(law, law) for law in laws))]
+    [[-1.96, -1.66], [1.96, 10.66]]
     """
-    alone = np.full(len(one.error), level)
-    low, high = _around(one, other, alone)
+    alone = np.full(len(anybody.fewer.error), level)
+    low, high = _around(anybody, knowing, alone)
     for _ in range(_STEPS):
-        # Such laws miss no more in addition than the level falls by, so this does not go too far.
-        spare = 1.0 - level - np.maximum(one.missed(low, high), other.missed(low, high))
-        alone = np.maximum(alone - np.maximum(spare, 0.0), 0.0)  # both middles stay inside
-        low, high = _around(one, other, alone)
-    return low, high, alone
+        # No more is missed in addition than the level falls by, so this does not go too far.
+        spare = 1.0 - level - np.maximum(anybody.missed(low, high), knowing.missed(low, high))
+        alone = np.maximum(alone - np.maximum(spare, 0.0), 0.0)  # all middles stay inside
+        low, high = _around(anybody, knowing, alone)
+    return low, high
 
 
-def _around(one: CutOff, other: CutOff, level: Floats) -> tuple[Floats, Floats]:
-    (low, high), (lower, higher) = one.shortest(level), other.shortest(level)
-    return np.minimum(low, lower), np.maximum(high, higher)
+def _around(anybody: Asker, knowing: Asker, level: Floats) -> tuple[Floats, Floats]:
+    low = np.minimum(anybody.fewer.lower_end(level), knowing.fewer.lower_end(level))
+    return low, np.maximum(anybody.more.upper_end(level), knowing.more.upper_end(level))
 
 
 def above_mean(level: Floats, mean: Floats) -> Floats:
