@@ -31,7 +31,6 @@ QUERIES_AT_ONCE = 1 << 14
 DENSITY_CELLS = 50_000_000
 _NORMAL_FROM = 100.0  # standard errors above zero: beyond that a gamma law is a normal one
 _HARDLY = 1e-100  # standard errors: so few are nobody
-_EPSILON = np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +145,7 @@ class CountAnswers(Answers):
         low, high = ends_for_both(level, anybody, knowing)
         elsewhere = anybody.more.above
         skewed = np.flatnonzero((elsewhere > 0) & (elsewhere < _NORMAL_FROM))
-        below = np.minimum(level + anybody.more.part_above(high)[skewed], 1.0 - _EPSILON)  # what is not missed there
-        reach = above_mean(below, elsewhere[skewed]) * self.stderr[rows[skewed]]
+        reach = above_mean(level, elsewhere[skewed]) * self.stderr[rows[skewed]]
         low[skewed] = np.minimum(low[skewed], self.fewer[rows[skewed]] - reach)
         return np.stack([low, high], axis=1)
 

@@ -68,7 +68,8 @@ class CutOff(NamedTuple):
         """Laws that are cut off at numbers; those of middles outside are cut off at their middles."""
         from scipy.special import ndtr  # loaded at first use: it takes a while
 
-        below, above = np.maximum(middle - least, 0.0) / error, np.maximum(most - middle, 0.0) / error
+        with np.errstate(over="ignore"):  # infinitely many standard errors away
+            below, above = np.maximum(middle - least, 0.0) / error, np.maximum(most - middle, 0.0) / error
         return CutOff(middle, error, below, above, ndtr(-below), ndtr(-above))
 
     def lower_end(self, level: Floats) -> Floats:
@@ -159,18 +160,18 @@ def _around(anybody: Asker, knowing: Asker, level: Floats) -> tuple[Floats, Floa
     return low, np.maximum(anybody.more.upper_end(level), knowing.more.upper_end(level))
 
 
-def above_mean(level: Floats, mean: Floats) -> Floats:
+def above_mean(level: float, mean: Floats) -> Floats:
     """How far above their means numbers reach that are not negative, in standard deviations, one-sided: float64[m].
 
     Parameters
     ----------
-    level : float64[m]
+    level : float
     mean : float64[m]
         Of gamma laws, in standard deviations; above 0 and finite.
 
     Examples
     --------
-    >>> above_mean(np.full(3, 0.95), np.array([0.5, 1.0, 100.0])).round(2).tolist()
+    >>> above_mean(0.95, np.array([0.5, 1.0, 100.0])).round(2).tolist()
     [1.92, 2.0, 1.65]
     """
     from scipy.special import gammaincinv  # loaded at first use: it takes a while

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,8 +14,8 @@ from scipy.stats import gamma, norm, truncnorm
 
 import semilocal as sl
 from semilocal.arrays import Floats
-from semilocal.release.boxes import CountAnswers
-from semilocal.release.intervals import CutOff, above_mean, ends_for_both, mean_above_zero, standard_errors
+from semilocal.release.boxes import QUERIES_AT_ONCE, CountAnswers
+from semilocal.release.intervals import Asker, CutOff, above_mean, ends_for_both, mean_above_zero, standard_errors
 
 PLACES = np.linspace(0.0, 20.0, 200_001)  # numbers of people, in standard errors of the noise
 
@@ -29,7 +33,13 @@ def answer(
 def cut_off(middle: float, error: float, least: float, most: float) -> CutOff:
     """One law."""
     limit, at, width = np.array([[most], [middle], [error]])
-    return CutOff.between(least, limit, at, at, width)
+    return CutOff.between(least, limit, at, width)
+
+
+def shortest(law: CutOff, level: float) -> tuple[float, float]:
+    """Both ends of one law."""
+    at = np.array([level])
+    return float(law.lower_end(at)[0]), float(law.upper_end(at)[0])
 
 
 def ends(found: CountAnswers, level: float = 0.95) -> tuple[float, float]:
@@ -84,7 +94,7 @@ def test_shortest_intervals_hold_what_the_level_says_and_no_shorter_one_does(
     level: float, below: float, above: float
 ) -> None:
     """Of a normal law that is cut off. Oracle: all intervals with as much of it that start at one of 20,000 places."""
-    low, high = (float(abs(end[0])) for end in cut_off(0.0, 1.0, -below, above).shortest(np.array([level])))
+    low, high = map(abs, shortest(cut_off(0.0, 1.0, -below, above), level))
     all_of_it = norm.cdf(above) - norm.cdf(-below)
     assert (norm.cdf(high) - norm.cdf(-low)) / all_of_it == pytest.approx(level, abs=1e-12)
     assert (low <= below, high <= above) == (True, True)
@@ -98,7 +108,7 @@ def test_a_higher_level_reaches_farther_also_where_an_end_arrives_at_nobody() ->
     """Planted: all of the error above as soon as the lower end of an even interval is at nobody."""
     levels = np.linspace(0.01, 0.9999, 500)
     for below, above in ((0.4, 1.0), (1.3, np.inf), (2.6, 2.2)):
-        low, high = np.stack([cut_off(0.0, 1.0, -below, above).shortest(np.array([level])) for level in levels], axis=1)
+        low, high = np.array([shortest(cut_off(0.0, 1.0, -below, above), level) for level in levels]).T
         assert (np.diff(low, axis=0) <= 0).all()
         assert (np.diff(high, axis=0) >= 0).all()
     even = np.array([standard_errors(level) for level in levels])
@@ -119,7 +129,7 @@ def test_a_nearly_empty_box_ends_a_few_standard_errors_of_its_noise_above_nobody
 def test_numbers_above_zero_reach_as_far_as_their_gamma_law(level: float) -> None:
     mean = np.array([0.3, 1.0, 1.6, 7.0, 1e3])
     expected = gamma(mean**2, scale=1.0 / mean).ppf(level) - mean
-    np.testing.assert_allclose(above_mean(np.full(5, level), mean), expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(above_mean(level, mean), expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("elsewhere", [1e-200, 1e-3, 0.2, 1.0, 1.6])
@@ -144,9 +154,9 @@ def test_ends_do_not_jump_where_an_interval_arrives_at_all_who_may_live_there() 
     low = np.array([ends(answer(1e9 - one * unsure, unsure**2, 0.0, most=1e9))[0] for one in elsewhere])
     reach = (1e9 - low) / unsure - elsewhere
     assert np.abs(np.diff(reach)).max() < 0.02
-    levels, none = np.full(2_000, 0.95), np.zeros(2_000)
-    cut = -CutOff.between(-np.inf, elsewhere, none, none, np.ones(2_000)).shortest(levels)[0]
-    planted = np.where(cut < elsewhere, cut, np.maximum(cut, above_mean(levels, elsewhere)))
+    levels = np.full(2_000, 0.95)
+    cut = -CutOff.between(-np.inf, elsewhere, np.zeros(2_000), np.ones(2_000)).lower_end(levels)
+    planted = np.where(cut < elsewhere, cut, np.maximum(cut, above_mean(0.95, elsewhere)))
     assert np.abs(np.diff(planted)).max() > 0.1
 
 
@@ -160,7 +170,7 @@ def test_ends_hold_the_level_for_both_laws_and_hardly_more(
     """Oracle: the laws of scipy. Planted: ends of each law at the level itself, which hold more."""
     laws = [(middle, 1.0), (min(middle + farther, most), np.hypot(1.0, farther))]
     one, other = (cut_off(*law, 0.0, most) for law in laws)
-    (low,), (high,), (alone,) = ends_for_both(level, one, other)
+    (low,), (high,) = ends_for_both(level, Asker(one, one), Asker(other, other))
 
     def held(begin: float, end: float) -> float:
         found = [truncnorm(-at / error, (most - at) / error, at, error) for at, error in laws]
@@ -168,9 +178,10 @@ def test_ends_hold_the_level_for_both_laws_and_hardly_more(
 
     assert held(low, high) >= level - 1e-9
     assert all(low <= at <= high for at, _ in laws)
-    ends_of_each = np.ravel([law.shortest(np.array([level])) for law in (one, other)])
+    ends_of_each = np.ravel([shortest(law, level) for law in (one, other)])
     planted = held(min(ends_of_each), max(ends_of_each))
-    if alone > 0.0 and planted < 1.0 - 1e-9:  # else it stops to hold both middles, or falls slowly from everybody
+    stopped = min(abs(end - at) for end, (at, _) in itertools.product((low, high), laws)) < 1e-9  # at a middle
+    if not stopped and planted < 1.0 - 1e-9:  # which holds more, or falls slowly from everybody
         assert held(low, high) <= level + 0.1 * (planted - level) + 1e-9
     if (farther, middle, most) == (0.2, 6.0, np.inf):
         assert planted > level + 0.05 * (1.0 - level)
@@ -183,22 +194,74 @@ def test_ends_for_both_miss_no_more_than_the_level_allows() -> None:
     most = np.where(rng.random(number) < 0.5, np.inf, middle + rng.exponential(3.0, number))
     value = np.where(rng.random(number) < 0.5, middle, np.minimum(middle * rng.uniform(0.5, 2.0, number), most))
     found = CountAnswers(value, np.ones(number), fewer=middle, more=middle, most=most, noise=noise)
-    one, other = found._laws(np.arange(number))
+    anybody, knowing = found._askers(np.arange(number))
     for level in (0.1, 0.5, 0.9, 0.95, 0.999):
-        low, high, alone = ends_for_both(level, one, other)
-        missed = np.maximum(one.missed(low, high), other.missed(low, high))
+        low, high = ends_for_both(level, anybody, knowing)
+        missed = np.maximum(anybody.missed(low, high), knowing.missed(low, high))
         assert (missed <= 1.0 - level + 1e-9).all()
-        twice = np.maximum(level - 2.0 * (level - alone), 0.0)
-        shorter = [law.shortest(twice) for law in (one, other)]
-        ends = np.min([low for low, _ in shorter], axis=0), np.max([high for _, high in shorter], axis=0)
-        assert level == 0.1 or (np.maximum(one.missed(*ends), other.missed(*ends)) > 1.0 - level + 1e-4).any()
+        # Each end as much nearer again as it is nearer than that of the level.
+        levels = np.full(number, level)
+        nearer = 2 * low - anybody.fewer.lower_end(levels), 2 * high - knowing.more.upper_end(levels)
+        assert (np.maximum(anybody.missed(*nearer), knowing.missed(*nearer)) > 1.0 - level + 1e-4).any()
 
 
 def test_laws_that_are_the_same_have_their_own_shortest_interval() -> None:
     law = cut_off(2.0, 1.0, 0.0, 9.0)
-    (low,), (high,), (alone,) = ends_for_both(0.95, law, law)
-    assert (low, high) == tuple(float(end[0]) for end in law.shortest(np.array([0.95])))
-    assert alone == pytest.approx(0.95, abs=1e-12)
+    (low,), (high,) = ends_for_both(0.95, Asker(law, law), Asker(law, law))
+    assert (low, high) == pytest.approx(shortest(law, 0.95), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "mean", "most"),
+    [(256.6, 13.3, 242.0, 283.0), (1578.0, 20.2, 1554.0, 1622.0), (2e6, 1e4, 1.98e6, 2e6)],
+)
+@pytest.mark.parametrize("level", [0.95, 0.99, 0.999])
+def test_lower_ends_hold_the_gamma_law_of_those_elsewhere_also_where_the_value_is_above_the_mean(
+    value: float, stderr: float, mean: float, most: float, level: float
+) -> None:
+    """Two are regions of California. Quantiles of the level that laws have alone missed 5.9 % of the first."""
+    mean_only = replace(answer(mean, stderr**2, 0.0, most=most), value=np.array([value]))
+    low, _ = ends(mean_only, level)
+    assert gamma(((most - mean) / stderr) ** 2, scale=stderr**2 / (most - mean)).sf(most - low + 0.5) <= 1.0 - level
+
+
+def test_higher_levels_hold_lower_ones_where_two_middles_are_cut_off_on_both_sides() -> None:
+    """Planted: what both cuts leave out taken from one law, which leaves next to nothing and swings."""
+    levels = np.linspace(0.5, 0.999, 400)
+    for more, most in ((10_600.0, 10_800.0), (5_000.0, 5_400.0), (2_300.0, 2_500.0)):
+        found = answer(more, 0.0, 1e6, second=0.0, most=most)
+        low, high = np.array([ends(found, level) for level in levels]).T
+        assert (np.diff(low) <= 0).all()
+        assert (np.diff(high) >= 0).all()
+
+
+def test_many_answers_have_the_intervals_that_each_has_alone() -> None:
+    """More than are computed at once. Planted: one answer left out of every piece."""
+    rng, number = np.random.default_rng(4), 2 * QUERIES_AT_ONCE + 7
+    value, stderr = rng.gamma(1.0, 100.0, number), rng.gamma(1.0, 20.0, number)
+    stderr[::50] = 0.0
+    value[::50] = np.rint(value[::50])
+    columns = value, stderr, value + 1e6 * (stderr > 0), np.zeros(number)
+
+    def intervals(rows: Any) -> Floats:
+        told, error, most, noise = (column[rows] for column in columns)
+        return CountAnswers(told, error, fewer=told, more=told, most=most, noise=noise).interval()
+
+    together = intervals(np.arange(number))
+    unsure = np.flatnonzero(stderr)
+    some = [*unsure[:3], *unsure[QUERIES_AT_ONCE - 2 : QUERIES_AT_ONCE + 2], *unsure[-3:], 0, 50]
+    for row in some:
+        assert np.array_equal(together[row], intervals(np.array([row]))[0])
+    assert (together[unsure, 1] > together[unsure, 0]).all()
+
+
+def test_nobody_expects_more_than_may_live_there() -> None:
+    """Three expected, up to five possible, clumps of ten. Planted: a middle beyond all who may live there."""
+    found = answer(3.0, 100.0, 0.0, most=5.0)
+    assert ends(found) == (0.0, 5.0)
+    _, knowing = found._askers(np.arange(1))
+    assert knowing.more.middle.tolist() == [5.0]
+    assert knowing.missed(np.zeros(1), np.full(1, 5.0)).tolist() == [0.0]
 
 
 people = st.just(0.0) | st.floats(1e-60, 1e6)
@@ -212,8 +275,9 @@ def test_ends_are_whole_people_around_the_value_between_nobody_and_everybody(
     narrow, wide = sorted((level, other))
     (low, high), (lowest, highest) = ends(found, narrow), ends(found, wide)
     for begin, end in ((low, high), (lowest, highest)):
-        assert 0.0 <= begin <= value <= end <= max(np.rint(value + more), value)
-        assert all(number == np.rint(number) or number == value for number in (begin, end))
+        assert 0.0 <= begin <= value <= end <= max(np.rint(value + more), np.ceil(value))
+        exact = clumps + noise == 0  # sums of fractions stay as they are
+        assert all(number == np.rint(number) or (exact and number == value) for number in (begin, end))
     assert lowest <= low <= high <= highest
 
 
