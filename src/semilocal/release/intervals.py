@@ -11,7 +11,7 @@ from ..arrays import Floats, is_number, require
 
 __all__ = ["Asker", "CutOff", "above_mean", "check_level", "ends_for_both", "mean_above_zero", "standard_errors"]
 
-_STEPS = 4  # each halves at least by how much a level is higher than it must be
+_STEPS = 4  # each halves by how much a level is too high, but where ends reach from cut to cut
 _FAR = 38.0  # standard errors beyond which floats have no density left
 
 

@@ -193,7 +193,8 @@ def test_ends_for_both_miss_no_more_than_the_level_allows() -> None:
     middle, noise = rng.exponential(2.0, number), rng.random(number) * (rng.random(number) < 0.5)
     most = np.where(rng.random(number) < 0.5, np.inf, middle + rng.exponential(3.0, number))
     value = np.where(rng.random(number) < 0.5, middle, np.minimum(middle * rng.uniform(0.5, 2.0, number), most))
-    found = CountAnswers(value, np.ones(number), fewer=middle, more=middle, most=most, noise=noise)
+    fewer = np.where(rng.random(number) < 0.5, middle, middle - rng.exponential(2.0, number))  # two middles
+    found = CountAnswers(value, np.ones(number), fewer=fewer, more=middle, most=most, noise=noise)
     anybody, knowing = found._askers(np.arange(number))
     for level in (0.1, 0.5, 0.9, 0.95, 0.999):
         low, high = ends_for_both(level, anybody, knowing)
