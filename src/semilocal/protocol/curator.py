@@ -1,197 +1,152 @@
-"""The server's machine: opens rounds, checks reports, closes rounds, for the whole campaign. Sans-IO, no randomness.
+"""The server's machine: rounds, questions, draws and verdicts, sans-IO.
 
-    state         call                  next state
-    partitioning  query(), check()      partitioning
-    partitioning  close(…), step(…)     partitioning with the kept children; if none is left, releasing, or finished if
-                                        the plan asks for no values
-    releasing     query(), check()      releasing
-    releasing     close(…)              releasing with the plan's next release that asks; finished after the last one
-    finished      query() is None       finished
+    round       who reports                                                    what closes it
+    1           everybody: who reports is on the roster                        the first questions
+    partition   drawn members answer; members of a region that was split,      split, wall, or more (the second portion)
+                and who was away, announce their region
+    values      everybody with a region gives one value, per release           the counts of outputs
 
-The state is a fold over the closings: ``Curator.replay`` gives back the same curator. A verdict depends on nothing but
-(responders, tally), so that the sums may come from anywhere, a database or secure aggregation.
+A region goes through: announced -> asked (first portion) -> asked (rest) -> split, or a wall and asked again elsewhere ->
+ended, and its free members refine the estimate -> done. The state is a function of the task, the plan and the events
+so far: server, simulation, replay and verifier drive this class. Everything about what is asked is in
+:mod:`.rule`. Knows reports. Knows no clock, database or position.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from copy import copy
+from copy import deepcopy
 from functools import cached_property
-from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import Integers, as_integers
 from ..errors import DeviceViolation, InvalidInput
-from ..hierarchy.base import Cells
-from ..randomizer.base import Randomizer
-from ..randomizer.widths import with_fanout
+from .clip import clips
+from .estimate import Walls
+from .keys import HashChain
 from .messages import (
-    MAX_RESPONDERS,
-    MAX_SUM,
     AnyClosed,
     AnyQuery,
     AnyReport,
+    Clip,
     Closed,
-    Message,
+    Entry,
+    Event,
+    Head,
     Query,
+    Question,
+    Report,
+    Slice,
     ValueClosed,
     ValueQuery,
     ValueReport,
+    Verdict,
+    seed_of,
 )
+from .partition import Away, Partition
 from .plan import Plan, Release
-from .rule import Frontier, PlayedRound, Ruling, decide, first_frontier, possible, roll_call
-from .tally import RoundTally
+from .region import RegionLog, walls_of
+from .rule import Asking, Census, go_on, questions, randomizer_for, refinements, splits
 from .task import Task
 
-__all__ = ["Curator", "Regions", "closing", "count_reports", "padded"]
+__all__ = ["Curator"]
 
-
-class Regions(NamedTuple):
-    """Where paths ended, ascending by cell.
-
-    Attributes
-    ----------
-    cells : uint64[r]
-    rounds : int64[r]
-        The round in which the participants of the region last reported for the partition.
-    last : uint64[r]
-        The cell they reported for: the region, or with rule "each" its parent.
-    crowds : int64[r]
-        How many did. With rule "each" nobody answers for a region that was left behind: those of its parent.
-    """
-
-    cells: Cells
-    rounds: Integers
-    last: Cells
-    crowds: Integers
+Region = tuple[int, int]
+_ROUNDS_OF_A_QUESTION = 3  # two portions, and the announcement
 
 
 class Curator:
-    """The server of one campaign.
+    """Plays a task as the server.
 
     Parameters
     ----------
     task : Task
     plan : Plan, optional
         The releases that follow the partition; none if left out.
-
-    Attributes
-    ----------
-    frontier : Frontier
-        The cells of the open round; none after the partition.
-    rounds : list of Played
-        The rounds of the partition that are closed.
-    values : int
-        How many rounds of values are closed.
+    chain : HashChain, optional
+        The server's part of the draws; needed where the task has a chain, unless closings are only followed.
     """
 
-    def __init__(self, task: Task, plan: Plan | None = None) -> None:
+    def __init__(self, task: Task, plan: Plan | None = None, *, chain: HashChain | None = None) -> None:
         self.task = task
         self.plan = Plan(task.id) if plan is None else plan
         self.plan.check(task)
-        self.frontier: Frontier = first_frontier()
-        self.rounds: list[PlayedRound] = []
-        self.values = 0
-        self._paths: dict[int, tuple[int, int]] | None = None
+        if chain is not None and chain.end != task.chain:
+            raise InvalidInput("the hash chain is not the one that the task ends with")
+        self._chain = chain
+        self._preimage = task.chain  # the last one that was given away
+        self.round = 1
+        self.values = 0  # rounds of values that are closed
+        self.partitioned = False
+        self.slices: tuple[Slice, ...] = ()  # of the last closing
+        root = task.hierarchy.ends
+        self.logs: dict[Region, RegionLog] = {root: RegionLog(*root)}  # of the regions that are not split
+        self.above: dict[Region, RegionLog] = {}  # of those that were: who never announced a side is still there
+        self.home: dict[bytes, Region] = {}  # the last region that each participant announced
+        self._announcing: dict[Region, RegionLog] = {}  # new parts, and the region they were split from
+        self._open: tuple[Question, ...] = ()
+        self._asking: dict[Region, tuple[Asking, int]] = {}  # what the rule knew when it put the question
+        self._finishing: set[Region] = set()  # ended regions: nothing is decided there any more
 
-    # -- where it stands -----------------------------------------------------------------------------------------
-
-    @property
-    def round(self) -> int:
-        """The open round, counted from 1; when finished, the one that would come next."""
-        return 1 + len(self.rounds) + self.values
-
-    @property
-    def partitioned(self) -> bool:
-        """Whether every path has ended."""
-        return not len(self.frontier.cells)
+    # -- the open round ---------------------------------------------------------------------------------------
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to ask."""
-        return self.partitioned and self.values >= len(self.plan.asked)
-
-    @property
-    def roll_call(self) -> bool:
-        """Whether the open round asks for presence only."""
-        return not self.partitioned and self.round > self.task.max_rounds
+        """Whether all rounds are closed."""
+        return self.partitioned and self.values == len(self.plan.asked)
 
     @property
     def release(self) -> Release | None:
         """The release that the open round asks for; None in the partition and at the end."""
         return None if not self.partitioned or self.finished else self.plan.releases[self.plan.asked[self.values]]
 
-    @property
-    def expected(self) -> int | None:
-        """How many can answer the open round; None in round 1, where only enrolment tells.
-
-        With rule "each" it is not public who was left behind: then everybody of round 1 counts for values.
-        """
-        if not self.rounds:
-            return None
-        if not self.partitioned:
-            last = self.rounds[-1]
-            return int(last.responders[last.kept.any(axis=1)].sum())
-        return int((self.regions.crowds if self.task.tells_crowds else self.rounds[0].responders).sum())
-
-    @cached_property
-    def regions(self) -> Regions:
-        """Every region, when the partition is done.
-
-        Raises
-        ------
-        InvalidInput
-            Before that.
-        """
-        if not self.partitioned:
-            raise InvalidInput(f"{len(self.frontier.cells)} cells are still open: the partition is not finished")
-        ended = [
-            (played.ruling.ended.cells, np.full(len(rows), played.number), played.cells[rows], played.responders[rows])
-            for played in self.rounds
-            for rows in [played.ruling.ended.rows]
-        ]
-        cells, rounds, last, crowds = (np.concatenate(column) for column in zip(*ended, strict=True))
-        order = np.argsort(cells)
-        return Regions(cells[order], rounds[order], last[order], crowds[order])
-
-    # -- the open round --------------------------------------------------------------------------------------------
-
     def query(self) -> AnyQuery | None:
         """The open round's query; None when finished."""
         if self.finished:
             return None
-        if self.partitioned:
-            return ValueQuery(self.task.id, self.round, self.plan.digest, self.plan.asked[self.values])
-        return Query(self.task.id, self.round, tuple(self.frontier.cells.tolist()))
+        if not self.partitioned:
+            return Query(self.task.id, self.round, self._open)
+        return ValueQuery(self.task.id, self.round, self.plan.digest, self.plan.asked[self.values], self._clips())
 
-    def tally(self) -> RoundTally:
-        """An empty tally of the open round, to be filled and given to :meth:`close`."""
+    def _clips(self) -> tuple[Clip, ...]:
         release = self.release
-        if release is not None:
-            return RoundTally(self.regions.cells, release.mechanism)
-        widths = None if self.task.hierarchy.has_one_fanout else self.widths
-        return RoundTally(self.frontier.cells, None if self.roll_call else self.task.randomizer, widths=widths)
+        assert release is not None
+        ranges = clips(self.partition, release.build(), release.epsilon)
+        lower, upper = self.partition.lower.tolist(), self.partition.upper.tolist()
+        return tuple(Clip(*row) for row in zip(lower, upper, *ranges.T.tolist(), strict=True))
 
     @property
-    def widths(self) -> Integers:
-        """How many children the cells of the open round have: int64[m]."""
-        return self.task.hierarchy.fanouts(self.frontier.cells)
+    def expected(self) -> int | None:
+        """How many reports the open round waits for; None in round 1, where only enrolment tells."""
+        if self.round == 1:
+            return None
+        if self.partitioned:
+            return len(self.home) - sum(len(log.members) for log in self.above.values())
+        asked = sum(question.stop - question.start for question in self._open)
+        return asked + sum(len(log.members) for log in {id(log): log for log in self._announcing.values()}.values())
 
-    def check(self, report: AnyReport) -> tuple[int, int]:
+    @property
+    def announcing(self) -> tuple[Region, ...]:
+        """The regions that the last closing split: their members announce a part in the open round."""
+        return tuple({log.region: None for log in self._announcing.values()})
+
+    def parts_of(self, region: Region) -> tuple[Region, ...]:
+        """The parts that a region was split into by the last closing, ascending."""
+        return tuple(sorted(part for part, log in self._announcing.items() if log.region == region))
+
+    def asked_now(self, region: Region) -> tuple[bytes, ...]:
+        """Who is drawn to answer in the open round, in one region."""
+        return self.logs[region].asked_now if any(one.region == region for one in self._open) else ()
+
+    def check(self, report: AnyReport) -> None:
         """Refuse a report that does not belong to the open round.
-
-        Returns
-        -------
-        round, cell : int
-            Which report the same pseudonym must have sent last in the partition; (0, 0) in round 1.
 
         Raises
         ------
         DeviceViolation
-            Tokens "other-task", "other-round", "wrong-kind", "unknown-cell", "bad-answer".
+            Tokens "other-task", "other-round", "wrong-kind", "unknown-region", "other-region", "not-drawn",
+            "bad-answer".
         """
         if report.task != self.task.id:
             raise DeviceViolation("other-task", "the report belongs to another task")
@@ -201,228 +156,266 @@ class Curator:
         if isinstance(report, ValueReport) != self.partitioned:
             kind = "a ValueReport" if self.partitioned else "a Report"
             raise DeviceViolation("wrong-kind", f"round {self.round} takes {kind}")
-        before = self.paths.get(report.cell)
-        if before is None:
-            raise DeviceViolation("unknown-cell", f"cell {report.cell} is not asked about in round {self.round}")
-        self._check_answer(report.answer, report.cell)
-        return before
+        log = self.logs.get(report.region)
+        if log is None:
+            raise DeviceViolation("unknown-region", f"codes {report.lower} to {report.upper} are not a region now")
+        home = self.home.get(report.pseudonym)
+        if isinstance(report, ValueReport):
+            self._check_value(report, home)
+        else:
+            self._check_report(report, log, home)
 
-    def _check_answer(self, answer: int | tuple[int, ...] | None, cell: int) -> None:
-        release = self.release
-        if release is not None:
-            assert release.mechanism is not None
-            outputs = release.mechanism.alphabet
-            if answer not in outputs:
-                raise DeviceViolation("bad-answer", f"an answer is an integer of {outputs}; got {answer}")
+    def _check_report(self, report: Report, log: RegionLog, home: Region | None) -> None:
+        if home is not None and not (home[0] <= report.lower and report.upper <= home[1]):
+            raise DeviceViolation("other-region", f"the participant announced codes {home[0]} to {home[1]} before")
+        if report.answer is None:
             return
-        if (answer is None) != self.roll_call:
-            wanted = "no answer" if self.roll_call else "an answer"
-            raise DeviceViolation("bad-answer", f"round {self.round} takes {wanted}")
-        if answer is not None:
-            try:
-                self._randomizer(cell).check_answer(answer)
-            except InvalidInput as error:
-                raise DeviceViolation("bad-answer", str(error)) from None
+        if home != report.region or report.pseudonym not in self.asked_now(report.region):
+            raise DeviceViolation("not-drawn", "an answer came from a participant who was not drawn for the question")
+        assert log.question is not None
+        try:
+            randomizer_for(self.task, len(log.question.parts)).check_answer(report.answer)
+        except InvalidInput as error:
+            raise DeviceViolation("bad-answer", str(error)) from None
 
-    def _randomizer(self, cell: int) -> Randomizer:
-        task = self.task
-        if task.hierarchy.has_one_fanout:
-            return task.randomizer
-        return with_fanout(task.randomizer, int(task.hierarchy.fanouts(np.array([cell], dtype=np.uint64))[0]))
+    def _check_value(self, report: ValueReport, home: Region | None) -> None:
+        release = self.release
+        assert release is not None
+        assert release.mechanism is not None
+        if home != report.region:
+            raise DeviceViolation("other-region", "a value came from a participant who did not announce this region")
+        outputs = release.mechanism.alphabet
+        if report.answer not in outputs:
+            raise DeviceViolation("bad-answer", f"an answer is an integer of {outputs}; got {report.answer}")
 
-    @property
-    def paths(self) -> dict[int, tuple[int, int]]:
-        """For every cell of the open round, the round and the cell of the report that comes before; (0, 0) in round 1.
+    # -- closing ----------------------------------------------------------------------------------------------
 
-        Worked out once per round; look at it beforehand where the first report must not wait.
-        """
-        if self._paths is None:
-            self._paths = self._find_paths()
-        return self._paths
+    def close(self, reports: Sequence[AnyReport]) -> AnyClosed:
+        """Close the open round with its reports and open the next one; returns what is published.
 
-    def _find_paths(self) -> dict[int, tuple[int, int]]:
-        if self.partitioned:
-            regions = self.regions
-            pairs = zip(regions.rounds.tolist(), regions.last.tolist(), strict=True)
-            return dict(zip(regions.cells.tolist(), pairs, strict=True))
-        cells, before = self.frontier.cells, self.round - 1
-        if not before:
-            return dict.fromkeys(cells.tolist(), (0, 0))
-        parents = self.task.hierarchy.parent(cells)
-        return {cell: (before, parent) for cell, parent in zip(cells.tolist(), parents.tolist(), strict=True)}
-
-    # -- closing ---------------------------------------------------------------------------------------------------
-
-    def step(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Ruling:
-        """Close the open round of the partition and open the next one; no messages are made.
-
-        Parameters
-        ----------
-        responders : int[m]
-            Reports per cell of ``frontier``.
-        tally : int[m, fanout]
-            Their sums; int[m, 0] in a roll call.
-        """
-        played = self.judge(responders, tally)
-        self.take(played)
-        return played.ruling
-
-    def close(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> AnyClosed:
-        """Close the open round and open the next one; returns what is published.
-
-        Parameters
-        ----------
-        responders, tally
-            As ``RoundTally.close`` gives them.
+        Raises
+        ------
+        DeviceViolation
+            If a pseudonym reports twice, or a report does not belong to the round. Nothing changes then.
         """
         if self.finished:
             raise InvalidInput("the task is finished; there is no round to close")
+        names = [report.pseudonym for report in reports]
+        if len(set(names)) != len(names):
+            raise DeviceViolation("reported-twice", "a pseudonym has more than one report in this round")
+        for report in reports:
+            self.check(report)
         if self.partitioned:
-            counted = self._count(responders, tally)
-            self.values += 1
-            return counted
-        played = self.judge(responders, tally)
-        self.take(played)
-        return closing(self.task, played)
+            return self._close_values([report for report in reports if isinstance(report, ValueReport)])
+        if self.task.chain and self._chain is None:
+            raise InvalidInput("the task has a hash chain: give it to the Curator")
+        preimage = b"" if self._chain is None else self._chain.preimage(self.round)
+        return self._close([report for report in reports if isinstance(report, Report)], preimage)
 
-    def follow(self, closed: AnyClosed) -> None:
-        """Go on with a closing that was published.
+    def follow(self, closed: AnyClosed, reports: Sequence[AnyReport]) -> None:
+        """Go on with a closing that was published, and its reports.
 
         Raises
         ------
         InvalidInput
-            If it does not close the open round, or does not follow from its own sums. Nothing changes then.
+            If it does not close the open round, or does not follow from the reports. The curator is of no use then.
         """
-        if self.finished:
-            raise InvalidInput("the task is finished; there is no round to close")
-        if closed.task != self.task.id or closed.round != self.round:
+        if self.finished or closed.task != self.task.id or closed.round != self.round:
             raise InvalidInput(f"a closing of round {closed.round} does not belong to this task's round {self.round}")
         if isinstance(closed, ValueClosed) != self.partitioned:
             wanted = "values" if self.partitioned else "the partition"
             raise InvalidInput(f"round {self.round} is one of {wanted}; got a closing of the other kind")
+        for report in reports:
+            self.check(report)
         if isinstance(closed, ValueClosed):
-            if self._count(*self._lines(closed)) != closed:
-                raise InvalidInput(f"the closing of round {closed.round} does not follow from the partition and plan")
-            self.values += 1
-            return
-        played = self.judge(closed.responders, padded(self.task, closed))
-        if closing(self.task, played) != closed:
-            raise InvalidInput(f"the closing of round {closed.round} does not follow from its tally")
-        self.take(played)
+            own: AnyClosed = self._close_values([report for report in reports if isinstance(report, ValueReport)])
+        else:
+            if self.task.chain and not HashChain.leads(closed.preimage, self._preimage):
+                raise InvalidInput(f"the closing of round {closed.round} has a preimage that is not of the hash chain")
+            own = self._close([report for report in reports if isinstance(report, Report)], closed.preimage)
+        if own != closed:
+            raise InvalidInput(f"the closing of round {closed.round} does not follow from its reports")
 
     @classmethod
-    def replay(cls, task: Task, events: Iterable[Message], plan: Plan | None = None) -> Curator:
-        """The curator after the given events; closings that do not follow are refused."""
-        curator = cls(task, plan)
+    def replay(
+        cls, task: Task, events: Iterable[Event], plan: Plan | None = None, *, chain: HashChain | None = None
+    ) -> Curator:
+        """The curator after the given events (reports and closings, in order); closings that do not follow are refused."""
+        curator = cls(task, plan, chain=chain)
+        reports: list[AnyReport] = []
         for event in events:
-            if isinstance(event, Closed | ValueClosed):
-                curator.follow(event)
+            if isinstance(event, Report | ValueReport):
+                reports.append(event)
+            elif isinstance(event, Closed | ValueClosed):
+                curator.follow(event, reports)
+                reports = []
         return curator
 
     def fork(self) -> Curator:
         """Another curator in the same state, that goes on by itself."""
-        other = copy(self)
-        other.rounds = list(self.rounds)
-        return other
+        return deepcopy(self)
 
-    def judge(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> PlayedRound:
-        """What closes the open round of the partition; nothing changes yet. Parameters are those of :meth:`step`."""
-        if self.partitioned:
-            raise InvalidInput("the partition is finished; there is no round of it to close")
-        count = len(self.frontier.cells)
-        width = 0 if self.roll_call else self.task.randomizer.fanout
-        size = as_integers(responders, "responders", (count,), limit=MAX_RESPONDERS + 1)
-        sums = as_integers(tally, "tally", (count, width), limit=MAX_SUM)
-        if np.any(size < 0) or (width and not possible(self.task, self.frontier.cells, size, sums)):
-            raise InvalidInput("no set of reports has these responders and this tally")
-        ruling = decide(self.task, self.frontier, size, sums) if width else roll_call(self.task, self.frontier)
-        return PlayedRound(self.round, self.frontier, size, sums, ruling)
-
-    def take(self, played: PlayedRound) -> None:
-        """Go on after a round of the partition that was judged."""
-        self.rounds.append(played)
-        self.frontier = played.ruling.frontier
-        self._paths = None
-
-    def _count(self, responders: npt.ArrayLike, tally: npt.ArrayLike) -> ValueClosed:
-        """The closing of a round of values, from one line (row of the region, output, count) per output reported."""
-        release, cells = self.release, self.regions.cells
-        assert release is not None
-        assert release.mechanism is not None
-        size = as_integers(responders, "responders", (len(cells),), limit=MAX_RESPONDERS + 1)
-        lines = as_integers(tally, "tally", (*np.shape(tally)[:1], 3), limit=MAX_SUM)
-        rows, outputs, counts = lines.T
-        alphabet = release.mechanism.alphabet
-        if np.any(rows < 0) or np.any(rows >= len(cells)) or np.any(counts < 1):
-            raise InvalidInput("a line of a tally names the row of a region, an output, and how often it came")
-        if np.any(outputs < alphabet.start) or np.any(outputs >= alphabet.stop):
-            raise InvalidInput(f"outputs must be integers of {alphabet}")
-        if not np.array_equal(np.bincount(rows, counts, minlength=len(cells)), size):
-            raise InvalidInput("no set of reports has these responders and this tally")
-        order = rows * len(alphabet) + (outputs - alphabet.start)
-        if np.any(np.diff(order) < 1):
-            raise InvalidInput("a tally of values has one line per region and output, ascending")
-        groups = [(row, tuple(group)) for row, group in groupby(lines.tolist(), key=lambda line: int(line[0]))]
-        return ValueClosed(
-            self.task.id, self.round, self.plan.digest, self.plan.asked[self.values],
-            tuple(int(cells[row]) for row, _ in groups),
-            tuple(tuple((output, count) for _, output, count in group) for _, group in groups),
+    def _close(self, reports: Sequence[Report], preimage: bytes) -> Closed:
+        named: dict[Region, list[Report]] = {}
+        for report in reports:
+            named.setdefault(report.region, []).append(report)
+        self.slices = tuple(
+            Slice(
+                self.task.id, self.round, *region,
+                tuple(Entry(one.pseudonym, one.answer, one.nonce) for one in sorted(named[region], key=_pseudonym)),
+            )
+            for region in sorted(named)
         )  # fmt: skip
+        asked = {question.region for question in self._open}
+        late = self.round > 1
+        for part in self.slices:
+            self._announce(part)
+            self.logs[part.region].take(part, asked=part.region in asked, late=late)
+        for region in asked - named.keys():
+            self.logs[region].take(None, asked=True, late=late)
+        verdicts = self._judge()
+        self._announcing = {}
+        pending = {}
+        for question, verdict in zip(self._open, verdicts, strict=True):
+            if verdict.outcome == "split":
+                self._split(question)
+            elif verdict.outcome == "more":
+                pending[question.region] = question
+        following = self._next(pending)
+        finished = not following and not self._announcing or self.round >= self.task.max_rounds
+        heads = tuple(Head(*part.region, len(part.entries), part.digest()) for part in self.slices)
+        closed = Closed(self.task.id, self.round, heads, verdicts, preimage, finished)
+        self._preimage = preimage
+        self.round += 1
+        self.partitioned = finished
+        self._open = () if finished else following
+        seed = seed_of(closed)
+        for question in self._open:
+            self.logs[question.region].ask(question, seed, self.task.answers)
+        return closed
 
-    def _lines(self, closed: ValueClosed) -> tuple[Integers, Integers]:
-        """A published closing of values as :meth:`_count` takes it."""
-        rows = RoundTally(self.regions.cells, None).rows(np.array(closed.cells, dtype=np.uint64))
-        if np.any(rows < 0):
-            raise InvalidInput(f"the closing of round {closed.round} names a cell that is not a region")
-        size = np.zeros(len(self.regions.cells), dtype=np.int64)
-        size[rows] = closed.responders
-        lines = [
-            (row, output, count)
-            for row, counts in zip(rows.tolist(), closed.counts, strict=True)
-            for output, count in counts
-        ]
-        return size, np.array(lines, dtype=np.int64).reshape(len(lines), 3)
+    def _announce(self, part: Slice) -> None:
+        """Move members who announce a new region out of the one they were in."""
+        for entry in part.entries:
+            home = self.home.get(entry.pseudonym)
+            if home is not None and home != part.region:
+                del self.above[home].members[entry.pseudonym]
+            self.home[entry.pseudonym] = part.region
+
+    def _judge(self) -> tuple[Verdict, ...]:
+        out = []
+        for question in self._open:
+            log = self.logs[question.region]
+            tally = log.tally
+            outcome = "wall"
+            if question.stop < question.asked:
+                asking, row = self._asking[question.region]
+                one = Asking(*(column[row : row + 1] for column in asking))
+                if go_on(self.task, one, np.array([sum(tally)]), np.array([tally[1]]))[0]:
+                    outcome = "more"
+            elif splits(np.array([tally]), np.array([question.threshold]))[0]:
+                outcome = "split"
+            out.append(Verdict(outcome, tally))  # type: ignore[arg-type]
+        return tuple(out)
+
+    def _split(self, question: Question) -> None:
+        log = self.logs.pop(question.region)
+        log.question = None
+        self.above[question.region] = log
+        for part in question.parts:
+            self.logs[part] = log.part(*part)
+            self._announcing[part] = log
+
+    def _next(self, pending: dict[Region, Question]) -> tuple[Question, ...]:
+        """The next round's questions: second portions, new questions, and refinements of ended regions."""
+        number = self.round + 1
+        out = [_portion(question, question.stop, question.asked) for question in pending.values()]
+        waiting = [region for region in self.logs if region not in pending and region not in self._announcing]
+        deciding = [region for region in waiting if region not in self._finishing]
+        if self.round + _ROUNDS_OF_A_QUESTION > self.task.max_rounds:
+            self._finishing |= set(deciding)
+            deciding = []
+        if deciding:
+            asking = questions(self.task, self._census(deciding))
+            out += self._questions(deciding, asking, number)
+            self._finishing |= {deciding[row] for row in set(range(len(deciding))) - set(asking.rows.tolist())}
+        ended = [region for region in waiting if region in self._finishing]
+        if ended and number <= self.task.max_rounds:
+            out += self._questions(ended, refinements(self.task, self._census(ended, late=True)), number)
+        return tuple(sorted(out, key=_first_code))
+
+    def _census(self, regions: list[Region], *, late: bool = False) -> Census:
+        logs = [self.logs[region] for region in regions]
+        limit = self.task.answers
+        return Census(
+            np.array([log.lower for log in logs], dtype=np.uint64),
+            np.array([log.upper for log in logs], dtype=np.uint64),
+            np.array([log.crowd for log in logs], dtype=np.int64),
+            np.array([len(log.askable(limit, late=late)) for log in logs], dtype=np.int64),
+            np.array([len(log.failed) for log in logs], dtype=np.int64),
+            walls_of(logs),
+        )
+
+    def _questions(self, regions: list[Region], asking: Asking, number: int) -> list[Question]:
+        out = []
+        columns = (asking.rows, asking.cuts, asking.asked, asking.portion, asking.threshold)
+        for place, (row, cuts, asked, portion, t) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+            lower, upper = regions[row]
+            self._asking[lower, upper] = asking, place
+            out.append(Question(lower, upper, tuple(cut for cut in cuts if cut), asked, 0, portion, number, t))
+        return out
+
+    # -- what comes out -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def partition(self) -> Partition:
+        """The regions, when the partition is finished.
+
+        Raises
+        ------
+        InvalidInput
+            Before that.
+        """
+        if not self.partitioned:
+            raise InvalidInput("the partition is not finished: there are open questions")
+        logs = [self.logs[region] for region in sorted(self.logs)]
+        left = [log for _, log in sorted(self.above.items()) if log.members]
+        plain = self.task.randomizer.words == 1 and self.task.randomizer.fanout == 2
+        return Partition(
+            self.task,
+            np.array([log.lower for log in logs], dtype=np.uint64),
+            np.array([log.upper for log in logs], dtype=np.uint64),
+            np.array([log.crowd for log in logs], dtype=np.int64),
+            np.array([len(log.members) - log.crowd for log in logs], dtype=np.int64),
+            walls_of(logs) if plain else Walls.none(len(logs)),
+            Away(
+                np.array([log.lower for log in left], dtype=np.uint64),
+                np.array([log.upper for log in left], dtype=np.uint64),
+                np.array([log.crowd for log in left], dtype=np.int64),
+            ),
+        )
+
+    def _close_values(self, reports: Sequence[ValueReport]) -> ValueClosed:
+        counts: dict[Region, Counter[int]] = {}
+        for report in reports:
+            counts.setdefault(report.region, Counter())[report.answer] += 1
+        regions = tuple(sorted(counts))
+        closed = ValueClosed(
+            self.task.id, self.round, self.plan.digest, self.plan.asked[self.values], regions,
+            tuple(tuple(sorted(counts[region].items())) for region in regions),
+        )  # fmt: skip
+        self.values += 1
+        self.round += 1
+        return closed
 
 
-def closing(task: Task, played: PlayedRound) -> Closed:
-    """The message that publishes a round of the partition: as many sums per cell as it has children."""
-    widths = task.hierarchy.fanouts(played.cells).tolist()
-    return Closed(
-        task.id, played.number, tuple(played.cells.tolist()), tuple(played.responders.tolist()),
-        tuple(tuple(row[:width]) for row, width in zip(played.tally.tolist(), widths, strict=True)),
-        tuple(tuple(np.flatnonzero(row).tolist()) for row in played.kept),
-    )  # fmt: skip
+def _portion(question: Question, start: int, stop: int) -> Question:
+    return Question(*question.region, question.cuts, question.asked, start, stop, question.drawn, question.threshold)
 
 
-def padded(task: Task, closed: Closed) -> Integers:
-    """The sums in a closing with one column per child of the widest cell: int64[m, fanout], int64[m, 0] (roll call).
-
-    Raises
-    ------
-    InvalidInput
-        If a cell has another number of sums than children, or is not a cell.
-    """
-    asks = closed.round <= task.max_rounds
-    widths = task.hierarchy.fanouts(np.array(closed.cells, dtype=np.uint64)) if asks else [0] * len(closed.cells)
-    out = np.zeros((len(closed.cells), task.hierarchy.fanout if asks else 0), dtype=np.int64)
-    for row, (sums, width) in enumerate(zip(closed.tally, widths, strict=True)):
-        if len(sums) != width:
-            raise InvalidInput(f"cell {closed.cells[row]} has {width} children; its tally has {len(sums)} numbers")
-        out[row, :width] = sums
-    return out
+def _pseudonym(report: Report) -> bytes:
+    return report.pseudonym
 
 
-def count_reports(curator: Curator, reports: Sequence[AnyReport]) -> tuple[Integers, Integers]:
-    """Responders and tally of the open round, as ``Curator.close`` takes them.
-
-    Raises
-    ------
-    DeviceViolation
-        If a pseudonym reports twice, or a report does not belong to the round.
-    """
-    names = [report.pseudonym for report in reports]
-    if len(set(names)) != len(names):
-        raise DeviceViolation("reported-twice", "a pseudonym has more than one report in this round")
-    tally = curator.tally()
-    tally.add_reports(reports)
-    return tally.close()
+def _first_code(question: Question) -> int:
+    return question.lower

@@ -1,8 +1,8 @@
-"""Everything a device derives from its secret: its noise, the places it is moved to, and its name in a task.
+"""Everything a device derives from its secret: its noise, its nonces and its name in a task; and the server's hash chain.
 
 Noise is derived, not drawn, so a retry, a crash and a restart give the same bytes; answering the same question twice
-with fresh noise would let an observer average it away. HMAC-SHA-256 is the keyed function; a change of task, round or
-cell (or plan, release or region) changes everything.
+with fresh noise would let an observer average it away. HMAC-SHA-256 is the keyed function; a change of task, round,
+region or cut (or plan, release or region) changes everything.
 
 Knows secrets and labels. Knows no messages.
 """
@@ -12,17 +12,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 
+from ..errors import InvalidInput
+
 __all__ = [
-    "SECRET_BYTES", "access_key", "derive", "move_entropy", "pseudonym", "report_entropy", "rounding_word",
+    "SECRET_BYTES", "HashChain", "access_key", "derive", "nonce", "pseudonym", "report_entropy", "rounding_word",
     "upload_entropy", "value_entropy",
 ]  # fmt: skip
 
 SECRET_BYTES = 32
-_REPORT = b"semilocal/1/report"
-_VALUE = b"semilocal/1/value"
+_REPORT = b"semilocal/2/report"
+_VALUE = b"semilocal/2/value"
 _UPLOAD = b"semilocal/1/upload"
 _ROUNDING = b"semilocal/1/rounding"
-_MOVE = b"semilocal/1/move"
+_NONCE = b"semilocal/2/nonce"
+_CHAIN = b"semilocal/2/chain"
 _KEY = b"semilocal/1/key"
 _PSEUDONYM = b"semilocal/1/pseudonym"
 
@@ -35,14 +38,23 @@ def derive(secret: bytes, label: bytes, length: int) -> bytes:
     return stream[:length]
 
 
-def report_entropy(secret: bytes, task: bytes, round_: int, cell: int, words: int) -> bytes:
-    """Entropy of the one report a device ever gives for this task, round and cell: ``8 * words`` bytes."""
-    return derive(secret, _REPORT + task + round_.to_bytes(4, "big") + cell.to_bytes(8, "big"), 8 * words)
+def report_entropy(
+    secret: bytes, task: bytes, round_: int, region: tuple[int, int], cuts: tuple[int, ...], words: int
+) -> bytes:
+    """Entropy of the one answer a device ever gives for this task, round, region and cuts: ``8 * words`` bytes."""
+    codes = b"".join(code.to_bytes(8, "big") for code in (*region, *cuts))
+    return derive(secret, _REPORT + task + round_.to_bytes(4, "big") + codes, 8 * words)
 
 
-def value_entropy(secret: bytes, task: bytes, plan: bytes, index: int, region: int, words: int) -> bytes:
+def nonce(secret: bytes, task: bytes, round_: int) -> bytes:
+    """A device's part of the draw that follows this round: 16 bytes."""
+    return derive(secret, _NONCE + task + round_.to_bytes(4, "big"), 16)
+
+
+def value_entropy(secret: bytes, task: bytes, plan: bytes, index: int, region: tuple[int, int], words: int) -> bytes:
     """Entropy of the one value a device ever gives for this plan (digest), release and region: ``8 * words`` bytes."""
-    return derive(secret, _VALUE + task + plan + index.to_bytes(4, "big") + region.to_bytes(8, "big"), 8 * words)
+    codes = b"".join(code.to_bytes(8, "big") for code in region)
+    return derive(secret, _VALUE + task + plan + index.to_bytes(4, "big") + codes, 8 * words)
 
 
 def upload_entropy(secret: bytes, task: bytes, code: int, length: int, *, value: int | None = None) -> bytes:
@@ -56,11 +68,6 @@ def rounding_word(secret: bytes, task: bytes) -> int:
     return int.from_bytes(derive(secret, _ROUNDING + task, 8), "big")
 
 
-def move_entropy(secret: bytes, task: bytes, round_: int, cell: int) -> bytes:
-    """Entropy of the place that a device is moved to when this cell is trimmed in this round: 8 bytes."""
-    return derive(secret, _MOVE + task + round_.to_bytes(4, "big") + cell.to_bytes(8, "big"), 8)
-
-
 def pseudonym(secret: bytes, task: bytes) -> bytes:
     """A device's name in a task: 16 bytes, not linkable between tasks."""
     return derive(secret, _PSEUDONYM + task, 16)
@@ -69,3 +76,46 @@ def pseudonym(secret: bytes, task: bytes) -> bytes:
 def access_key(secret: bytes, task: bytes) -> bytes:
     """What proves to a server that a request comes from the device that enrolled: 32 bytes, for this task only."""
     return derive(secret, _KEY + task, 32)
+
+
+class HashChain:
+    """The server's part of the draws: values that it fixed when the task was made, given away one per round.
+
+    ``end`` is in the task. The preimage of round 1 hashes to it, that of round t + 1 to that of round t. So the server
+    cannot choose a value when it sees the reports of a round, and nobody else can predict it.
+
+    Parameters
+    ----------
+    seed : bytes
+        32 secret bytes of the server.
+    length : int
+        Rounds; the task's ``max_rounds``.
+
+    Examples
+    --------
+    >>> chain = HashChain(bytes(32), 3)
+    >>> HashChain.leads(chain.preimage(1), chain.end), HashChain.leads(chain.preimage(3), chain.preimage(2))
+    (True, True)
+    """
+
+    def __init__(self, seed: bytes, length: int) -> None:
+        if len(seed) != SECRET_BYTES:
+            raise InvalidInput(f"the seed of a hash chain must be {SECRET_BYTES} bytes; got {len(seed)}")
+        values = [seed]
+        for _ in range(length):
+            values.append(hashlib.sha256(_CHAIN + values[-1]).digest())
+        self._values = values[::-1]
+
+    @property
+    def end(self) -> bytes:
+        """What the task commits to: 32 bytes."""
+        return self._values[0]
+
+    def preimage(self, round_: int) -> bytes:
+        """What is given away when a round closes: 32 bytes."""
+        return self._values[round_]
+
+    @staticmethod
+    def leads(preimage: bytes, to: bytes) -> bool:
+        """Whether a preimage hashes to the value before it."""
+        return hashlib.sha256(_CHAIN + preimage).digest() == to

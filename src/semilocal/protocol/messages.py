@@ -1,19 +1,26 @@
 """All messages, as frozen values with canonical bytes, and the one codec.
 
-    server -> all      Query, Closed             a round of the partition: which cells are asked about; what follows
-    device -> server   Report                    which child of its cell a participant is in, through the randomizer
-    server -> all      ValueQuery, ValueClosed   a round of values: which release; how often each output came
-    device -> server   ValueReport               f at the participant's (moved) position, scaled, through the mechanism
+    server -> all      Query         opens a round of the partition: what is asked in which region
+    device -> server   Report        names the region a participant is in, and answers if it was drawn
+    server -> all      Slice         all reports of one region in a round, by pseudonym
+    server -> all      Closed        closes the round: the slices' hashes, what follows, the server's part of the next draw
+    server -> all      ValueQuery    opens a round of values: which release, and the range it is clipped to in each region
+    device -> server   ValueReport   f at the participant's position, clipped and scaled, through the mechanism
+    server -> all      ValueClosed   closes it: how often each output came
     server -> all      Checkpoint, Seal          the transcript's root after a round, in a chain, signed
 
 The task (:mod:`.task`) and the plan of releases (:mod:`.plan`) go through the same codec. Bytes are MessagePack, fields
-in the order written here; a message is accepted only if encoding it again gives the same bytes. Knows the form of
-messages. Whether one is legal at a moment is for the machines to say.
+in the order written here; a message is accepted only if encoding it again gives the same bytes. A region is named by
+its codes, ``lower`` to before ``upper``. Knows the form of messages. Whether one is legal at a moment is for the
+machines to say.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeVar
+import hashlib
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -24,109 +31,274 @@ from .plan import MAX_RELEASES, Plan
 from .task import ID_BYTES, Task
 
 __all__ = [
-    "AnyClosed", "AnyQuery", "AnyReport", "Checkpoint", "Closed", "Event", "Message", "Query", "Report", "Seal",
-    "ValueClosed", "ValueQuery", "ValueReport", "decode", "decode_closed", "decode_event", "decode_query",
-    "decode_report", "encode", "prefix_of",
+    "AnyClosed", "AnyQuery", "AnyReport", "Checkpoint", "Clip", "Closed", "Entry", "Event", "Head", "Message", "Query",
+    "Question", "Report", "Seal", "Slice", "ValueClosed", "ValueQuery", "ValueReport", "Verdict", "decode",
+    "decode_closed", "decode_event", "decode_query", "decode_report", "encode", "prefix_of", "seed_of",
 ]  # fmt: skip
 
 PSEUDONYM_BYTES = 16
+NONCE_BYTES = 16
 DIGEST_BYTES = 32
 SIGNATURE_BYTES = 64
 MAX_ROUND = 2**16
+MAX_CODE = 2**63
 MAX_RESPONDERS = 2**32
 MAX_SUM = 2**53  # sums stay exact in doubles, and no sum of them leaves 64 bits
 MAX_FANOUT = 256
 MAX_OUTPUT = 2**31
+_DRAW = b"semilocal/2/draw"
+
+Outcome = Literal["split", "wall", "more"]
+
+
+class Question(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What is asked in one region: "which part are you in?", put to drawn members.
+
+    Attributes
+    ----------
+    lower, upper : int
+        The region: codes lower to before upper.
+    cuts : tuple of int
+        Codes where the parts meet, ascending, strictly inside the region; one with rule "cut".
+    asked : int
+        m: how many members were drawn for the question. The threshold is for this number.
+    start, stop : int
+        The places in the draw that answer in this round: from start to before stop.
+    drawn : int
+        The round whose seed draws; an earlier one if this is the second portion of a question.
+    threshold : int
+        t: the region splits if every part gets at least so many answers. 0: nothing is decided, the answers only
+        refine the estimate of an ended region.
+    """
+
+    lower: int
+    upper: int
+    cuts: tuple[int, ...]
+    asked: int
+    start: int
+    stop: int
+    drawn: int
+    threshold: int
+
+    def __post_init__(self) -> None:
+        _check_region(self.lower, self.upper)
+        if not 1 <= len(self.cuts) < MAX_FANOUT or any(one >= other for one, other in pairwise(self._edges)):
+            raise InvalidInput("the cuts of a question must ascend, strictly inside its region")
+        if not 0 <= self.start < self.stop <= self.asked <= MAX_RESPONDERS:
+            raise InvalidInput("a question asks places start to before stop of the asked ones")
+        if not 1 <= self.drawn <= MAX_ROUND or not 0 <= self.threshold < MAX_SUM:
+            raise InvalidInput("a question has the round of its draw, from 1, and a threshold of at least 0")
+
+    @property
+    def _edges(self) -> tuple[int, ...]:
+        return (self.lower, *self.cuts, self.upper)
+
+    @property
+    def region(self) -> tuple[int, int]:
+        """Its codes."""
+        return self.lower, self.upper
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """The parts that the cuts make."""
+        return tuple(pairwise(self._edges))
+
+    @property
+    def decides(self) -> bool:
+        """Whether the region may split by it."""
+        return self.threshold > 0
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True, tag="query", forbid_unknown_fields=True):
-    """Opens a round.
+    """Opens a round of the partition.
 
     Attributes
     ----------
     task : bytes
         The task's id.
     round : int
-        From 1. Cells of round t have depth t - 1.
-    cells : tuple of int
-        The frontier, ascending. A participant whose cell is not in it has nothing to answer.
+        From 1. Round 1 asks nothing: who reports in it is on the roster.
+    questions : tuple of Question
+        At most one per region, ascending.
     """
 
     task: bytes
     round: int
-    cells: tuple[int, ...]
+    questions: tuple[Question, ...]
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
         _check_header(self.task, self.round)
-        _check_cells(self.cells)
+        _check_regions([question.region for question in self.questions])
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, tag="report", forbid_unknown_fields=True):
-    """A participant's answer in a round.
+    """A participant says which region it is in, and answers if it was drawn.
 
     Attributes
     ----------
     task, round
-        Of the query that is answered.
+        Of the query.
     pseudonym : bytes
-        Who answers; 16 bytes, for this task only.
-    cell : int
-        The participant's cell (public by design).
+        Who; 16 bytes, for this task only.
+    lower, upper : int
+        The participant's region (public by design).
     answer : int, tuple of int or None
-        The randomizer's report; None in a roll call, which asks nothing but presence.
+        The randomizer's answer to the region's question; None where only the region is announced.
+    nonce : bytes
+        16 bytes that nobody else can predict: the participant's part of the next draw.
     """
 
     task: bytes
     round: int
     pseudonym: bytes
-    cell: int
+    lower: int
+    upper: int
     answer: int | tuple[int, ...] | None
+    nonce: bytes
 
     def __post_init__(self) -> None:
         _check_header(self.task, self.round)
-        _check_sender(self.pseudonym, self.cell)
+        _check_sender(self.pseudonym, self.lower, self.upper)
+        if len(self.nonce) != NONCE_BYTES:
+            raise InvalidInput(f"nonce must be {NONCE_BYTES} bytes; got {len(self.nonce)}")
+
+    @property
+    def region(self) -> tuple[int, int]:
+        """Its codes."""
+        return self.lower, self.upper
 
 
-class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed", forbid_unknown_fields=True):
-    """Closes a round: for every cell the responders, the tally, and which children go on.
+class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A report inside a slice."""
+
+    pseudonym: bytes
+    answer: int | tuple[int, ...] | None
+    nonce: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.pseudonym) != PSEUDONYM_BYTES or len(self.nonce) != NONCE_BYTES:
+            raise InvalidInput("the pseudonym and the nonce of an entry are 16 bytes each")
+
+
+class Slice(msgspec.Struct, frozen=True, array_like=True, tag="slice", forbid_unknown_fields=True):
+    """All reports that name one region in a round, ascending by pseudonym. Follows from the transcript's reports.
 
     Attributes
     ----------
-    task, round, cells
-        As in the query.
-    responders : tuple of int
-        Number of reports per cell.
-    tally : tuple of tuple of int
-        Sums of the reports per cell; empty rows in a roll call.
-    kept : tuple of tuple of int
-        Children that go on, ascending: all of them is SPLIT, none is STOP, some is TRIM (or, with rule "each", those
-        that go on by themselves).
+    task, round, lower, upper
+    entries : tuple of Entry
     """
 
     task: bytes
     round: int
-    cells: tuple[int, ...]
-    responders: tuple[int, ...]
-    tally: tuple[tuple[int, ...], ...]
-    kept: tuple[tuple[int, ...], ...]
+    lower: int
+    upper: int
+    entries: tuple[Entry, ...]
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
         _check_header(self.task, self.round)
-        _check_cells(self.cells)
-        if not len(self.cells) == len(self.responders) == len(self.tally) == len(self.kept):
-            raise InvalidInput("cells, responders, tally and kept must have one entry per cell each")
-        if not all(0 <= number <= MAX_RESPONDERS for number in self.responders):
-            raise InvalidInput(f"responders must be from 0 to {MAX_RESPONDERS}")
-        if not all(len(row) <= MAX_FANOUT and all(-MAX_SUM < number < MAX_SUM for number in row) for row in self.tally):
-            raise InvalidInput(f"a tally has at most {MAX_FANOUT} numbers below 2^53 in absolute value")
-        for children in self.kept:
-            inside = not children or 0 <= children[0] <= children[-1] < MAX_FANOUT
-            if list(children) != sorted(set(children)) or not inside:
-                raise InvalidInput(f"kept children must be ascending, different and from 0 to {MAX_FANOUT - 1}")
+        _check_region(self.lower, self.upper)
+        if any(one.pseudonym >= other.pseudonym for one, other in pairwise(self.entries)):
+            raise InvalidInput("the entries of a slice must ascend by pseudonym, each once")
+
+    @property
+    def region(self) -> tuple[int, int]:
+        """Its codes."""
+        return self.lower, self.upper
+
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical bytes (32 bytes)."""
+        return hashlib.sha256(encode(self)).digest()
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a closing says about a region's slice: how many reports it has, and its hash."""
+
+    lower: int
+    upper: int
+    reports: int
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        _check_region(self.lower, self.upper)
+        if not 1 <= self.reports <= MAX_RESPONDERS or len(self.digest) != DIGEST_BYTES:
+            raise InvalidInput("a slice has at least one report and a hash of 32 bytes")
+
+
+class Verdict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What follows from the answers to a question so far.
+
+    Attributes
+    ----------
+    outcome : {"split", "wall", "more"}
+        "split": the region is cut; "wall": it is not, and the question is over; "more": the second portion is asked in
+        the next round.
+    tally : tuple of int
+        Sums of all answers to the question, of both portions: one number per part.
+    """
+
+    outcome: Outcome
+    tally: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.tally) <= MAX_FANOUT or not all(-MAX_SUM < number < MAX_SUM for number in self.tally):
+            raise InvalidInput(f"a tally has 2 to {MAX_FANOUT} numbers below 2^53 in absolute value")
+
+
+class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed", forbid_unknown_fields=True):
+    """Closes a round of the partition.
+
+    Attributes
+    ----------
+    task, round
+        As in the query.
+    heads : tuple of Head
+        The slices of all regions that somebody named, ascending.
+    verdicts : tuple of Verdict
+        One per question of the query, in its order.
+    preimage : bytes
+        The next preimage of the task's hash chain; empty if the task has none.
+    finished : bool
+        Whether the partition is finished.
+    """
+
+    task: bytes
+    round: int
+    heads: tuple[Head, ...]
+    verdicts: tuple[Verdict, ...]
+    preimage: bytes
+    finished: bool
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        _check_header(self.task, self.round)
+        _check_regions([(head.lower, head.upper) for head in self.heads])
+        if len(self.preimage) not in (0, DIGEST_BYTES):
+            raise InvalidInput(f"a preimage has {DIGEST_BYTES} bytes, or none")
+
+
+class Clip(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A region of a round of values, and the range that values are clipped to there."""
+
+    lower: int
+    upper: int
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        _check_region(self.lower, self.upper)
+        if not self.low <= self.high < float("inf") or self.low == float("-inf"):
+            raise InvalidInput(f"values are clipped to a finite range; got {self.low} to {self.high}")
+
+    @property
+    def region(self) -> tuple[int, int]:
+        """Its codes."""
+        return self.lower, self.upper
 
 
 class ValueQuery(msgspec.Struct, frozen=True, array_like=True, tag="value-query", forbid_unknown_fields=True):
@@ -141,15 +313,21 @@ class ValueQuery(msgspec.Struct, frozen=True, array_like=True, tag="value-query"
         Digest of the plan.
     index : int
         Which release of the plan.
+    clips : tuple of Clip
+        All regions, ascending.
     """
 
     task: bytes
     round: int
     plan: bytes
     index: int
+    clips: tuple[Clip, ...]
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         _check_value_header(self.task, self.round, self.plan, self.index)
+        _check_regions([clip.region for clip in self.clips])
 
 
 class ValueReport(msgspec.Struct, frozen=True, array_like=True, tag="value-report", forbid_unknown_fields=True):
@@ -160,7 +338,7 @@ class ValueReport(msgspec.Struct, frozen=True, array_like=True, tag="value-repor
     task, round
         Of the query.
     pseudonym : bytes
-    cell : int
+    lower, upper : int
         The participant's region (public by design).
     answer : int
     """
@@ -168,14 +346,20 @@ class ValueReport(msgspec.Struct, frozen=True, array_like=True, tag="value-repor
     task: bytes
     round: int
     pseudonym: bytes
-    cell: int
+    lower: int
+    upper: int
     answer: int
 
     def __post_init__(self) -> None:
         _check_header(self.task, self.round)
-        _check_sender(self.pseudonym, self.cell)
+        _check_sender(self.pseudonym, self.lower, self.upper)
         if abs(self.answer) >= MAX_OUTPUT:
             raise InvalidInput(f"answer must be below 2^31; got {self.answer}")
+
+    @property
+    def region(self) -> tuple[int, int]:
+        """Its codes."""
+        return self.lower, self.upper
 
 
 class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-closed", forbid_unknown_fields=True):
@@ -185,7 +369,7 @@ class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-close
     ----------
     task, round, plan, index
         As in the query.
-    cells : tuple of int
+    regions : tuple of (int, int)
         Regions with reports, ascending.
     counts : tuple of tuple of (int, int)
         Per region the outputs that were reported, ascending, and how often.
@@ -195,16 +379,16 @@ class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-close
     round: int
     plan: bytes
     index: int
-    cells: tuple[int, ...]
+    regions: tuple[tuple[int, int], ...]
     counts: tuple[tuple[tuple[int, int], ...], ...]
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
         _check_value_header(self.task, self.round, self.plan, self.index)
-        _check_cells(self.cells)
-        if len(self.cells) != len(self.counts):
-            raise InvalidInput("cells and counts must have one entry per region each")
+        _check_regions(self.regions)
+        if len(self.regions) != len(self.counts):
+            raise InvalidInput("regions and counts must have one entry per region each")
         for row in self.counts:
             outputs = [output for output, _ in row]
             if not row or outputs != sorted(set(outputs)) or any(count < 1 for _, count in row):
@@ -274,13 +458,13 @@ AnyQuery: TypeAlias = Query | ValueQuery
 AnyReport: TypeAlias = Report | ValueReport
 AnyClosed: TypeAlias = Closed | ValueClosed
 Event: TypeAlias = Task | Plan | AnyQuery | AnyReport | AnyClosed  # what a transcript holds
-Message: TypeAlias = Event | Checkpoint | Seal
+Message: TypeAlias = Event | Slice | Checkpoint | Seal
 M = TypeVar("M", bound=msgspec.Struct)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {
     kind: msgspec.msgpack.Decoder(kind)
-    for kind in (Task, Plan, Query, Report, Closed, ValueQuery, ValueReport, ValueClosed, Checkpoint, Seal)
+    for kind in (Task, Plan, Query, Report, Slice, Closed, ValueQuery, ValueReport, ValueClosed, Checkpoint, Seal)
 }
 _queries, _reports, _closings, _arrays = (
     msgspec.msgpack.Decoder(kinds)
@@ -299,7 +483,7 @@ def decode(data: bytes, kind: type[M]) -> M:
 
     Examples
     --------
-    >>> query = Query(bytes(32), 1, (1,))
+    >>> query = Query(bytes(32), 1, ())
     >>> decode(encode(query), Query) == query
     True
     """
@@ -326,12 +510,17 @@ def decode_event(data: bytes) -> Event:
 
     Examples
     --------
-    >>> type(decode_event(encode(ValueQuery(bytes(32), 3, bytes(32), 0)))).__name__
+    >>> type(decode_event(encode(ValueQuery(bytes(32), 3, bytes(32), 0, ())))).__name__
     'ValueQuery'
     """
     if data[:1] and data[0] in _MAPS:
         return decode(data, Task)
     return read_canonical(data, _arrays, "message of a transcript")  # type: ignore[no-any-return]
+
+
+def seed_of(closed: Closed) -> bytes:
+    """What draws the members of the round after a closing: SHA-256 of its bytes, nonces and preimage included."""
+    return hashlib.sha256(_DRAW + encode(closed)).digest()
 
 
 def prefix_of(kind: type[msgspec.Struct]) -> bytes:
@@ -347,18 +536,24 @@ def _check_header(task: bytes, round_: int) -> None:
         raise InvalidInput(f"round must be from 1 to {MAX_ROUND}; got {round_}")
 
 
-def _check_cells(cells: tuple[int, ...]) -> None:
-    previous = 0
-    for cell in cells:
-        if not previous < cell < 2**64:
-            raise InvalidInput(f"cells must be ascending positive 64-bit numbers; got {cell} after {previous}")
-        previous = cell
+def _check_region(lower: int, upper: int) -> None:
+    if not 0 <= lower < upper <= MAX_CODE:
+        raise InvalidInput(f"a region is codes lower to before upper, below 2^63; got {lower} to {upper}")
 
 
-def _check_sender(pseudonym: bytes, cell: int) -> None:
+def _check_regions(regions: Sequence[tuple[int, int]]) -> None:
+    end = 0
+    for lower, upper in regions:
+        _check_region(lower, upper)
+        if lower < end:
+            raise InvalidInput(f"regions must ascend and not overlap; got one that begins at {lower}, before {end}")
+        end = upper
+
+
+def _check_sender(pseudonym: bytes, lower: int, upper: int) -> None:
     if len(pseudonym) != PSEUDONYM_BYTES:
         raise InvalidInput(f"pseudonym must be {PSEUDONYM_BYTES} bytes; got {len(pseudonym)}")
-    _check_cells((cell,))
+    _check_region(lower, upper)
 
 
 def _check_value_header(task: bytes, round_: int, plan: bytes, index: int) -> None:

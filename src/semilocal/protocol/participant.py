@@ -1,101 +1,99 @@
 """The device's machine: one participant, sans-IO, for the whole campaign.
 
-    state       receives      if all checks hold                              next state
-    waiting     Query         answers it                                      answered
-    waiting     Closed        (the round went by without an answer)           lost
-    answered    Query         the same query: the same report again           answered
-    answered    Closed        STOP                                            finished
-    answered    Closed        SPLIT or TRIM                                   waiting
-    finished    Query         nothing: it is for others                       finished
-    finished    Closed        nothing                                         finished
-    finished    ValueQuery    answers it; the same query: the same again      finished
-    finished    ValueClosed   if it was answered: checks that it is counted   finished
-    lost        any           nothing                                         lost
+    receives              if all checks hold
+    Query, observed       notes what is asked in the region of its place; refuses what breaks the protocol or the policy
+    Query, answered       a report: its answer if it was drawn; its region if the log does not have it there, or holds it
+                          for silent; else nothing
+    Closed and a Slice    follows the log: members, answers, walls, splits
+    ValueQuery            a value, once per release
 
-Anything else is a ``ServerViolation`` and changes nothing. Rules of a device:
+A device that was away reads the log from round 1, with ``observe`` and ``close``, and goes on. Anything that breaks the
+protocol is a ``ServerViolation`` and changes nothing. Rules of a device (local.md 3):
 
-1. Noise, and the place it is moved to, are derived from (secret, task, round, cell), or (secret, plan, release,
-   region): the same question gets the same bytes.
-2. It answers its own cell in its own next round of the task it pinned, every release of the plan it pinned once, and
-   nothing else.
-3. It trusts no verdict: the channel is public, so it decides again from the published tally.
-4. What it may lose is settled when it joins, for the worst case. Stopping half-way would reveal where it is.
+1. Its region never grows, and it speaks once a round, in growing rounds only. Noise is derived from (secret, task,
+   round, region, cut): the same question gets the same bytes.
+2. It answers only if the public draw names it, and never has more than A answers inside its region, whatever the server
+   says: its **book** of answers is its own, and must be kept before a report is sent.
+3. It trusts no threshold: it recomputes F, w and the tail of t from the log. It announces a side only if that held and,
+   where it answered, if its own answer is in the log.
+4. It refuses a question before answering it if *either* part would be below its owner's limits. So refusing is a
+   function of the public log, and silence does not tell the side.
 
-The state between two messages is two frozen values, so that a vault can keep them: ``state`` for the partition,
-``released`` for the values.
+``state`` is what a vault must keep. The rest follows from the public log.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from bisect import bisect_left
 
 import msgspec
-import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, as_floats
+from ..arrays import as_floats
 from ..errors import InvalidInput, ServerViolation
-from ..hierarchy.base import ROOT
-from ..randomizer.widths import with_fanout
-from .column import Column
-from .keys import SECRET_BYTES, move_entropy, pseudonym, report_entropy, value_entropy
+from .keys import SECRET_BYTES, nonce, pseudonym, report_entropy, value_entropy
 from .messages import (
-    AnyClosed,
-    AnyQuery,
     AnyReport,
     Closed,
+    Entry,
     Query,
+    Question,
     Report,
+    Slice,
     ValueClosed,
     ValueQuery,
     ValueReport,
     encode,
 )
+from .path import Path
 from .plan import Plan
-from .policy import Policy, check_cell, check_task
-from .rule import decide, frontier_at
+from .policy import Policy, check_region, check_task
+from .region import RegionLog
+from .rule import randomizer_for
 from .task import Task
-from .values import unit_values
+from .values import unit_value
 
-__all__ = ["Participant", "Policy", "Released", "State"]
+__all__ = ["Booked", "Participant", "Policy", "State"]
+
+Region = tuple[int, int]
+
+
+class Booked(msgspec.Struct, frozen=True, array_like=True):
+    """An answer that was given: the round, and the cuts it was about."""
+
+    round: int
+    cuts: tuple[int, ...]
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a participant is between two messages of the partition."""
-
-    phase: Literal["waiting", "answered", "finished", "lost"] = "waiting"
-    round: int = 1  # the next one to answer, or the one that was answered
-    cell: int = ROOT
-    code: int  # deepest cell it acts from: that of its position, or the one it was moved to
-    moves: int = 0
-    trims: int = 0
-    visitors: float = 0.0  # expected in the cell, from what is public
-    doubt: float = 0.0  # the variance of their number; above 0 after a TRIM, except in what earlier versions kept
-    expected: float | None = None
-    question: bytes = b""  # digest of the query that was answered
-    answered: int = 0  # rounds answered
-    crowd: int | None = None
-
-
-class Released(msgspec.Struct, frozen=True):
-    """Which values a participant has given.
+    """What a participant must not forget. Kept before a report is sent.
 
     Attributes
     ----------
-    first_round : int
-        The first round that asks for values; 0 until it is known.
-    answered : tuple of (int, bytes)
-        Index in the plan and SHA-256 of every query that was answered.
+    region : (int, int) or None
+        The last region it announced.
+    round : int
+        The last round it reported in; 0 before the first.
+    question : bytes
+        SHA-256 of the query of that round.
+    book : tuple of Booked
+        Every answer it gave.
+    splits : int
+        How often its region was cut since the beginning.
+    values : tuple of (int, bytes)
+        Releases of the plan it answered, and SHA-256 of the query.
+    stopped : str
+        Why it takes part no longer; empty while it does.
     """
 
-    first_round: int = 0
-    answered: tuple[tuple[int, bytes], ...] = ()
-
-    @property
-    def indices(self) -> tuple[int, ...]:
-        """Which releases of the plan were answered, in order."""
-        return tuple(index for index, _ in self.answered)
+    region: Region | None = None
+    round: int = 0
+    question: bytes = b""
+    book: tuple[Booked, ...] = ()
+    splits: int = 0
+    values: tuple[tuple[int, bytes], ...] = ()
+    stopped: str = ""
 
 
 class Participant:
@@ -115,8 +113,10 @@ class Participant:
         Pinned with the task: the releases it will answer; none if left out.
     value : float, optional
         The owner's own number, if the plan asks for one. It leaves through noise only.
-    state, released : optional
-        To go on after a restart.
+    state : State, optional
+        To go on after a restart; then read the log from round 1.
+    path : Path, optional
+        Round 1 of the task, shared by participants of one process: what is public is checked once for all of them.
 
     Raises
     ------
@@ -128,7 +128,7 @@ class Participant:
 
     def __init__(
         self, task: Task, point: npt.ArrayLike, secret: bytes, policy: Policy, *, plan: Plan | None = None,
-        value: float | None = None, state: State | None = None, released: Released | None = None,
+        value: float | None = None, state: State | None = None, path: Path | None = None,
     ) -> None:  # fmt: skip
         if len(secret) != SECRET_BYTES:
             raise InvalidInput(f"secret must be {SECRET_BYTES} bytes; got {len(secret)}")
@@ -139,268 +139,239 @@ class Participant:
             raise ServerViolation("bad-plan", str(error)) from None
         check_task(task, plan, policy)
         plan.check_value(value)
-        position = as_floats(point, "the position", infinite=True).reshape(1, -1)
-        code = int(task.hierarchy.codes(position)[0])
-        self.task = task
-        self.plan = plan
-        self.policy = policy
+        self.task, self.plan, self.policy = task, plan, policy
         self.pseudonym = pseudonym(secret, task.id)
-        self.state = State(code=code) if state is None else state
-        self.released = Released() if released is None else released
+        self.state = State() if state is None else state
         self._secret = secret
-        self._position = position
+        self._position = as_floats(point, "the position", infinite=True).reshape(1, -1)
+        self._code = int(task.hierarchy.codes(self._position)[0])
         self._value = value
-        self._given: dict[tuple[int, int, int], int] = {}
+        self.path = Path(task) if path is None else path
+        self._lost = 0  # the question (round of its draw) whose log lacks its answer
 
-    # -- what the owner may see --------------------------------------------------------------------------------
-
-    @property
-    def region(self) -> int | None:
-        """The cell it ended in, or None while it goes on."""
-        return self.state.cell if self.state.phase == "finished" else None
+    # -- what the owner may see ------------------------------------------------------------------------------
 
     @property
-    def crowd(self) -> int | None:
-        """How many answered for the region, this participant included."""
-        return self.state.crowd
+    def region(self) -> Region | None:
+        """The last region it announced, codes lower to before upper; None before the first report."""
+        return self.state.region
 
     @property
-    def _acting(self) -> Floats:
-        """The position it acts from: its own, or the middle of the deepest cell it was moved to. float64[1, d]."""
-        if not self.state.moves:
-            return self._position
-        return self.task.hierarchy.middles(np.array([self.state.code], dtype=np.uint64))
+    def log(self) -> RegionLog:
+        """What everybody knows about the region of its place."""
+        return self.path.log
 
     @property
-    def moves(self) -> int:
-        """How often it was moved by a TRIM."""
-        return self.state.moves
+    def round(self) -> int:
+        """The open one."""
+        return self.path.round
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether the partition is finished."""
+        return self.path.partitioned
+
+    @property
+    def members(self) -> int:
+        """How many participants of the roster the log shows in the region of its place, itself included if counted."""
+        return self.log.crowd
+
+    @property
+    def answered(self) -> int:
+        """How many questions it answered."""
+        return len(self.state.book)
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The cuts inside its region that it answered about, ascending, with multiplicity."""
+        return tuple(sorted(cut for booked in self.state.book for cut in booked.cuts if self._inside(cut)))
+
+    @property
+    def inside(self) -> int:
+        """How many of its answers are about cuts strictly inside its region: what they cost is at most this times e."""
+        return self._booked(*(self.state.region or self.log.region))
 
     @property
     def spent(self) -> float:
-        """Loss so far if the server followed the protocol: (1 + T) reports, T the TRIMs on the path, and the values.
+        """Loss so far between two positions of its region: its answers inside it, and its values."""
+        given = sum(self.plan.releases[index].epsilon for index, _ in self.state.values)
+        return self.inside * self.task.randomizer.epsilon + float(given)
 
-        T is public. How often this participant was moved must not enter: what is left for other tasks would tell it.
+    def _inside(self, cut: int) -> bool:
+        lower, upper = self.state.region or self.log.region
+        return lower < cut < upper
+
+    def _booked(self, lower: int, upper: int) -> int:
+        return sum(any(lower < cut < upper for cut in booked.cuts) for booked in self.state.book)
+
+    # -- rounds of the partition -------------------------------------------------------------------------------
+
+    def observe(self, query: Query) -> None:
+        """Note what the open round asks in the region of its place.
+
+        Raises
+        ------
+        ServerViolation
+            If the query breaks the protocol. Nothing changes then.
         """
-        partition = (1 + self.state.trims) * self.task.epsilon if self.state.answered else 0.0
-        return partition + self._spent_on_values(self.released.indices)
+        self.path.observe(query)
 
-    @property
-    def exposure(self) -> float:
-        """Loss so far, inside the smallest cell it named, against a server that lied about everything it did not show.
-
-        Every report counts but that of a roll call, which tells nothing about the place inside the cell.
-        """
-        return self._exposure(self.state.answered, self.released.indices)
-
-    def _exposure(self, answered: int, indices: tuple[int, ...]) -> float:
-        return min(answered, self.task.max_rounds) * self.task.epsilon + self._spent_on_values(indices)
-
-    def _spent_on_values(self, indices: tuple[int, ...]) -> float:
-        return float(sum(self.plan.releases[index].epsilon for index in indices))
-
-    # -- messages ----------------------------------------------------------------------------------------------
-
-    def receive(self, message: AnyQuery | AnyClosed) -> AnyReport | None:
-        """Take a message of the server; return the report to send, if any.
+    def answer(self, query: Query) -> Report | None:
+        """The report for the open round, if it has something to say. Keep ``state`` before sending it.
 
         The same query always gives byte-identical reports.
 
         Raises
         ------
         ServerViolation
-            If the message breaks the protocol or the policy. The state does not change.
+            If the query breaks the protocol. The state does not change.
         """
-        if not isinstance(message, Query | Closed | ValueQuery | ValueClosed):
-            raise InvalidInput(f"a device takes queries and closings; got {type(message).__name__}")
-        if message.task != self.task.id:
-            raise ServerViolation("other-task", "the message belongs to another task than the one pinned")
-        if self.state.phase == "lost":
+        self.observe(query)
+        path = self.path
+        if self.state.stopped or not path.is_open:
             return None
-        if isinstance(message, ValueQuery | ValueClosed):
-            return self._receive_value(message)
-        if self.state.phase == "finished":
-            return None
-        if isinstance(message, Query):
-            return self._answer(message)
-        self._follow(message)
-        return None
-
-    # -- the partition -----------------------------------------------------------------------------------------
-
-    def _answer(self, query: Query) -> Report:
-        state, task = self.state, self.task
-        digest = hashlib.sha256(encode(query)).digest()
-        if state.phase == "answered" and query.round == state.round:
-            if digest != state.question:
-                raise ServerViolation("changed-query", f"round {query.round} was asked before with other cells")
-            return self._report(query)
-        if state.phase == "answered" or query.round < state.round:
-            token = "skipped-round" if query.round > state.round else "repeated-round"
-            raise ServerViolation(token, f"round {query.round} was asked while round {state.round} is open")
-        if query.round > task.max_rounds + 1:
-            raise ServerViolation("beyond-depth", f"the task ends after round {task.max_rounds + 1}")
-        if query.round > state.round:
-            raise ServerViolation("skipped-round", f"round {query.round} was asked; the next one is {state.round}")
-        _check_depth(task, query)
-        if state.cell not in query.cells:
-            raise ServerViolation("foreign-cells", "the query leaves out the cell that the last verdict led to")
-        check_cell(task, state.cell, self.policy)
-        self._check_exposure(state.answered + 1, self.released.indices)
-        report = self._report(query)
-        self.state = msgspec.structs.replace(state, phase="answered", question=digest, answered=state.answered + 1)
-        return report
-
-    def _report(self, query: Query) -> Report:
-        task, cell = self.task, self.state.cell
-        answer = None
-        if query.round <= task.max_rounds:
-            child = int(task.hierarchy.child_of(np.array([self.state.code], dtype=np.uint64), query.round - 1)[0])
-            randomizer = with_fanout(task.randomizer, self._children)
-            entropy = report_entropy(self._secret, task.id, query.round, cell, randomizer.words)
-            answer = randomizer.respond(child, entropy)
-        return Report(task.id, query.round, self.pseudonym, cell, answer)
-
-    @property
-    def _children(self) -> int:
-        """How many children its cell has."""
-        return int(self.task.hierarchy.fanouts(np.array([self.state.cell], dtype=np.uint64))[0])
-
-    def _follow(self, closed: Closed) -> None:
-        state, task = self.state, self.task
-        if closed.round != state.round:
-            token = "skipped-round" if closed.round > state.round else "repeated-round"
-            raise ServerViolation(token, f"round {closed.round} was closed; the open one is {state.round}")
-        if state.phase == "waiting":
-            self.state = msgspec.structs.replace(state, phase="lost")
-            return
-        if hashlib.sha256(encode(Query(closed.task, closed.round, closed.cells))).digest() != state.question:
-            raise ServerViolation("changed-query", "the closing lists other cells than the query that was answered")
-        row = closed.cells.index(state.cell)
-        responders = closed.responders[row]
-        if responders < 1:
-            raise ServerViolation("not-counted", "the closing counts nobody in a cell that was answered for")
-        if closed.round > task.max_rounds:
-            if closed.tally[row] or closed.kept[row]:
-                raise ServerViolation("wrong-verdict", "a roll call has no tally and no verdict but STOP")
-            self.state = msgspec.structs.replace(state, phase="finished", crowd=responders)
-            return
-        self.state = self.next_state(closed, row, responders)
-
-    def next_state(self, closed: Closed, row: int, responders: int) -> State:
-        """Check the verdict on this device's cell, a row of the closing, and find the state that follows from it."""
-        state, task = self.state, self.task
-        if task.max_visitors < 1.0 and state.trims and not state.doubt:
-            raise InvalidInput(
-                "this device was in the middle of the task when its program was updated, and what the earlier version "
-                "kept is not enough to check verdicts; finish the task with that version, or leave it"
-            )
-        size, sums, width = np.array([responders]), np.array([closed.tally[row]], dtype=np.int64), self._children
-        if sums.shape != (1, width):
-            raise ServerViolation("impossible-tally", "the tally does not have one number per child")
-        if not with_fanout(task.randomizer, width).possible(sums, size)[0]:
-            raise ServerViolation("impossible-tally", "no set of reports adds up to this tally")
-        tally = np.zeros((1, task.hierarchy.fanout), dtype=np.int64)
-        tally[:, :width] = sums
-        cell = np.array([state.cell], dtype=np.uint64)
-        expected = np.nan if state.expected is None else state.expected
-        frontier = frontier_at(cell, trims=state.trims, expected=expected, visitors=state.visitors, doubt=state.doubt)
-        ruling = decide(task, frontier, size, tally)
-        kept = np.flatnonzero(ruling.kept[0])
-        if tuple(kept.tolist()) != closed.kept[row]:
+        home = self.state.region
+        if home is not None and not (home[0] <= path.region[0] and path.region[1] <= home[1]):
+            raise ServerViolation("grown-region", "the log leads to a region that is not inside the one it announced")
+        again = query.round == self.state.round
+        if query.round < self.state.round or (again and path.digest != self.state.question):
             raise ServerViolation(
-                "wrong-verdict", f"children {closed.kept[row]} go on, but the tally says {tuple(kept.tolist())}"
+                "repeated-round", f"it reported in round {self.state.round} already, to another query"
             )
-        ended = ruling.ended.cells.tolist()
-        if state.cell in ended:
-            return msgspec.structs.replace(state, phase="finished", crowd=responders)
-        depth, moved = closed.round - 1, 0
-        code = np.array([state.code], dtype=np.uint64)
-        child = int(task.hierarchy.child_of(code, depth)[0])
-        left = int(task.hierarchy.child(cell, child)[0])
-        if left in ended:
-            return msgspec.structs.replace(state, phase="finished", cell=left)
-        if child not in kept:
-            entropy = move_entropy(self._secret, task.id, closed.round, state.cell)
-            words = np.frombuffer(entropy, dtype=">u8").astype(np.uint64)
-            code = task.hierarchy.spread(cell, ruling.kept, words)
-            child = int(task.hierarchy.child_of(code, depth)[0])
-            moved = 1
-        place = int(np.searchsorted(kept, child))
-        following = ruling.frontier
-        return msgspec.structs.replace(
-            state, phase="waiting", round=state.round + 1, cell=int(following.cells[place]), code=int(code[0]),
-            moves=state.moves + moved, trims=int(following.trims[place]), visitors=float(following.visitors[place]),
-            doubt=float(following.doubt[place]), expected=float(following.expected[place]), question=b"",
+        question = path.question
+        if question is not None and question.decides:
+            self._check_parts(question)
+        if again:
+            return self._report(query.round, self._answered_to(query.round))
+        free = self._booked(*path.region) < self.task.answers
+        asked = free and self.pseudonym in path.asked
+        heard = self.pseudonym in path.log.members and not (free and self.pseudonym in path.log.silent)
+        if not asked and heard:
+            return None
+        booked = (Booked(query.round, question.cuts),) if asked and question is not None else ()
+        self.state = msgspec.structs.replace(
+            self.state, region=path.region, round=query.round, question=path.digest, book=self.state.book + booked,
+            splits=path.splits,
         )  # fmt: skip
+        return self._report(query.round, question if asked else None)
 
-    def _check_exposure(self, answered: int, indices: tuple[int, ...]) -> None:
-        cap = self.policy.max_exposure
-        if cap is not None and not self._exposure(answered, indices) <= cap * (1 + 1e-12):  # NaN allows nothing
-            raise ServerViolation(
-                "over-exposure", f"another answer would expose more than the owner's limit of {cap:g}"
+    def _answered_to(self, round_: int) -> Question | None:
+        """The open round's question, if its book has an answer to it."""
+        return self.path.question if any(booked.round == round_ for booked in self.state.book) else None
+
+    def _check_parts(self, question: Question) -> None:
+        """Refuse a question of which either part is below the owner's limits, for good: silence tells no side."""
+        try:
+            for lower, upper in question.parts:
+                check_region(self.task, lower, upper, self.policy, splits=self.path.splits + 1)
+        except ServerViolation as error:
+            self.state = msgspec.structs.replace(self.state, stopped=str(error))
+            raise
+
+    def _report(self, round_: int, question: Question | None) -> Report:
+        lower, upper = self.path.region
+        answer = None
+        if question is not None:
+            part = sum(self._code >= cut for cut in question.cuts)
+            randomizer = randomizer_for(self.task, len(question.parts))
+            entropy = report_entropy(
+                self._secret, self.task.id, round_, (lower, upper), question.cuts, randomizer.words
             )
+            answer = randomizer.respond(part, entropy)
+        return Report(
+            self.task.id, round_, self.pseudonym, lower, upper, answer, nonce(self._secret, self.task.id, round_)
+        )
 
-    # -- values ------------------------------------------------------------------------------------------------
+    # -- closings ------------------------------------------------------------------------------------------------
 
-    def _receive_value(self, message: ValueQuery | ValueClosed) -> ValueReport | None:
-        state, plan, released = self.state, self.plan, self.released
-        if state.phase != "finished":
-            raise ServerViolation(
-                "ended-early", f"values are asked for, but the device's cell goes on to round {state.round}"
+    def wanted(self, closed: Closed) -> Region | None:
+        """The region whose slice it needs to follow a closing; None if nobody named the region of its place."""
+        return None if self.path.head(closed) is None else self.path.region
+
+    def close(self, closed: Closed, reports: Slice | None) -> None:
+        """Follow the closing of the open round, with the slice of the region of its place.
+
+        Raises
+        ------
+        ServerViolation
+            If it breaks the protocol. Nothing changes then.
+        """
+        path = self.path
+        path.check(closed, reports)
+        self._check_own(reports)
+        following = path.close(closed, reports)
+        self.path = next(one for one in following if one.region[0] <= self._code < one.region[1])
+        question = path.question
+        if len(following) > 1 and question is not None and self._lost == question.drawn:
+            # then nobody may say that it was counted: it keeps the region it has
+            self.state = msgspec.structs.replace(self.state, stopped="a split left out the answer it had given")
+
+    def _check_own(self, reports: Slice | None) -> None:
+        """The log has what it sent, or nothing: an answer that was lost counts for neither side."""
+        question = self._answered_to(self.round)
+        own = None if reports is None else _entry(reports, self.pseudonym)
+        if own is None:
+            if question is not None:
+                self._lost = question.drawn
+            return
+        sent = self._report(self.round, question)
+        if self.round > self.state.round or (own.answer, own.nonce) != (sent.answer, sent.nonce):
+            raise ServerViolation("changed-report", "the log has another report under its name than the one it sent")
+
+    # -- rounds of values ----------------------------------------------------------------------------------------
+
+    def value(self, query: ValueQuery) -> ValueReport | None:
+        """The value for one release; None if its region is not asked. Keep ``state`` before sending it.
+
+        Raises
+        ------
+        ServerViolation
+            If the query is not of the pinned plan, or asks before the partition is finished.
+        """
+        region = self.state.region
+        if self.state.stopped or region is None:
+            return None
+        if query.task != self.task.id or query.plan != self.plan.digest:
+            raise ServerViolation("other-plan", "the query belongs to another task or plan than the one pinned")
+        if not self.partitioned or query.round < self.round:
+            raise ServerViolation("too-early", "values are asked for before the partition is finished")
+        if query.index not in self.plan.asked:
+            raise ServerViolation("not-planned", f"the plan has no release {query.index} that asks for a value")
+        clip = next((one for one in query.clips if one.region == region), None)
+        if clip is None:
+            return None
+        digest = hashlib.sha256(encode(query)).digest()
+        given = dict(self.state.values)
+        if given.get(query.index, digest) != digest:
+            raise ServerViolation("changed-query", f"release {query.index} was asked before in another way")
+        release = self.plan.releases[query.index]
+        assert release.mechanism is not None
+        own = self._value if release.own else float(release.build()(self._position)[0])
+        assert own is not None
+        unit = unit_value(own, clip.low, clip.high)
+        words = value_entropy(
+            self._secret, self.task.id, self.plan.digest, query.index, region, release.mechanism.words
+        )
+        answer = release.mechanism.release_one(unit, words)
+        if query.index not in given:
+            self.state = msgspec.structs.replace(
+                self.state, round=query.round, values=(*self.state.values, (query.index, digest))
             )
-        if message.plan != plan.digest:
-            raise ServerViolation("other-plan", "the message belongs to another plan than the one pinned")
-        if message.index not in plan.asked:
-            raise ServerViolation("unknown-release", f"the plan asks for no value with index {message.index}")
-        first = message.round - plan.asked.index(message.index)
-        if released.first_round and first != released.first_round:
-            due = released.first_round + plan.asked.index(message.index)
-            token = "skipped-round" if message.round > due else "repeated-round"
-            raise ServerViolation(token, f"release {message.index} belongs to round {due}, not {message.round}")
-        if not state.round < first <= self.task.max_rounds + 2:
-            token = "skipped-round" if first > state.round else "repeated-round"
-            raise ServerViolation(token, f"the partition cannot have ended with round {first - 1}")
-        if isinstance(message, ValueQuery):
-            return self._answer_value(message, first)
-        if message.index in released.indices:
-            answer = self._value_report(message).answer
-            rows = dict(zip(message.cells, message.counts, strict=True))
-            if answer not in dict(rows.get(state.cell, ())):
-                raise ServerViolation("not-counted", "the closing does not count the value that this device gave")
-        return None
+        return ValueReport(self.task.id, query.round, self.pseudonym, *region, answer)
 
-    def _answer_value(self, query: ValueQuery, first: int) -> ValueReport:
-        released = self.released
-        report = self._value_report(query)
-        if query.index not in released.indices:
-            check_cell(self.task, self.state.cell, self.policy)
-            self._check_exposure(self.state.answered, (*released.indices, query.index))
-            digest = hashlib.sha256(encode(query)).digest()
-            self.released = Released(first, (*released.answered, (query.index, digest)))
-        return report
+    def receive(self, message: Query | ValueQuery) -> AnyReport | None:
+        """The report to a query of either kind."""
+        return self.value(message) if isinstance(message, ValueQuery) else self.answer(message)
 
-    def _value_report(self, message: ValueQuery | ValueClosed) -> ValueReport:
-        region = self.state.cell
-        key = (message.index, region, self.state.code)
-        if key not in self._given:  # it is needed for the query, and again for the closing
-            self._given[key] = self._value_answer(message.index)
-        return ValueReport(self.task.id, message.round, self.pseudonym, region, self._given[key])
-
-    def _value_answer(self, index: int) -> int:
-        """What it gives for a release, with its noise: the same whenever it is asked."""
-        task, region, release = self.task, self.state.cell, self.plan.releases[index]
-        mechanism = release.mechanism
-        assert mechanism is not None
-        boxes = task.hierarchy.boxes(np.array([region], dtype=np.uint64))
-        f = release.build()
-        if isinstance(f, Column):
-            f = f.of(np.array([self._value], dtype=np.float64))
-        unit = unit_values(f, self._acting, boxes).unit
-        entropy = value_entropy(self._secret, task.id, self.plan.digest, index, region, mechanism.words)
-        return mechanism.release_one(float(unit[0]), entropy)
+    def check_counted(self, closed: ValueClosed, report: ValueReport) -> None:
+        """Refuse a closing of values that does not count the value that was given."""
+        counts = dict(zip(closed.regions, closed.counts, strict=True)).get(report.region, ())
+        if report.answer not in dict(counts):
+            raise ServerViolation("not-counted", "the closing does not count a value that was given")
 
 
-def _check_depth(task: Task, query: Query) -> None:
-    if not task.hierarchy.all_at(query.cells, query.round - 1):
-        raise ServerViolation("wrong-depth", f"cells of round {query.round} have depth {query.round - 1}")
+def _entry(reports: Slice, name: bytes) -> Entry | None:
+    """The entry of one participant; entries ascend by pseudonym."""
+    place = bisect_left(reports.entries, name, key=lambda entry: entry.pseudonym)
+    found = reports.entries[place : place + 1]
+    return found[0] if found and found[0].pseudonym == name else None

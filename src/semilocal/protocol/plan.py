@@ -188,8 +188,8 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
             raise InvalidInput(f"your value is outside the public range, {self.own_words}; nothing was sent")
 
     def total_epsilon(self, task: Task) -> float:
-        """Bound for everybody on the loss inside the region: the partition's worst case and all releases."""
-        return task.epsilon_worst + self.epsilon
+        """Bound for everybody on the loss inside the region: the partition and all releases."""
+        return task.epsilon + self.epsilon
 
     def check(self, task: Task) -> None:
         """Refuse a plan that is not for this task or whose functions do not fit its domain."""

@@ -15,31 +15,18 @@ import numpy as np
 from ..arrays import is_integer, is_number, plain, require, shown
 from ..errors import InvalidInput, ServerViolation
 from ..geometry.sides import at_least, lengths_words, side_unit
-from ..hierarchy.base import ROOT
 from .plan import Plan
-from .promise_words import losses_words
+from .promise_words import BETWEEN, loss_words, values_words
 from .task import MAX_K, Task
 
 __all__ = [
-    "MAX_DELTA",
-    "MAX_EPSILON",
-    "MAX_EXPOSURE",
-    "MIN_K",
-    "Policy",
-    "Refusal",
-    "check_cell",
-    "check_sides",
-    "check_task",
-    "foreseen",
-    "longer_sides",
-    "refusals",
-    "stops_early",
-]
+    "MAX_DELTA", "MAX_EPSILON", "MIN_K", "Policy", "Refusal", "check_region", "check_sides", "check_task", "foreseen",
+    "longer_sides", "refusals", "stops_early",
+]  # fmt: skip
 
 # What protects a person who has set nothing.
 MIN_K = 20
 MAX_DELTA = 1e-3
-MAX_EXPOSURE = 50.0
 MAX_EPSILON = "10"  # of a new vault, exact
 
 _ROUNDING = 1e-12
@@ -51,54 +38,55 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     max_epsilon : float
-        Largest loss of a moved position against any inside its region (``plan.total_epsilon(task)``: (1 + max_trims)
-        reports and all releases), if the server follows the protocol; inf for no limit.
-    max_exposure : float or None
-        Largest loss against a server that lies: rounds answered times the loss of a report, and the releases. None:
-        no limit but the task's number of rounds and the plan.
+        Largest loss between two positions of its region (``plan.total_epsilon(task)``: the partition and all
+        releases); inf for no limit. It holds against a server that lies, too: inside the region it leads the device to.
     min_k : int
         Smallest crowd that the task must promise.
     max_delta : float
         Largest chance of missing that crowd; 1 for no limit.
     allow_no_crowd, allow_simulation : bool
-        Whether to join tasks that keep no crowd (as with rule "each"), or whose noise is for simulation only.
+        Whether to join tasks that keep no crowd (the paper's printed margin), or whose noise or draw is for simulation
+        only.
     min_side : tuple of float
-        Sides of the smallest cell that the device ever names: one number per axis, or one for all, in units of the
-        axes (kilometres where they are longitude and latitude; on the sphere those of squares of the cell's area, and
-        true sides are up to a fifth shorter); empty for no limit. A server that lies can lead a device to the smallest
-        cell it is willing to name.
+        Every region that the device names holds a whole cell with sides at least this long: one number per axis, or one
+        for all, in units of the axes (kilometres where they are longitude and latitude; on the sphere those of squares
+        of the cell's area, and true sides are up to a fifth shorter); empty for no limit. A server that lies can lead a
+        device to the smallest region it is willing to name.
+    max_depth : int or None
+        Every region holds a whole cell of at most this depth; None for no limit but the task's.
+    max_splits : int or None
+        How often its region may be cut; None for no limit.
     """
 
     max_epsilon: float
-    max_exposure: float | None = MAX_EXPOSURE
     min_k: int = MIN_K
     max_delta: float = MAX_DELTA
     allow_no_crowd: bool = False
     allow_simulation: bool = False
     min_side: tuple[float, ...] = ()
+    max_depth: int | None = None
+    max_splits: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_epsilon", "max_exposure", "max_delta", "min_k"):
+        for name in ("max_epsilon", "max_delta", "min_k", "max_depth", "max_splits"):
             msgspec.structs.force_setattr(self, name, plain(getattr(self, name)))
-        loss, exposure, chance, sides = self.max_epsilon, self.max_exposure, self.max_delta, self.min_side
+        loss, chance, sides = self.max_epsilon, self.max_delta, self.min_side
         endless = is_number(loss) and loss == math.inf
         require(endless or _is_amount(loss), "max_epsilon", "a number of at least 0, or inf for no limit", loss)
-        require(
-            exposure is None or _is_amount(exposure), "max_exposure", "a number of at least 0, or None for no limit",
-            exposure,
-        )  # fmt: skip
         require(_is_amount(chance) and chance <= 1, "max_delta", "a chance from 0 to 1", chance)
         k = self.min_k
         require(is_integer(k) and 1 <= k <= MAX_K, "min_k", f"an integer from 1 to {MAX_K}", k)
+        for name in ("max_depth", "max_splits"):
+            most = getattr(self, name)
+            allowed = "an integer of at least 0, or None for no limit"
+            require(most is None or (is_integer(most) and most >= 0), name, allowed, most)
         for name in ("allow_no_crowd", "allow_simulation"):
-            allowed = getattr(self, name)
-            require(isinstance(allowed, bool), name, "True or False", allowed)
+            require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
         if not (isinstance(sides, tuple | list) and all(map(_is_amount, sides))):
             got = ", ".join(map(shown, sides)) if isinstance(sides, tuple | list) else shown(sides)
             raise InvalidInput(f"min_side must be lengths of at least 0, one or one for each axis; got {got}")
-        for name in ("max_epsilon", "max_exposure", "max_delta"):
-            if (amount := getattr(self, name)) is not None:
-                msgspec.structs.force_setattr(self, name, float(amount) + 0.0)  # zero has one sign
+        for name in ("max_epsilon", "max_delta"):
+            msgspec.structs.force_setattr(self, name, float(getattr(self, name)) + 0.0)  # zero has one sign
         msgspec.structs.force_setattr(self, "min_side", tuple(float(side) + 0.0 for side in sides))
 
 
@@ -125,7 +113,10 @@ def refusals(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
         out.append(Refusal("simulation-only", "the task's noise is in floats, for simulation only", "use Task.build"))
     if not task.keeps_crowd and not policy.allow_no_crowd:
         reason = "the task keeps no crowd: it may show where a participant is, alone"
-        out.append(Refusal("no-crowd", reason, 'take rule "trim" or "all", or ask owners to allow no crowd'))
+        out.append(Refusal("no-crowd", reason, "use Task.build, or ask owners to allow no crowd"))
+    if task.rule == "cut" and not task.chain and not policy.allow_simulation:
+        reason = "the task has no hash chain, so its server could choose who is asked"
+        out.append(Refusal("no-chain", reason, "create the task on a server, which adds its chain"))
     if task.k < policy.min_k:
         reason = f"the task promises a crowd of {task.k}; the owner wants {policy.min_k}"
         out.append(Refusal("small-crowd", reason, f"raise k to {policy.min_k}, or ask owners to lower min_k"))
@@ -133,31 +124,21 @@ def refusals(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
         reason = f"the crowd may fail with probability {task.delta:g}; {policy.max_delta:g} is allowed"
         change = f"lower delta to {policy.max_delta:g}, or ask owners to raise max_delta"
         out.append(Refusal("weak-crowd", reason, change))
-    worst = plan.total_epsilon(task)
-    if not worst <= policy.max_epsilon * (1 + _ROUNDING):
-        losses = losses_words(task.epsilon + plan.epsilon, worst, own=plan.own_words)
-        reason = f"the task may cost {losses}; {policy.max_epsilon:g} is left"
-        change = f"lower epsilon, max_trims or the releases, or ask owners to raise max_epsilon to {worst:g}"
+    loss = plan.total_epsilon(task)
+    if not loss <= policy.max_epsilon * (1 + _ROUNDING):
+        words = f"{loss_words(loss)} between {BETWEEN['inside']}{values_words(plan.own_words)}"
+        reason = f"the task costs {words}; {policy.max_epsilon:g} is left"
+        change = f"lower epsilon or the releases, or ask owners to raise max_epsilon to {loss:g}"
         out.append(Refusal("over-budget", reason, change))
     return out
 
 
-def stops_early(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
-    """What would make a device that joined stop before the last round that the task allows: its limit, or a quorum."""
-    out = []
-    if policy.max_exposure is not None:
-        answers = int((policy.max_exposure - plan.epsilon) * (1 + _ROUNDING) / task.epsilon)
-        if answers < task.max_rounds:
-            reason = (
-                f"the limit on exposure, {policy.max_exposure:g}, allows {max(answers, 0)} of {task.max_rounds} answers"
-            )
-            change = f"lower epsilon or max_rounds, or ask owners to raise max_exposure to {_exposure(task, plan):g}"
-            out.append(Refusal("over-exposure", reason, change))
-    if task.quorum < 1:
-        reason = f"a round may close when {100 * task.quorum:g} % of those expected have answered; the others are out"
-        reason += f", and a region may then hold fewer than {task.k}" if task.keeps_crowd else ""
-        out.append(Refusal("quorum", reason, "set quorum to 1"))
-    return out
+def stops_early(task: Task) -> list[Refusal]:
+    """What would leave a device that joined in a larger region than others get: a quorum."""
+    if task.quorum == 1:
+        return []
+    reason = f"a round may close when {100 * task.quorum:g} % of those expected have answered; the others come too late"
+    return [Refusal("quorum", reason, "set quorum to 1")]
 
 
 def foreseen(task: Task, plan: Plan) -> list[Refusal]:
@@ -165,13 +146,9 @@ def foreseen(task: Task, plan: Plan) -> list[Refusal]:
     policy = Policy(max_epsilon=float(MAX_EPSILON))
     kinds = (
         ("devices with default limits would refuse", refusals(task, plan, policy)),
-        ("devices might stop before they have a region", stops_early(task, plan, policy)),
+        ("devices may be left behind", stops_early(task)),
     )
     return [Refusal(token, f"{what}: {reason}", change) for what, found in kinds for token, reason, change in found]
-
-
-def _exposure(task: Task, plan: Plan) -> float:
-    return task.max_rounds * task.epsilon + plan.epsilon
 
 
 def check_task(task: Task, plan: Plan, policy: Policy) -> None:
@@ -184,7 +161,7 @@ def check_task(task: Task, plan: Plan, policy: Policy) -> None:
     for refusal in refusals(task, plan, policy):
         raise ServerViolation(refusal.token, refusal.reason)
     check_sides(policy, task.box.dimensions)
-    check_cell(task, ROOT, policy)  # a device that enrols is known to be in the domain
+    check_region(task, *task.hierarchy.ends, policy)  # a device that enrols is known to be in the domain
 
 
 def check_sides(policy: Policy, axes: int) -> None:
@@ -208,21 +185,30 @@ def longer_sides(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[floa
     return tuple(np.maximum(one, other).tolist())
 
 
-def check_cell(task: Task, cell: int, policy: Policy) -> None:
-    """Refuse to name a cell that is smaller than the owner allows.
+def check_region(task: Task, lower: int, upper: int, policy: Policy, *, splits: int = 0) -> None:
+    """Refuse to name a region that is smaller than the owner allows, or cut too often.
 
     Raises
     ------
     ServerViolation
     """
-    if not policy.min_side:
+    if policy.max_splits is not None and splits > policy.max_splits:
+        raise ServerViolation("many-splits", f"the region would be cut {splits} times; the owner allows {policy.max_splits}")
+    if not policy.min_side and policy.max_depth is None:
         return
-    found = task.hierarchy.sides(np.array([cell], dtype=np.uint64))
+    ends = np.array([lower], dtype=np.uint64), np.array([upper], dtype=np.uint64)
+    if policy.max_depth is not None:
+        depth = int(task.hierarchy.depth(task.hierarchy.largest_cells(*ends))[0])
+        if depth > policy.max_depth:
+            raise ServerViolation(
+                "deep-region", f"the region's largest cell has depth {depth}; the owner allows {policy.max_depth}"
+            )
+    found = task.hierarchy.interval_sides(*ends)
     if not at_least(found, policy.min_side)[0]:
         least = np.broadcast_to(np.array(policy.min_side), found[0].shape)
         unit = f" {side_unit(task.box)}".rstrip()
         raise ServerViolation(
-            "small-cell",
-            f"the cell measures {lengths_words(found[0])}{unit}; the owner names none below "
+            "small-region",
+            f"the region's largest cell measures {lengths_words(found[0])}{unit}; the owner names none below "
             f"{lengths_words(least)}{unit}",
         )

@@ -1,381 +1,321 @@
-"""The verdicts: the only place where a split is decided, from responders and tallies alone.
+"""The rule: what is asked next, of whom, what the answers mean, and when a region ends. Functions of the public log.
 
-    rule     a cell is …                                                        crowd of k
-    "all"    SPLIT if every child passes the crowd test, else STOP              kept
-    "trim"   SPLIT if every child passes; else TRIM to the children that pass,  kept; each TRIM costs
-             if the others together are sparse and the path has trims left;     those it moves a report
-             else STOP
-    "each"   every passing child goes on by itself, a failing child is a        NOT kept
-             region at once
+    rule     a region …                                                       promise
+    "cut"    is cut near its estimated median; m drawn members answer in two   epsilon between any two places of a region,
+             portions; SPLIT if both sides show k people, else the cut is a    both ways; k people in it except with
+             wall and the next question is put elsewhere                       probability delta per participant
+    "all"    is a cell; all members answer; SPLIT if every child shows k       the same, with the paper's definition
+             people, else it ends
 
-A cell whose children have a side below the task's ``min_side`` is always a STOP: no region gets smaller than that.
+Where is cut and when a question is given up is quality, not safety: both theorems (PROOF.md) hold for any choice that is
+fixed before the draw. What devices check again is the threshold (:func:`threshold_holds`) and their own book.
 
-After TRIM, a participant in a trimmed child acts from a uniform place of the kept children (``Hierarchy.spread``), a
-*visitor* there. How many visitors a cell has, and how sure that is, follows from public estimates. With rule "trim" and
-``max_visitors`` below 1, they make no regions: a child passes only if its tally proves v / ``max_visitors`` people (and
-k), v being the visitors in it, and a TRIM is given only if no kept child then has a larger share of them; both with
-``VISITOR_QUANTILE`` standard errors of v to spare.
-
-Verdicts are functions of reports that are public anyway, so the loss inside the region does not depend on the rule
-(docs/explanation/proofs.md, Theorem 1). What visitors forbid is never more than k alone allows: the crowd of k is kept
-as before.
-
-Also the only place that says where a path ends. Knows one round. Knows no participants, positions or randomness.
+Everything works on many regions at once. Knows counts of answers. Knows no participants, positions or randomness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from scipy.special import ndtr
 
-from ..arrays import Flags, Floats, Integers, over_columns, short_repr
+from ..arrays import Flags, Floats, Integers
 from ..geometry.sides import at_least
-from ..hierarchy.base import ROOT, Cells
+from ..hierarchy.base import Cells
 from ..randomizer.base import Randomizer
 from ..randomizer.widths import with_fanout
+from .estimate import Pieces, Walls, estimate
 from .task import Task
-from .visitors import already_there, coming
+from .thresholds import level, needed_many, power, tail, thresholds
 
 __all__ = [
-    "Ended", "Frontier", "PlayedRound", "Ruling", "crowds_needed", "decide", "first_frontier", "frontier_at",
-    "no_frontier", "possible", "proceed", "randomizers", "roll_call", "too_many_visitors", "too_small",
+    "Asking", "Census", "first_portion", "go_on", "questions", "randomizer_for", "refinements", "splits",
+    "threshold_holds",
 ]  # fmt: skip
 
-TRIM_QUANTILE = 1.6448536269514722  # one-sided 95 %: how sure we are that the trimmed share is below tau
-VISITOR_QUANTILE = 3.090232306167813  # one-sided 99.9 %: how sure we are that a child has no more visitors
-_NOBODY_PROVES = 2.0**53  # people: more than any round has, and a float holds it
+_LOW, _HIGH = 0.4, 0.6  # a cut lies where the estimated share below it is in between
+_CHANCE_TO_END = 0.3  # of a split at an even cut, with everybody asked: below it a region ends
+_CHANCE_TO_GO_ON = 0.5  # of passing, after the first portion
+_PORTION = 0.35  # of the asked, at most
+_SHARE_NOISE = 0.12  # standard error of the share that the first portion gives, at least
+_FEWEST = 8  # people: fewer are not asked
+_TOLERANCE = 1e-6  # by which two correct programs may differ in a tail
+_NODES = np.array([-1.2, -0.4, 0.4, 1.2])  # standard errors: a normal law in four points
+_LEAST_PIECE = 0.1  # of a region's people: smaller pieces are not refined
 
 
-class Frontier(NamedTuple):
-    """The cells of a round, ascending, with what the rule remembers of their paths.
+class Census(NamedTuple):
+    """What the public log says about m regions before the next question.
 
     Attributes
     ----------
-    cells : uint64[m]
-    trims : int64[m]
-        TRIM verdicts on the path so far.
-    expected : float64[m]
-        Estimated number of participants from the parent's round; NaN for the root.
-    visitors : float64[m]
-        How many of the participants were moved, by the estimates of the TRIMs on the path; 0 for the root.
-    doubt : float64[m]
-        The variance of that number; 0 for the root.
+    lower, upper : uint64[m]
+        Codes lower to before upper.
+    members : int64[m]
+        Roster participants who announced that they are there.
+    askable : int64[m]
+        F: members who may be asked.
+    failed : int64[m]
+        w: questions whose cut lies strictly inside and that did not split the region, with multiplicity.
+    walls : Walls
+        The answers of present members.
     """
 
-    cells: Cells
-    trims: Integers
-    expected: Floats
-    visitors: Floats
+    lower: Cells
+    upper: Cells
+    members: Integers
+    askable: Integers
+    failed: Integers
+    walls: Walls
+
+    def rows(self, chosen: Integers) -> Census:
+        """Some of the regions: int64[c]."""
+        return Census(
+            self.lower[chosen], self.upper[chosen], self.members[chosen], self.askable[chosen], self.failed[chosen],
+            self.walls.rows(chosen),
+        )  # fmt: skip
+
+
+class Asking(NamedTuple):
+    """The next question of m regions.
+
+    Attributes
+    ----------
+    rows : int64[q]
+        The regions that are asked; the others end.
+    cuts : uint64[q, c]
+        Ascending; 0 where a region has fewer cuts.
+    asked : int64[q]
+        m: how many members are drawn.
+    portion : int64[q]
+        How many of them answer first.
+    threshold : int64[q]
+        t: answers that every part must get. 0 where nothing is decided.
+    above : float64[q]
+        Estimated share of the members at the cut or above, before the question.
+    doubt : float64[q]
+        Variance of that share.
+    """
+
+    rows: Integers
+    cuts: Cells
+    asked: Integers
+    portion: Integers
+    threshold: Integers
+    above: Floats
     doubt: Floats
 
-    def rows(self, chosen: Integers | Flags | slice) -> Frontier:
-        """Some of the cells."""
-        return Frontier(
-            self.cells[chosen], self.trims[chosen], self.expected[chosen], self.visitors[chosen], self.doubt[chosen]
-        )
+
+def randomizer_for(task: Task, parts: int) -> Randomizer:
+    """What answers about so many parts go through."""
+    return with_fanout(task.randomizer, parts)
 
 
-class Ended(NamedTuple):
-    """The paths that end in a round.
-
-    Attributes
-    ----------
-    cells : uint64[e]
-        The regions: the cell itself, or with rule "each" the child that was left behind.
-    rows : int64[e]
-        The row of the frontier that each of them comes from: its participants last reported for that cell.
-    """
-
-    cells: Cells
-    rows: Integers
-
-
-class Ruling(NamedTuple):
-    """What follows from a round's tallies.
-
-    Attributes
-    ----------
-    kept : bool[m, fanout]
-        Children that go on; bool[m, 0] after a roll call.
-    estimates : float64[m, fanout]
-        Estimated responders in each child; NaN where a cell has no such child, and after a roll call.
-    frontier : Frontier
-        The next round's cells: the kept children.
-    ended : Ended
-        The paths that end here.
-    trimmed : bool[m]
-        Cells with the verdict TRIM: only some of their children go on, with everybody.
-    """
-
-    kept: Flags
-    estimates: Floats
-    frontier: Frontier
-    ended: Ended
-    trimmed: Flags
-
-
-@dataclass(frozen=True, eq=False)
-class PlayedRound:
-    """A round that is over: what was asked, counted and decided.
-
-    Attributes
-    ----------
-    number : int
-    frontier : Frontier
-        The cells asked about.
-    responders : int64[m]
-    tally : int64[m, fanout]
-        int64[m, 0] in a roll call.
-    ruling : Ruling
-    """
-
-    number: int
-    frontier: Frontier
-    responders: Integers
-    tally: Integers
-    ruling: Ruling
-
-    __repr__ = short_repr
-
-    @property
-    def cells(self) -> Cells:
-        """The cells asked about: uint64[m]."""
-        return self.frontier.cells
-
-    @property
-    def kept(self) -> Flags:
-        """The children that go on: bool[m, fanout], or bool[m, 0] in a roll call."""
-        return self.ruling.kept
-
-
-def first_frontier() -> Frontier:
-    """The frontier of round 1: the whole domain."""
-    return frontier_at([ROOT])
-
-
-def no_frontier() -> Frontier:
-    """The frontier after the last round: nothing."""
-    return frontier_at([])
-
-
-def frontier_at(
-    cells: npt.ArrayLike, *, trims: npt.ArrayLike = 0, expected: npt.ArrayLike = np.nan, visitors: npt.ArrayLike = 0.0,
-    doubt: npt.ArrayLike = 0.0,
-) -> Frontier:  # fmt: skip
-    """These cells, with what is remembered of their paths: one number for each cell, or one for all."""
-    array = np.asarray(cells, dtype=np.uint64)
-    floats = (np.full(array.shape, number).astype(np.float64) for number in (expected, visitors, doubt))
-    return Frontier(array, np.full(array.shape, trims).astype(np.int64), *floats)
-
-
-def decide(task: Task, frontier: Frontier, responders: npt.ArrayLike, tally: npt.ArrayLike) -> Ruling:
-    """Verdicts for all cells of a round.
-
-    Parameters
-    ----------
-    frontier : Frontier
-        m cells.
-    responders : int[m]
-    tally : int[m, fanout]
+def first_portion(task: Task) -> int:
+    """The most people that a first portion needs: enough for a standard error of 0.12 of the share.
 
     Examples
     --------
     >>> from semilocal import Box, Task
-    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.05, k=20)
-    >>> decide(task, first_frontier(), [1000], [[510, 490]]).kept.tolist()
-    [[True, True]]
-    >>> decide(task, first_frontier(), [1000], [[730, 270]]).kept.tolist()
-    [[True, False]]
-    >>> decide(task, first_frontier(), [10], [[5, 5]]).kept.tolist()
-    [[False, False]]
+    >>> first_portion(Task.build(Box((0,), (1,)), epsilon=1.0))
+    64
     """
-    size = np.asarray(responders, dtype=np.int64)
-    sums = np.asarray(tally, dtype=np.int64)
-    kept, estimates = np.zeros(sums.shape, dtype=bool), np.full(sums.shape, np.nan)
-    for rows, randomizer in randomizers(task, frontier.cells):
-        columns = slice(randomizer.fanout)
-        judged = _judge(task, randomizer, frontier.rows(rows), size[rows], sums[rows, columns])
-        kept[rows, columns], estimates[rows, columns] = judged
-    if task.min_side:
-        kept[too_small(task, frontier.cells)] = False
-    return proceed(task, frontier, kept, estimates, size)
+    return math.ceil(_answer_noise(task) / (_SHARE_NOISE * _SHARE_NOISE))
 
 
-def randomizers(task: Task, cells: Cells) -> Iterator[tuple[Integers | slice, Randomizer]]:
-    """For every number of children that occurs: the rows of the cells that have it, and their randomizer.
-
-    The rows are ``slice(None)`` where all cells of the hierarchy have as many.
-    """
-    if task.hierarchy.has_one_fanout:
-        yield slice(None), task.randomizer
-        return
-    widths = task.hierarchy.fanouts(cells)
-    for width in np.unique(widths).tolist():
-        yield np.flatnonzero(widths == width), with_fanout(task.randomizer, width)
+def questions(task: Task, census: Census) -> Asking:
+    """The next question of every region; regions that are not asked end (local.md 3, steps 1 to 4 and 6)."""
+    return _halves(task, census) if task.rule == "cut" else _children(task, census)
 
 
-def _judge(
-    task: Task, randomizer: Randomizer, frontier: Frontier, size: Integers, sums: Integers
-) -> tuple[Flags, Floats]:
-    """Which children go on, and the estimates, for cells with as many children as the randomizer has."""
-    estimates = randomizer.estimate(sums, size)
-    measured = np.where(np.isnan(frontier.expected), size, frontier.expected) if task.size_from == "estimate" else size
-    # Whatever liars say, each adds at most one to a tally: without them the rest must still prove a crowd.
-    liars = task.tolerate_liars
-    passing = randomizer.passes(sums - liars, measured - liars, k=task.k, delta=task.delta_test)
-    if task.max_visitors < 1.0 and _has_visitors(frontier):
-        needed = crowds_needed(task, frontier, size)[:, : randomizer.fanout]
-        rows, children = np.nonzero(passing & (needed > task.k))
-        tally, crowds = sums[rows, children] - liars, needed[rows, children]
-        passing[rows, children] = randomizer.proves(tally, size[rows] - liars, crowds, delta=task.delta_test)
-    if task.rule == "each":
-        return passing, estimates
-    every = over_columns(np.logical_and, passing)
-    goes_on = every
-    if task.rule == "trim":
-        trimmed = ~every & over_columns(np.logical_or, passing) & (frontier.trims < task.max_trims)
-        trimmed &= _sparse(task, randomizer, estimates, passing, size)
-        if task.max_visitors < 1.0:
-            rows = np.flatnonzero(trimmed)
-            trimmed[rows] = ~too_many_visitors(task, frontier.rows(rows), passing[rows], estimates[rows], size[rows])
-        goes_on = every | trimmed
-    return passing & goes_on[:, None], estimates
+def _halves(task: Task, census: Census) -> Asking:
+    k, epsilon = task.crowd, task.randomizer.epsilon
+    levels = np.array([level(task.delta, failed) for failed in census.failed.tolist()])
+    rows = np.flatnonzero(census.askable >= max(2 * k, _FEWEST))
+    askable, levels = census.askable[rows], levels[rows]
+    asked = np.minimum(needed_many(askable, k, epsilon, levels), askable)
+    # A question to all F at an even cut; if fewer suffice for an uneven one, it surely splits an even one.
+    hopeful = [
+        bool(m < f) or power(f, m, k, epsilon, one, 0.5) >= _CHANCE_TO_END
+        for f, m, one in zip(askable.tolist(), asked.tolist(), levels.tolist(), strict=True)
+    ]
+    keep = np.flatnonzero(np.array(hopeful, dtype=bool) & (asked >= _FEWEST))
+    rows, asked, levels = rows[keep], asked[keep], levels[keep]
+    some = census.rows(rows)
+    pieces = estimate(some.lower, some.upper, some.walls, task.randomizer.probabilities[0])
+    lowest, highest = _quantile(pieces, _LOW), _quantile(pieces, _HIGH)
+    lowest = np.maximum(lowest, some.lower + np.uint64(1))
+    highest = np.minimum(highest, some.upper - np.uint64(1))
+    keep = np.flatnonzero(lowest <= highest)
+    cuts = np.zeros(len(rows), dtype=np.uint64)
+    cuts[keep] = task.hierarchy.coarsest(lowest[keep], highest[keep])
+    keep = keep[_large_enough(task, some.lower[keep], cuts[keep]) & _large_enough(task, cuts[keep], some.upper[keep])]
+    above, doubt = _expected(pieces, cuts)
+    t = thresholds(some.askable[keep], asked[keep], k, epsilon, levels[keep])
+    most = first_portion(task)
+    portion = np.minimum(np.maximum(np.minimum((_PORTION * asked).astype(np.int64), most), _FEWEST), asked)
+    return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t, above[keep], doubt[keep])
 
 
-def crowds_needed(task: Task, frontier: Frontier, responders: Integers) -> Integers:
-    """How many people the tally of each child has to prove, liars aside: int64[m, fanout], at least k.
+def _children(task: Task, census: Census) -> Asking:
+    """Rule "all": the children of the cell that a region is, all members at once, one time only."""
+    tree = task.hierarchy
+    rows = np.flatnonzero((census.failed == 0) & (census.askable >= max(task.crowd, 2)))
+    _, cells = tree.interval_cells(census.lower[rows], census.upper[rows])
+    counts = tree.fanouts(cells)
+    while np.any(counts == 1):  # a path that has nothing to divide goes on with one child
+        single = np.flatnonzero(counts == 1)
+        cells[single] = tree.child(cells[single], np.zeros(len(single), dtype=np.int64))
+        counts[single] = tree.fanouts(cells[single])
+    above_leaves = counts > 1
+    rows, cells, counts = rows[above_leaves], cells[above_leaves], counts[above_leaves]
+    at, numbers = tree.child_rows(cells)
+    children = tree.child(cells[at], numbers)
+    fits = np.ones(len(rows), dtype=bool)
+    np.logical_and.at(fits, at, at_least(tree.sides(children), task.min_side))
+    first = tree.span(children)[0]
+    cuts = np.zeros((len(rows), tree.fanout - 1), dtype=np.uint64)
+    inner = numbers > 0
+    cuts[at[inner], numbers[inner] - 1] = first[inner]
+    asked = census.askable[rows]
+    t = np.zeros(len(rows), dtype=np.int64)
+    for parts in np.unique(counts).tolist():
+        own = counts == parts
+        t[own] = randomizer_for(task, parts).threshold(asked[own], k=task.crowd, delta=task.delta)
+    t = np.maximum(t, 1)
+    keep = np.flatnonzero(fits & ((t <= asked) | (task.randomizer.words > 1)))
+    nothing = np.zeros(len(keep))
+    return Asking(rows[keep], cuts[keep], asked[keep], asked[keep], t[keep], nothing, nothing)
 
-    The errors of the tally and of the visitors are independent, so their variances add up. The crowd test allows for
-    that of the tally already.
-    """
-    cells, limit = frontier.cells, task.max_visitors
-    if limit == 1.0:
-        return np.full((len(cells), task.hierarchy.fanout), task.k)
-    own, variance = already_there(frontier.visitors, frontier.doubt, task.hierarchy.child_weights(cells))
-    tally = _noise(task, cells, responders, np.ones(len(cells), dtype=np.int64))[:, None]
-    with np.errstate(over="ignore"):
-        doubt = np.sqrt(tally + variance / limit / limit) - np.sqrt(tally)
-        crowds = np.minimum(np.ceil(own / limit + VISITOR_QUANTILE * doubt), _NOBODY_PROVES)
-    return np.maximum(crowds.astype(np.int64), task.k)
+
+def refinements(task: Task, census: Census) -> Asking:
+    """What the free members of ended regions are asked: the largest piece is halved (local.md 3, step 6)."""
+    if task.rule != "cut":
+        return _nothing()
+    most = first_portion(task)
+    rows = np.flatnonzero((census.members > 0) & (census.askable >= max(12, most // 4)))
+    some = census.rows(rows)
+    pieces = estimate(some.lower, some.upper, some.walls, task.randomizer.probabilities[0])
+    divisible = np.where(pieces.upper - pieces.lower > 1, pieces.share, -1.0)
+    largest = _largest(divisible, pieces.first)
+    begin, end = pieces.lower[largest], pieces.upper[largest]
+    quarter = (end - begin) >> np.uint64(2)
+    lowest, highest = np.maximum(begin + quarter, begin + np.uint64(1)), np.minimum(end - quarter, end - np.uint64(1))
+    keep = np.flatnonzero((divisible[largest] >= _LEAST_PIECE) & (lowest <= highest))
+    cuts = task.hierarchy.coarsest(lowest[keep], highest[keep])
+    group = np.minimum(max(most // 2, 12), some.askable[keep])
+    nothing = np.zeros(len(keep))
+    return Asking(rows[keep], cuts[:, None], group, group, np.zeros(len(keep), dtype=np.int64), nothing, nothing)
 
 
-def too_many_visitors(task: Task, frontier: Frontier, kept: Flags, estimates: Floats, responders: Integers) -> Flags:
-    """Whether after a TRIM to these children one of them may hold more visitors than allowed: bool[m].
+def _nothing() -> Asking:
+    none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
+    return Asking(none, np.zeros((0, 1), dtype=np.uint64), none, none, none, empty, empty)
+
+
+def go_on(task: Task, asking: Asking, answers: Integers, yes: Integers) -> Flags:
+    """Whether the rest is asked after the first portion: passing is at least as likely as not (local.md 3, step 4).
 
     Parameters
     ----------
-    frontier : Frontier
-        m cells with at most c children.
-    kept : bool[m, c]
-    estimates : float64[m, c]
-    responders : int64[m]
+    asking : Asking
+        q questions.
+    answers, yes : int64[q]
+        Answers of the first portion, and those that say "at the cut or above".
     """
-    if task.max_visitors == 1.0:
-        return np.zeros(len(kept), dtype=bool)
-    visitors, doubt, come = _visitors(task, frontier, kept, estimates, responders)
-    most = task.max_visitors * (estimates + come)
-    return np.asarray(over_columns(np.logical_or, kept & (visitors + VISITOR_QUANTILE * np.sqrt(doubt) > most)))
+    p = task.randomizer.probabilities[0]
+    q, noise = 1.0 - p, _answer_noise(task)
+    left = asking.asked - asking.portion
+    count = np.maximum(answers, 1)
+    seen, error = (yes / count - q) / (p - q), (noise + 0.2) / count
+    middle = (seen * asking.doubt + asking.above * error) / (asking.doubt + error)
+    deviation = np.sqrt(asking.doubt * error / (asking.doubt + error))
+    share = np.clip(middle[:, None] + _NODES * deviation[:, None], 0.0, 1.0)
+    mean = yes[:, None] + left[:, None] * (share * p + (1.0 - share) * q)
+    spread = np.sqrt(np.maximum(left, 1) * p * q)[:, None]
+    t, total = asking.threshold[:, None], (answers + left)[:, None]
+    passing = ndtr((total - t + 0.5 - mean) / spread) - ndtr((t - 0.5 - mean) / spread)
+    return np.asarray((left > 0) & (np.maximum(passing, 0.0).mean(axis=1) >= _CHANCE_TO_GO_ON))
 
 
-def _visitors(
-    task: Task, frontier: Frontier, kept: Flags, estimates: Floats, responders: Integers
-) -> tuple[Floats, Floats, Floats]:
-    """Visitors in each kept child after the verdict, their variance, and those who come by it: float64[m, c] each."""
-    weights = task.hierarchy.child_weights(frontier.cells)[:, : kept.shape[1]]
-    left = over_columns(np.add, (~kept & (weights > 0)).astype(np.int64))
-    own, own_variance = already_there(frontier.visitors, frontier.doubt, weights)
-    come, come_variance = coming(own, weights, kept, estimates, _noise(task, frontier.cells, responders, left))
-    return own + come, own_variance + come_variance, come
+def splits(tally: Integers, threshold: Integers) -> Flags:
+    """The judgement: whether every part reached the threshold. tally int64[q, parts], threshold int64[q] to bool[q]."""
+    return np.asarray((tally >= threshold[:, None]).all(axis=1) & (threshold > 0))
 
 
-def _has_visitors(frontier: Frontier) -> bool:
-    """Whether there may be a visitor anywhere; an estimate of none leaves a doubt."""
-    return bool(frontier.visitors.any() or frontier.doubt.any())
-
-
-def _noise(task: Task, cells: Cells, responders: Integers, members: Integers) -> Floats:
-    """Variance of the estimated number of people in so many children of each cell: float64[m]."""
-    out = np.zeros(len(cells))
-    for rows, randomizer in randomizers(task, cells):
-        out[rows] = responders[rows] * _variances(randomizer, task.tau)[members[rows]]
-    return out
-
-
-@lru_cache(maxsize=256)
-def _variances(randomizer: Randomizer, tau: float) -> Floats:
-    """The same per responder, for no child, one, … and all: float64[fanout + 1]."""
-    groups = range(1, randomizer.fanout + 1)
-    return np.array([0.0, *(randomizer.variance(tau, members=members) for members in groups)])
-
-
-def too_small(task: Task, cells: Cells) -> Flags:
-    """Whether a child of each cell would have a side below the task's limit: bool[m]."""
-    hierarchy = task.hierarchy
-    large = at_least(hierarchy.sides(hierarchy.children(cells)), task.min_side)
-    out = np.zeros(len(cells), dtype=bool)
-    out[hierarchy.child_rows(cells)[0][~large]] = True
-    return out
-
-
-def proceed(task: Task, frontier: Frontier, kept: Flags, estimates: Floats, responders: Integers) -> Ruling:
-    """What follows if these children go on, whether or not the tallies say so.
+def threshold_holds(task: Task, *, askable: int, asked: int, failed: int, parts: int, threshold: int) -> bool:
+    """Whether a published threshold is large enough: what a device recomputes before it answers or announces.
 
     Parameters
     ----------
-    frontier : Frontier
-        m cells, above the deepest level.
-    kept : bool[m, fanout]
-    estimates : float64[m, fanout]
-    responders : int64[m]
+    askable, asked, failed : int
+        F, m and w, from the public log.
+    parts : int
+        How many parts the question has.
+    threshold : int
+        t as published.
     """
-    hierarchy = task.hierarchy
-    weights = hierarchy.child_weights(frontier.cells)
-    left = ~kept & (weights > 0)
-    any_kept = over_columns(np.logical_or, kept)
-    trimmed = any_kept & over_columns(np.logical_or, left) if task.rule == "trim" else np.zeros(len(kept), dtype=bool)
-    visitors = doubt = np.zeros(kept.shape)
-    if trimmed.any() or (task.rule == "trim" and _has_visitors(frontier)):
-        visitors, doubt, _ = _visitors(task, frontier, kept, estimates, responders)
-    rows, numbers = np.nonzero(kept)
-    cells, trims = hierarchy.child(frontier.cells[rows], numbers), (frontier.trims + trimmed)[rows]
-    following = Frontier(cells, trims, estimates[kept], visitors[kept], doubt[kept])
-    if task.rule == "each":
-        rows, numbers = np.nonzero(left)
-        ended = Ended(hierarchy.child(frontier.cells[rows], numbers), rows)
-    else:
-        rows = np.flatnonzero(~any_kept)
-        ended = Ended(frontier.cells[rows], rows)
-    return Ruling(np.ascontiguousarray(kept), estimates, following, ended, trimmed)
+    if task.rule == "cut":
+        own = tail(askable, asked, task.crowd, task.randomizer.epsilon, threshold)
+        return parts == 2 and own <= (1.0 + _TOLERANCE) * level(task.delta, failed)
+    least = randomizer_for(task, parts).threshold(np.array([asked]), k=task.crowd, delta=task.delta)
+    return failed == 0 and asked == askable and threshold >= max(int(least[0]), 1)
 
 
-def roll_call(task: Task, frontier: Frontier) -> Ruling:
-    """What follows from a roll call: every path ends."""
-    size = len(frontier.cells)
-    nothing = np.full((size, task.randomizer.fanout), np.nan)
-    everybody = Ended(frontier.cells, np.arange(size))
-    return Ruling(np.zeros((size, 0), dtype=bool), nothing, no_frontier(), everybody, np.zeros(size, dtype=bool))
+def _answer_noise(task: Task) -> float:
+    """Variance that noise gives to the share of one answer: p q / (p - q)^2."""
+    p = task.randomizer.probabilities[0]  # type: ignore[union-attr]
+    q = 1.0 - p
+    return p * q / ((p - q) * (p - q))
 
 
-def possible(task: Task, cells: Cells, responders: Integers, tally: Integers) -> bool:
-    """Whether the reports of every cell can have these sums; children that a cell does not have count nothing."""
-    if np.any(responders < 0):
-        return False
-    if not task.hierarchy.has_one_fanout and np.any(tally[~task.hierarchy.child_mask(cells)]):
-        return False
-    return all(
-        bool(randomizer.possible(tally[rows, : randomizer.fanout], responders[rows]).all())
-        for rows, randomizer in randomizers(task, cells)
-    )
+def _large_enough(task: Task, lower: Cells, upper: Cells) -> Flags:
+    if not task.min_side:
+        return np.ones(len(lower), dtype=bool)
+    return at_least(task.hierarchy.interval_sides(lower, upper), task.min_side)
 
 
-def _sparse(task: Task, randomizer: Randomizer, estimates: Floats, passing: Flags, size: Integers) -> Flags:
-    """Whether the failing children together surely hold at most a share tau of the responders: bool[m]."""
-    failing = over_columns(np.add, (~passing).astype(np.int64))
-    likely = over_columns(np.add, np.where(passing, 0.0, estimates))
-    bound = likely + TRIM_QUANTILE * np.sqrt(size * _variances(randomizer, task.tau)[failing])
-    return np.asarray(bound <= task.tau * size)
+def _quantile(pieces: Pieces, share: float) -> Cells:
+    """The code below which this share of each region's people is: uint64[m]."""
+    before, row = _before(pieces, np.full(len(pieces.first) - 1, share))
+    inside = np.clip((share - before) / np.maximum(pieces.share[row], 1e-12), 0.0, 1.0)
+    length = (pieces.upper[row] - pieces.lower[row]).astype(np.float64)
+    return np.minimum(pieces.lower[row] + (length * inside).astype(np.uint64), pieces.upper[row])
+
+
+def _before(pieces: Pieces, share: Floats) -> tuple[Floats, Integers]:
+    """For each region the piece in which its people reach a share, and the share before that piece."""
+    counts = np.diff(pieces.first)
+    before, row = np.zeros(len(counts)), pieces.first[:-1].copy()
+    for place in range(int(counts.max(initial=0)) - 1):  # in order, so that a region's sums do not depend on the others
+        go = np.flatnonzero((place + 1 < counts) & (row == pieces.first[:-1] + place))
+        go = go[before[go] + pieces.share[row[go]] < share[go]]
+        before[go] += pieces.share[row[go]]
+        row[go] += 1
+    return before, row
+
+
+def _expected(pieces: Pieces, cuts: Cells) -> tuple[Floats, Floats]:
+    """Estimated share of each region at or above its cut, and the variance of that share (a prior of one piece)."""
+    region = np.repeat(np.arange(len(cuts)), np.diff(pieces.first))
+    length = (pieces.upper - pieces.lower).astype(np.float64)
+    cut = np.clip(cuts[region], pieces.lower, pieces.upper)
+    part = (pieces.upper - cut).astype(np.float64) / length
+    above, doubt = np.zeros(len(cuts)), np.zeros(len(cuts))
+    np.add.at(above, region, pieces.share * part)
+    inner = (part > 0) & (part < 1)
+    np.add.at(doubt, region[inner], (pieces.share * pieces.share * np.maximum(part * (1 - part), 0.05))[inner])
+    return above, doubt / 1.6 + 0.002
+
+
+def _largest(values: Floats, first: Integers) -> Integers:
+    """The row of the largest value of each group, the first of equals: int64[m]."""
+    counts = np.diff(first)
+    most = np.maximum.reduceat(values, first[:-1]) if len(counts) else values[:0]
+    at = np.flatnonzero(values == np.repeat(most, counts))
+    group = np.repeat(np.arange(len(counts)), counts)[at]
+    out = np.empty(len(counts), dtype=np.int64)
+    out[group[::-1]] = at[::-1]
+    return out

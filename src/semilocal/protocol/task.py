@@ -22,65 +22,72 @@ from ..randomizer.base import check_epsilon
 from .canonical import Identified
 from .promise import promise
 
-__all__ = ["ID_BYTES", "KEY_BYTES", "MAX_TRIMS", "Accounting", "Rule", "Task", "check_alone"]
+__all__ = ["DELTA", "ID_BYTES", "KEY_BYTES", "MAX_ROUNDS", "K", "Rule", "Task", "answers_inside", "check_alone"]
 
-Rule = Literal["all", "trim", "each"]
-Accounting = Literal["core", "uniform"]
+Rule = Literal["cut", "all"]
 
+K, DELTA = 20, 1e-6  # what a task has unless it says otherwise
 MAX_K = 2**20  # a device must be able to compute the crowd test of any task
+MAX_ROUNDS = 1000
+MAX_ANSWERS = 64
 KEY_BYTES = 32
 ID_BYTES = 32
 _TICK_BITS = 20  # 2**20 slices per axis unless max_depth says otherwise
 _MAX_LABEL = 64
 _KILOMETRES = 0.01  # default resolution of a map: a phone does not know its position better than to about 10 metres
-MAX_TRIMS = {"core": 16, "uniform": 3}
-MAX_VISITORS = 0.5  # no region is mostly visitors
+_AN_ANSWER = 2.0  # up to this epsilon, few people at full epsilon tell more than many at a part of it
+
+
+def answers_inside(epsilon: float) -> int:
+    """A: how many noisy answers of a person may concern its region, for a loss of epsilon in all (local.md 3).
+
+    Examples
+    --------
+    >>> [answers_inside(epsilon) for epsilon in (0.5, 2.0, 3.0, 4.0)]
+    [1, 1, 2, 2]
+    """
+    return max(1, math.floor(epsilon / _AN_ANSWER + 0.5))
 
 
 class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", forbid_unknown_fields=True):
     """One collection: who is asked what, how noisily, when it goes on, and under which promise.
 
-    Use :meth:`build` for our defaults, :meth:`paper` for the paper's algorithms to the letter, :meth:`published` for
-    what its authors' code does.
+    Use :meth:`build` for our defaults, :meth:`paper` for the paper's algorithms to the letter.
 
     Attributes
     ----------
-    hierarchy, randomizer
-        The public tree and the local randomizer; their fanouts agree.
-    rule : {"all", "trim", "each"}
-        When a cell is split; see :mod:`semilocal.protocol.rule`.
+    hierarchy
+        The public order of places: a tree whose cells are intervals of codes.
+    randomizer
+        How one answer is made noisy: with rule "cut" randomized response about two sides, with rule "all" about the
+        children of a cell.
+    rule : {"cut", "all"}
+        What is asked next and when a region is split; see :mod:`semilocal.protocol.rule`.
     k : int
-        The smallest crowd: participants who are published in a region, each one included.
+        The smallest crowd: participants in a region, each one included.
     delta : float
-        The chance, for every participant, that fewer than k are published in their region.
-    max_trims : int
-        The most TRIM verdicts on any path; 0 unless the rule is "trim".
-    tau : float
-        A group of children may be trimmed when it holds at most this share of the responders.
-    accounting : {"core", "uniform"}
-        What the ``epsilon`` of :meth:`build` was given for: two positions inside a region ("core"), or a moved position
-        against any position inside ("uniform").
+        The chance, for every participant, that a split puts it with fewer than k.
+    answers : int
+        The most answers of a participant about cuts inside its region; 1 with rule "all".
     max_rounds : int
-        The most rounds that ask for children; a roll call may follow.
+        The most rounds of the partition; regions that are open then end.
     quorum : float
-        Share of the enrolled participants whose reports close a round before its deadline.
+        Share of the reports expected in a round that closes it before its deadline.
     window : int
         Seconds that a round stays open.
-    size_from : {"responders", "estimate"}
-        What the margin of the crowd test takes as the cell's size; "estimate" only for the published code's rule.
     tolerate_liars : int
         Crowds keep k honest participants even if this many devices lie; randomized response only.
     server_key : bytes
         Ed25519 public key (32 bytes) that signs the transcript's checkpoints; empty: they are not signed.
     min_side : tuple of float
-        No region gets a side shorter than this: one number per axis, or one for all, in units of the axes (kilometres
-        where they are longitude and latitude; see :class:`Policy` for the sphere); empty for no limit. Not with rule
-        "each".
+        Every region holds a whole cell whose sides are at least this long: one number per axis, or one for all, in
+        units of the axes (kilometres where they are longitude and latitude; see :class:`Policy` for the sphere); empty
+        for no limit.
     label : str
         At most 64 characters. It is part of the id, so that the same collection can be repeated under another label.
-    max_visitors : float
-        The largest share of a region's crowd that may, by what is public, be people who were moved there; 1.0 for no
-        limit, which it is unless the rule is "trim". See :mod:`semilocal.protocol.rule`.
+    chain : bytes
+        End of the hash chain (32 bytes) whose preimages the server gives away round by round: its part of the draws.
+        Empty in a simulation; devices refuse that with rule "cut".
     """
 
     hierarchy: AnyTree
@@ -88,18 +95,15 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
     rule: Rule
     k: int
     delta: float
-    max_trims: int
-    tau: float
-    accounting: Accounting
+    answers: int
     max_rounds: int
     quorum: float = 1.0
     window: int = 3600
-    size_from: Literal["responders", "estimate"] = "responders"
     tolerate_liars: int = 0
     server_key: bytes = b""
     min_side: tuple[float, ...] = ()
     label: str = ""
-    max_visitors: float = 1.0
+    chain: bytes = b""
 
     def __post_init__(self) -> None:
         require(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree", self.hierarchy)
@@ -107,18 +111,8 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
             isinstance(self.randomizer, RandomizedResponse | DiscreteLaplace | PaperLaplace),
             "randomizer", "a RandomizedResponse, DiscreteLaplace or PaperLaplace", self.randomizer,
         )  # fmt: skip
-        if self.hierarchy.fanout != self.randomizer.fanout:
-            raise InvalidInput(
-                f"the randomizer answers for {self.randomizer.fanout} children, but cells of the hierarchy have "
-                f"{self.hierarchy.fanout}; use a randomizer with fanout={self.hierarchy.fanout}"
-            )
-        if not self.hierarchy.has_one_fanout and not isinstance(self.randomizer, RandomizedResponse):
-            raise InvalidInput(
-                "the cells of this hierarchy have different numbers of children, which only RandomizedResponse answers "
-                f"for; got {self.randomizer!r}"
-            )
-        require(self.rule in ("all", "trim", "each"), "rule", "'all', 'trim' or 'each'", self.rule)
-        require(self.accounting in ("core", "uniform"), "accounting", "'core' or 'uniform'", self.accounting)
+        require(self.rule in ("cut", "all"), "rule", "'cut' or 'all'", self.rule)
+        self._check_randomizer()
         require(is_integer(self.k) and 1 <= self.k <= MAX_K, "k", f"an integer from 1 to {MAX_K}", self.k)
         require(
             is_number(self.delta) and 1e-15 <= self.delta < 0.5,
@@ -126,17 +120,12 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
             "a number from 1e-15 to below 0.5",
             self.delta,
         )
+        most = MAX_ANSWERS if self.rule == "cut" else 1
+        allowed = f"an integer from 1 to {most}" if most > 1 else "1 with rule 'all'"
+        require(is_integer(self.answers) and 1 <= self.answers <= most, "answers", allowed, self.answers)
         require(
-            is_integer(self.max_trims) and 0 <= self.max_trims <= 255,
-            "max_trims",
-            "an integer from 0 to 255",
-            self.max_trims,
-        )
-        require(is_number(self.tau) and 0 < self.tau < 0.5, "tau", "a share above 0 and below 0.5", self.tau)
-        depth = self.hierarchy.max_depth
-        require(
-            is_integer(self.max_rounds) and 1 <= self.max_rounds <= depth,
-            "max_rounds", f"an integer from 1 to the hierarchy's max_depth {depth}", self.max_rounds,
+            is_integer(self.max_rounds) and 1 <= self.max_rounds <= MAX_ROUNDS,
+            "max_rounds", f"an integer from 1 to {MAX_ROUNDS}", self.max_rounds,
         )  # fmt: skip
         require(is_number(self.quorum) and 0 < self.quorum <= 1, "quorum", "a share above 0 and at most 1", self.quorum)
         require(
@@ -145,40 +134,42 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
             "an integer from 1 to 100000000, in seconds",
             self.window,
         )
-        require(self.size_from in ("responders", "estimate"), "size_from", "'responders' or 'estimate'", self.size_from)
         liars = self.tolerate_liars
-        require(is_integer(liars) and 0 <= liars < 2**31, "tolerate_liars", "an integer of at least 0", liars)
+        require(is_integer(liars) and 0 <= liars <= MAX_K, "tolerate_liars", f"an integer from 0 to {MAX_K}", liars)
         if liars and not isinstance(self.randomizer, RandomizedResponse):
             raise InvalidInput(
                 f"tolerate_liars is {liars}, but only in randomized response does a liar add at most one to a tally; "
                 "use RandomizedResponse, or leave it at 0"
             )
-        require(
-            isinstance(self.server_key, bytes) and len(self.server_key) in (0, KEY_BYTES),
-            "server_key", f"an Ed25519 public key of {KEY_BYTES} bytes, or empty", self.server_key,
-        )  # fmt: skip
+        for name, size in (("server_key", KEY_BYTES), ("chain", ID_BYTES)):
+            given = getattr(self, name)
+            what = "an Ed25519 public key" if name == "server_key" else "the end of a hash chain"
+            require(
+                isinstance(given, bytes) and len(given) in (0, size), name, f"{what} of {size} bytes, or empty", given
+            )
         require(
             isinstance(self.label, str) and len(self.label) <= _MAX_LABEL and self.label.isprintable(),
             "label", f"a text of at most {_MAX_LABEL} printable characters", self.label,
         )  # fmt: skip
-        require(
-            is_number(self.max_visitors) and 0 < self.max_visitors <= 1,
-            "max_visitors", "a share above 0 and at most 1", self.max_visitors,
-        )  # fmt: skip
         self._check_min_side()
-        for name in ("delta", "tau", "quorum", "max_visitors"):  # 1 and 1.0 must have the same bytes
+        for name in ("delta", "quorum"):  # 1 and 1.0 must have the same bytes
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
-        if self.rule != "trim" and self.max_trims:
-            raise InvalidInput(f"max_trims is {self.max_trims}, but rule {self.rule!r} never trims; leave it at 0")
-        if self.rule != "trim" and self.max_visitors != 1:
+
+    def _check_randomizer(self) -> None:
+        noise, tree = self.randomizer, self.hierarchy
+        if self.rule == "cut":
+            if not isinstance(noise, RandomizedResponse) or noise.fanout != 2:
+                raise InvalidInput(f"rule 'cut' asks for one of two sides: RandomizedResponse with fanout=2; got {noise!r}")
+            return
+        if tree.fanout != noise.fanout:
             raise InvalidInput(
-                f"max_visitors is {self.max_visitors}, but rule {self.rule!r} moves nobody; leave it at 1.0"
+                f"the randomizer answers for {noise.fanout} children, but cells of the hierarchy have "
+                f"{tree.fanout}; use a randomizer with fanout={tree.fanout}"
             )
-        paper_margin = isinstance(self.randomizer, PaperLaplace) and self.randomizer.margin == "paper"
-        if self.size_from == "estimate" and not (self.rule == "each" and paper_margin):
+        if not tree.has_one_fanout and not isinstance(noise, RandomizedResponse):
             raise InvalidInput(
-                "size_from='estimate' is what the published code does; it needs rule='each' and "
-                "PaperLaplace(margin='paper')"
+                "the cells of this hierarchy have different numbers of children, which only RandomizedResponse answers "
+                f"for; got {noise!r}"
             )
 
     def _check_min_side(self) -> None:
@@ -190,16 +181,11 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         )  # fmt: skip
         msgspec.structs.force_setattr(self, "min_side", tuple(float(side) for side in least))
         length_words = f"{least[0]:g}" if len(least) == 1 else shown(least)
-        if least and self.rule == "each":
-            raise InvalidInput(
-                f"min_side is {length_words}, but with rule 'each' every failing child is a region at once, however "
-                "small; leave min_side empty"
-            )
         lengths = self.hierarchy.sides(self.hierarchy.children([ROOT]))
         if not at_least(lengths, least).all():
-            found = lengths_words(lengths.min(axis=0))
+            shortest = lengths_words(lengths.min(axis=0))
             raise InvalidInput(
-                f"min_side is {length_words}, but the parts of {box} measure {found} {side_unit(box)}".rstrip()
+                f"min_side is {length_words}, but the parts of {box} measure {shortest} {side_unit(box)}".rstrip()
                 + ", so it could never be split; take a smaller resolution, or a larger box"
             )
 
@@ -211,62 +197,51 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         box: Box | None = None,
         *,
         epsilon: float,
-        delta: float,
-        k: int,
+        delta: float = DELTA,
+        k: int = K,
         hierarchy: AnyTree | None = None,
-        rule: Rule = "trim",
-        accounting: Accounting = "core",
-        max_trims: int | None = None,
-        tau: float = 0.2,
-        max_visitors: float | None = None,
+        rule: Rule = "cut",
         tree: Literal["binary", "quad"] | None = None,
-        randomizer: Literal["randomized-response", "discrete-laplace"] = "randomized-response",
         max_depth: int | None = None,
         max_rounds: int | None = None,
         quorum: float = 1.0,
         window: int = 3600,
         tolerate_liars: int = 0,
         server_key: bytes = b"",
+        chain: bytes = b"",
         resolution: float | Sequence[float] | None = None,
         label: str = "",
     ) -> Task:
-        """A task with our defaults: binary splits, randomized response, rule "trim", accounting "core".
+        """A task with our defaults: the local protocol (rule "cut") with randomized response.
 
         Parameters
         ----------
         box : Box
             The public domain; it is halved into a binary tree, or a quadtree with ``tree="quad"``.
         hierarchy : Hierarchy, optional
-            The public tree, instead of ``box``, ``tree`` and ``max_depth``.
+            The public order of places, instead of ``box``, ``tree`` and ``max_depth``.
         epsilon : float
-            Loss of the partition alone: between two positions inside a region (accounting "core"), or of a moved
-            position against any position inside (accounting "uniform": one report costs epsilon / (1 + max_trims)).
+            Loss of the partition between any two positions inside a participant's region, both ways (delta = 0).
         delta : float
-            Chance per participant of a crowd below k; use well below 1/N in a deployment.
+            Chance per participant that a split puts it with fewer than k; use below 1/N in a deployment.
         k : int
             The smallest crowd.
-        rule, accounting, max_trims, tau, max_rounds, quorum, window, tolerate_liars, server_key
-            The attributes of the task. Without them, the rounds end with the tree, and there are at most 16 TRIMs on a
-            path, or 3 with accounting "uniform".
-        max_visitors : float, optional
-            The largest share of a region's crowd that may be people who were moved there, by what is public and with
-            its errors allowed for. Without it, 0.5 with rule "trim": no region is refined for visitors. 1.0 for no
-            limit.
+        rule, max_rounds, quorum, window, tolerate_liars, server_key, chain
+            The attributes of the task.
         resolution : float or sequence of float, optional
-            ``min_side``: no region gets a side shorter than this, in units of the axes, or in kilometres where they are
-            longitude and latitude; one number, or one per axis. 0 for no limit. Without it, 0.01 km for longitude and
-            latitude (no phone knows its position better), else no limit.
+            ``min_side``: every region holds a whole cell with sides at least this long, in units of the axes, or in
+            kilometres where they are longitude and latitude; one number, or one per axis. 0 for no limit. Without it,
+            0.01 km for longitude and latitude (no phone knows its position better), else no limit.
         label : str
             Makes another task of the same parameters, to repeat a collection.
 
         Examples
         --------
-        >>> task = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, delta=1e-6, k=50)
-        >>> task.epsilon, task.epsilon_worst
-        (1.0, 17.0)
+        >>> task = Task.build(Box((0, 0), (1, 1)), epsilon=4.0)
+        >>> task.epsilon, task.answers, task.randomizer.epsilon, task.k, task.delta
+        (4.0, 2, 2.0, 20, 1e-06)
         """
-        epsilon, delta, tau, max_visitors = plain(epsilon), plain(delta), plain(tau), plain(max_visitors)
-        k, max_trims, max_depth, max_rounds = plain(k), plain(max_trims), plain(max_depth), plain(max_rounds)
+        epsilon, delta, k, max_depth, max_rounds = map(plain, (epsilon, delta, k, max_depth, max_rounds))
         quorum, window, tolerate_liars = plain(quorum), plain(window), plain(tolerate_liars)
         if hierarchy is None:
             require(isinstance(box, Box), "box", "a semilocal.Box", box)
@@ -274,28 +249,15 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
             hierarchy = _tree_for(box, "binary" if tree is None else tree, max_depth)
         else:
             check_alone(hierarchy, box=box, tree=tree, max_depth=max_depth)
-        if max_trims is None:
-            max_trims = MAX_TRIMS.get(accounting, 0) if rule == "trim" else 0
-        if max_visitors is None:
-            max_visitors = MAX_VISITORS if rule == "trim" else 1.0
-        require(randomizer in ("randomized-response", "discrete-laplace"), "randomizer",
-               "'randomized-response' or 'discrete-laplace'", randomizer)  # fmt: skip
+        require(rule in ("cut", "all"), "rule", "'cut' or 'all'", rule)
         require(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
-        require(is_integer(max_trims) and max_trims >= 0, "max_trims", "an integer of at least 0", max_trims)
-        reports = 1 + max_trims if accounting == "uniform" else 1
-        check_epsilon(float(epsilon), reports=reports)
-        round_epsilon = float(epsilon) / reports
-        noise = (
-            RandomizedResponse(round_epsilon, hierarchy.fanout)
-            if randomizer == "randomized-response"
-            else DiscreteLaplace(round_epsilon, hierarchy.fanout)
-        )
+        answers = answers_inside(float(epsilon)) if rule == "cut" else 1
+        check_epsilon(float(epsilon), reports=answers)
+        noise = RandomizedResponse(float(epsilon) / answers, 2 if rule == "cut" else hierarchy.fanout)
         return cls(
-            hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta,
-            max_trims=max_trims, tau=tau, accounting=accounting, quorum=quorum, window=window,
-            max_rounds=hierarchy.max_depth if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars,
-            server_key=server_key, min_side=_min_side(hierarchy.box, rule, resolution), label=label,
-            max_visitors=max_visitors,
+            hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta, answers=answers, quorum=quorum,
+            window=window, max_rounds=MAX_ROUNDS if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars,
+            server_key=server_key, min_side=_min_side(hierarchy.box, resolution), label=label, chain=chain,
         )  # fmt: skip
 
     @classmethod
@@ -304,30 +266,12 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
 
         ``epsilon`` is the paper's; the true loss of a report, and so ``task.epsilon``, is twice that.
         """
-        return cls._papers(box, epsilon, delta, k, max_depth, rule="all", size_from="responders")
-
-    @classmethod
-    def published(cls, box: Box, *, epsilon: float, delta: float, k: int, max_depth: int | None = None) -> Task:
-        """What the authors' published code does: as :meth:`paper`, but rule "each" and estimated sizes in the margin.
-
-        It keeps no crowd: a region may hold fewer than k participants, even one.
-        """
-        return cls._papers(box, epsilon, delta, k, max_depth, rule="each", size_from="estimate")
-
-    @classmethod
-    def _papers(
-        cls, box: Box, epsilon: float, delta: float, k: int, max_depth: int | None, *, rule: Rule,
-        size_from: Literal["responders", "estimate"],
-    ) -> Task:  # fmt: skip
         require(isinstance(box, Box), "box", "a semilocal.Box", box)
         require(is_number(epsilon) and 0 < epsilon < math.inf, "epsilon", "a positive number", epsilon)
         depth = min(_TICK_BITS, MAX_BITS // box.dimensions) if max_depth is None else max_depth
         tree = Quadtree(box, depth)
         noise = PaperLaplace(1.0 / epsilon, tree.fanout, "paper")
-        return cls(
-            hierarchy=tree, randomizer=noise, rule=rule, k=k, delta=delta, max_trims=0, tau=0.2, accounting="core",
-            max_rounds=depth, size_from=size_from,
-        )  # fmt: skip
+        return cls(hierarchy=tree, randomizer=noise, rule="all", k=k, delta=delta, answers=1, max_rounds=MAX_ROUNDS)
 
     # -- what it is ----------------------------------------------------------------------------------------
 
@@ -336,43 +280,22 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         """The domain."""
         return self.hierarchy.box
 
+    @property
+    def crowd(self) -> int:
+        """The crowd that a split must prove: k, and the liars that are tolerated."""
+        return self.k + self.tolerate_liars
+
     # -- what it promises ----------------------------------------------------------------------------------
 
     @property
     def epsilon(self) -> float:
-        """Loss between any two positions inside a region: one report's (delta 0)."""
-        return self.randomizer.epsilon
-
-    @property
-    def epsilon_worst(self) -> float:
-        """Bound on the loss of a moved position against any inside its region: (1 + max_trims) reports (delta 0)."""
-        return (1 + self.max_trims) * self.randomizer.epsilon
-
-    @property
-    def delta_test(self) -> float:
-        """Chance that one crowd test lets a child with fewer than k responders pass.
-
-        Small enough that all tests on a path together err with probability at most ``delta``: at most
-        1 + ``max_trims`` rounds of a path can hold a mistake, and with more than two children a TRIM can keep any of
-        them by mistake.
-        """
-        children = self.hierarchy.fanout if self.max_trims and self.hierarchy.fanout > 2 else 1
-        return self.delta / ((1 + self.max_trims) * children)
+        """Loss between any two positions inside a region, both ways: that of ``answers`` answers (delta = 0)."""
+        return self.answers * self.randomizer.epsilon
 
     @property
     def keeps_crowd(self) -> bool:
         """Whether a crowd of k is promised at all, with probability 1 - delta."""
-        margin_holds = not (isinstance(self.randomizer, PaperLaplace) and self.randomizer.margin == "paper")
-        return self.rule != "each" and margin_holds
-
-    @property
-    def tells_crowds(self) -> bool:
-        """Whether the rounds of the partition tell how many people are in every region.
-
-        With rule "each" they do not: nobody answers for a part that is left behind. Where a cell leaves several of them
-        behind, only the sum follows, whatever the number of its children.
-        """
-        return self.rule != "each"
+        return not (isinstance(self.randomizer, PaperLaplace) and self.randomizer.margin == "paper")
 
     def statement(self) -> str:
         """The promise in plain words: what is protected, against whom, with which numbers, what is revealed."""
@@ -395,10 +318,10 @@ def _tree_for(box: Box, tree: str, max_depth: int | None) -> BinaryTree | Quadtr
     return BinaryTree(box, max_depth) if tree == "binary" else Quadtree(box, max_depth)
 
 
-def _min_side(box: Box, rule: Rule, resolution: float | Sequence[float] | None) -> tuple[float, ...]:
+def _min_side(box: Box, resolution: float | Sequence[float] | None) -> tuple[float, ...]:
     """The shortest sides of regions that a resolution stands for."""
     if resolution is None:
-        return (_KILOMETRES,) if is_geographic(box) and rule != "each" else ()
+        return (_KILOMETRES,) if is_geographic(box) else ()
     if isinstance(resolution, Sequence):
         return tuple(resolution)
     require(is_number(resolution) and 0 <= resolution < math.inf, "resolution", "a length of at least 0", resolution)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..functions import BoundedFunction, check_values
 
-__all__ = ["UnitValues", "unit_values"]
+__all__ = ["UnitValues", "unit_value", "unit_values"]
 
 
 class UnitValues(NamedTuple):
@@ -55,3 +55,14 @@ def unit_values(f: BoundedFunction, points: Floats, boxes: Floats, *, of: npt.Ar
     low, width = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
     unit = np.divide(checked.values - low, width, out=np.full(len(low), 0.5), where=width > 0)
     return UnitValues(np.clip(unit, 0.0, 1.0, out=unit), low, width)  # the division may round past an end
+
+
+def unit_value(value: float, low: float, high: float) -> float:
+    """A value clipped to a range and scaled to [0, 1]; 1/2 where the range is one number.
+
+    Examples
+    --------
+    >>> unit_value(3.0, 1.0, 5.0), unit_value(9.0, 1.0, 5.0), unit_value(1.0, 1.0, 1.0)
+    (0.5, 1.0, 0.5)
+    """
+    return 0.5 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)

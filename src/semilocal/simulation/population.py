@@ -1,296 +1,480 @@
-"""Populations: who answers the rounds of a simulation, counted without knowing the rule.
+"""A whole crowd plays the local protocol at once: people are ranks in the order of codes, answers are drawn in bulk.
 
-A round is asked with :class:`Asked`, counted with ``tally``, and followed with ``follow`` once it is decided. People in
-memory (:mod:`.coded`, :mod:`.sorted`), a histogram of a database or devices in a loop are all populations; the loop
-(:func:`semilocal.simulation.simulate.play_rounds`) does not know which.
+A region is a range of ranks, so a cut is one search, and who is at or above it is a comparison. What the protocol needs
+to know of a person is how many answers it has inside its region: one small number each. Answers are kept question by
+question, ordered by rank, so that the answers of a region's present members are one range of each question.
 
-Knows positions and counts. Verdicts come from the curator, as they do for real devices.
+Every region plays its next question in the same step, whatever round it is in; rounds are counted per region. What is
+asked, how many, and what the answers mean is decided in :mod:`semilocal.protocol.rule`, as for devices. Draws come from a
+generator, so this is for simulation only. The order of draws depends on counts alone: sorted codes and a histogram give
+the same result.
+
+Knows ranks and answers. Knows no positions and no rule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers, Words, over_columns
-from ..hierarchy.base import ROOT, Cells
+from ..arrays import Flags, Integers
+from ..hierarchy.base import Cells
 from ..hierarchy.ranks import Ranks
-from ..protocol.rule import Ruling, randomizers
+from ..protocol.estimate import Walls
+from ..protocol.rule import Asking, Census, go_on, questions, randomizer_for, refinements, splits
 from ..protocol.task import Task
-from .run import Moved, Reports
 
-__all__ = [
-    "Answering", "Asked", "Leaves", "NamedPopulation", "Population", "RankedPopulation", "RoundCounts", "Settled",
-    "concatenate_ranges",
-]  # fmt: skip
+__all__ = ["Played", "Splits", "concatenate_ranges", "play"]
 
-
-class Asked(NamedTuple):
-    """The question of a round."""
-
-    number: int  # from 1
-    cells: Cells  # ascending, all of depth number - 1
-    roll_call: bool  # only presence is asked for
+_ONE_BY_ONE = 64  # regions: so few are drawn from one after the other
+_RANK_BITS = np.uint64(40)
+_LOW = (1 << 40) - 1
 
 
-class RoundCounts(NamedTuple):
-    """What came back: int64[m], int64[m, fanout] (int64[m, 0] in a roll call), and single reports if there are any."""
+class Splits(NamedTuple):
+    """Every split of a run, in the order of rounds.
 
-    responders: Integers
-    tally: Integers
-    reports: Reports | None = None
+    Attributes
+    ----------
+    rounds : int64[s]
+        The round that closed with it.
+    lower, cut, upper : uint64[s]
+        The region, and where it was cut; with rule "all" one row per cut.
+    """
 
-
-class Answering(Protocol):
-    """Participants that answer rounds: one ``tally`` and one ``follow`` per round, in turn."""
-
-    def tally(self, asked: Asked) -> RoundCounts:
-        """Count the answers of a round, with their noise."""
-
-    def follow(self, ruling: Ruling) -> None:
-        """Go on in the kept children, and move those who are in a child that is not kept."""
-
-
-class Population(Answering, Protocol):
-    """Participants that answer rounds and can say afterwards where each of them ended."""
-
-    def regions(self, cells: Cells) -> npt.NDArray[np.int32]:
-        """Index of each participant's region among the given cells, in the order of the curve: int32[n].
-
-        -1 for participants that were lost.
-        """
-
-    @property
-    def moves(self) -> npt.NDArray[np.int16]:
-        """How often each participant was moved: int16[n]."""
-
-    @property
-    def moved(self) -> Moved:
-        """Where moved participants that have a region act from."""
+    rounds: Integers
+    lower: Cells
+    cut: Cells
+    upper: Cells
 
 
-class RankedPopulation:
-    """People who are known by their ranks in the order of codes: sums are drawn, nobody reports alone.
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What came out: the regions in their order, with the ranks of their people and the answers about walls.
 
-    A cell of the frontier is a range of ranks, and a round is a search for the children's boundaries plus one draw per
-    cell. Participants that a TRIM moves are kept aside with their new codes, which are uniform over the part that is
-    kept, so that at every later division they are divided by the children's shares of it. Nothing is sorted again.
+    Attributes
+    ----------
+    lower, upper : uint64[m]
+    start, stop : int64[m]
+        Ranks of the members: start to before stop.
+    walls : Walls
+    splits : Splits
+    rounds : int
+    answers, announcements : int
+        Reports of all people with an answer, and without one.
+    """
 
-    The order of random draws depends on counts alone. So a histogram and sorted codes give the same bytes.
+    lower: Cells
+    upper: Cells
+    start: Integers
+    stop: Integers
+    walls: Walls
+    splits: Splits
+    rounds: int
+    answers: int
+    announcements: int
+
+
+class _Answers:
+    """Answers question by question: a growing list of (question, rank, yes), ordered by question and rank."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._keys = np.empty(1 << 12, dtype=np.uint64)  # question, then rank
+        self._yes = np.zeros((1 << 12) + 1, dtype=np.int64)  # how many said yes before each answer
+        self.cuts = np.empty(0, dtype=np.uint64)
+
+    def add(self, cuts: Cells, question: Integers, ranks: Integers, yes: Flags) -> tuple[Integers, Integers]:
+        """New questions with these cuts; who answered which of them (from 0) and what. Ranges of their answers."""
+        number = (question + len(self.cuts)).astype(np.uint64)
+        keys = (((number << _RANK_BITS) | ranks.astype(np.uint64)) << np.uint64(1)) | yes
+        keys.sort()
+        self._reserve(len(keys))
+        end = self.count + len(keys)
+        self._keys[self.count : end] = keys >> np.uint64(1)
+        np.cumsum(keys & np.uint64(1), out=self._yes[self.count + 1 : end + 1])
+        self._yes[self.count + 1 : end + 1] += self._yes[self.count]
+        counts = np.bincount(question, minlength=len(cuts))
+        last = self.count + np.cumsum(counts)
+        self.count, self.cuts = end, np.concatenate([self.cuts, cuts])
+        return last - counts, last
+
+    def _reserve(self, more: int) -> None:
+        size = len(self._keys)
+        while size < self.count + more:
+            size *= 2
+        if size > len(self._keys):
+            keys, yes = np.empty(size, dtype=np.uint64), np.empty(size + 1, dtype=np.int64)
+            keys[: self.count], yes[: self.count + 1] = self._keys[: self.count], self._yes[: self.count + 1]
+            self._keys, self._yes = keys, yes
+
+    def before(self, question: Integers, rank: Integers) -> Integers:
+        """The place of the first answer to a question by this rank or a later one: int64[w]."""
+        wanted = (question.astype(np.uint64) << _RANK_BITS) | rank.astype(np.uint64)
+        return np.searchsorted(self._keys[: self.count], wanted)
+
+    def yes(self, first: Integers, last: Integers) -> Integers:
+        """How many of the answers first to before last say yes."""
+        return self._yes[last] - self._yes[first]
+
+    def who(self, first: Integers, last: Integers) -> Integers:
+        """The ranks that gave the answers in these ranges, one range after the other."""
+        places = concatenate_ranges(first, last)
+        return (self._keys[places] & np.uint64(_LOW)).astype(np.int64)
+
+
+class _Open(NamedTuple):
+    """Regions in play, in their order, and the questions that left walls in them."""
+
+    lower: Cells
+    upper: Cells
+    start: Integers
+    stop: Integers
+    clock: Integers  # the last round that was played there
+    ended: Flags
+    wall_region: Integers  # row of the region, ascending
+    wall_question: Integers
+    wall_first: Integers  # answers of present members: first to before last
+    wall_last: Integers
+    wall_decides: Flags  # whether it counts in w
+
+    def rows(self, chosen: Integers) -> _Open:
+        """Some of the regions, ascending, with their walls."""
+        new = np.full(len(self.lower), -1)
+        new[chosen] = np.arange(len(chosen))
+        own = np.flatnonzero(new[self.wall_region] >= 0)
+        columns = [column[chosen] for column in self[:6]]
+        return _Open(*columns, new[self.wall_region[own]], *(column[own] for column in self[7:]))  # type: ignore[arg-type]
+
+
+def play(
+    task: Task, ranks: Ranks, rng: np.random.Generator, *, progress: Callable[[int, int], None] | None = None
+) -> Played:
+    """Play the protocol for everybody.
 
     Parameters
     ----------
     task : Task
     ranks : Ranks
-    rng : numpy.random.Generator, optional
+    rng : numpy.random.Generator
+    progress : callable, optional
+        Called after every step with its number and the regions in play.
     """
+    return _Play(task, ranks, rng).play(progress)
 
-    def __init__(self, task: Task, ranks: Ranks, *, rng: np.random.Generator | None = None) -> None:
-        self.task, self.ranks, self._rng = task, ranks, rng
-        self._asked = Asked(0, np.array([ROOT], dtype=np.uint64), False)
-        # The range of each cell of the frontier, and the boundaries of its children.
-        self._start, self._stop = np.zeros(1, dtype=np.int64), np.full(1, len(ranks), dtype=np.int64)
-        self._bounds = np.stack([self._start, self._stop], axis=1)
-        self._aside = _Aside.nobody()
-        self._leaves: list[Leaves] = []
-        self._settled: list[Settled] = []
-        self._left: list[Cells] = []
-        self._moved_now: list[Integers] = []  # ranks of those who are moved, round by round
 
-    def __len__(self) -> int:
-        return len(self.ranks)
+class _Play:
+    def __init__(self, task: Task, ranks: Ranks, rng: np.random.Generator) -> None:
+        self.task, self.ranks, self.rng = task, ranks, rng
+        self.people = len(ranks)
+        self.busy = np.zeros(self.people, dtype=np.uint8)  # answers inside one's region
+        self.answers = _Answers()
+        self.done: list[_Open] = []
+        self.splits: list[Splits] = []
+        self.rounds, self.given, self.announced = 1, 0, self.people
 
-    # -- counting ------------------------------------------------------------------------------------------
+    def play(self, progress: Callable[[int, int], None] | None) -> Played:
+        lower, upper = (np.array([end], dtype=np.uint64) for end in self.task.hierarchy.ends)
+        none, empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+        regions = _Open(
+            lower, upper, np.zeros(1, dtype=np.int64), np.array([self.people]), np.ones(1, dtype=np.int64),
+            np.zeros(1, dtype=bool), none, none, none, none, empty,
+        )  # fmt: skip
+        step = 0
+        ask = self._cut if self.task.rule == "cut" else self._all
+        while len(regions.lower):
+            regions = ask(regions)
+            step += 1
+            if progress is not None:
+                progress(step, len(regions.lower))
+        return self._result()
 
-    def tally(self, asked: Asked) -> RoundCounts:
-        """Count the answers of a round, with their noise."""
-        counts = self._ask(asked)
-        if asked.roll_call:
-            return RoundCounts(counts.sum(axis=1), np.empty((len(counts), 0), dtype=np.int64))
-        assert self._rng is not None
-        tally = np.zeros_like(counts)
-        for rows, randomizer in randomizers(self.task, asked.cells):
-            columns = slice(randomizer.fanout)
-            tally[rows, columns] = randomizer.draw_tally(counts[rows, columns], self._rng)
-        return RoundCounts(over_columns(np.add, counts), tally)
+    # -- rule "cut" ------------------------------------------------------------------------------------------------
 
-    def _ask(self, asked: Asked) -> Integers:
-        """True number of participants in each child: int64[m, fanout]; in a roll call int64[m, 1] of the cells."""
-        self._asked = asked
-        if asked.roll_call:
-            self._bounds = np.stack([self._start, self._stop], axis=1)
-            return self._count(np.zeros(len(self._aside.rows), dtype=np.int64))
-        self._bounds = self._child_bounds(asked.cells)
-        return self._count(self._aside_children())
+    def _cut(self, regions: _Open) -> _Open:
+        """One question in every region; the regions of the next step."""
+        free = np.flatnonzero(self.busy < self.task.answers)
+        first = np.searchsorted(free, regions.start)
+        askable = np.searchsorted(free, regions.stop) - first
+        census = self._census(regions, askable)
+        deciding, refining = np.flatnonzero(~regions.ended), np.flatnonzero(regions.ended)
+        asking = questions(self.task, census.rows(deciding))
+        chosen = deciding[asking.rows]
+        ended = np.ones(len(regions.lower), dtype=bool)
+        ended[chosen] = False
+        newly = np.flatnonzero(ended & ~regions.ended)
+        # A region that ends now is refined at once: nothing was asked of it in this step.
+        candidates = np.sort(np.concatenate([refining, newly]))
+        more = refinements(self.task, census.rows(candidates))
+        refined = candidates[more.rows]
+        self._finish(regions.rows(np.setdiff1d(candidates, refined, assume_unique=True)))
+        rows = np.concatenate([chosen, refined])
+        both = Asking(rows, *(np.concatenate(pair) for pair in zip(asking[1:], more[1:], strict=True)))  # type: ignore[arg-type]
+        return self._answer(regions, ended, both, free, first, askable)
 
-    def _child_bounds(self, cells: Cells) -> Integers:
-        """Ranks where each child begins, and where the cell ends: int64[m, fanout + 1]."""
-        hierarchy = self.task.hierarchy
-        bounds = np.repeat(self._stop[:, None], hierarchy.fanout + 1, axis=1)
-        bounds[:, 0] = self._start
-        self.ranks.open(cells)
-        later = hierarchy.child_mask(cells)
-        later[:, 0] = False  # a cell begins where its first child does
-        rows, numbers = np.nonzero(later)
-        bounds[:, :-1][later] = self.ranks.below(hierarchy.span(hierarchy.child(cells[rows], numbers))[0])
-        # A trimmed path leaves gaps: its range may begin after, or end before, a child's own codes.
-        np.clip(bounds, self._start[:, None], self._stop[:, None], out=bounds)
-        return bounds
+    def _census(self, regions: _Open, askable: Integers) -> Census:
+        count = len(regions.lower)
+        failed = np.bincount(regions.wall_region[regions.wall_decides], minlength=count)
+        walls = self._walls(regions)
+        return Census(regions.lower, regions.upper, regions.stop - regions.start, askable, failed, walls)
 
-    def _count(self, aside_children: Integers) -> Integers:
-        """True number of participants in each child: int64[m, fanout], or int64[m, 1] of a whole cell."""
-        counts = self._in_bounds()
-        if len(aside_children):
-            places = self._aside.rows * counts.shape[1] + aside_children
-            counts = counts + np.bincount(places, minlength=counts.size).reshape(counts.shape)
-        return counts
+    def _walls(self, regions: _Open) -> Walls:
+        """Answers of present members, those about equal cuts together."""
+        cuts = self.answers.cuts[regions.wall_question]
+        order = np.lexsort((cuts, regions.wall_region))
+        region, cuts = regions.wall_region[order], cuts[order]
+        asked = (regions.wall_last - regions.wall_first)[order]
+        yes = self.answers.yes(regions.wall_first, regions.wall_last)[order]
+        some = np.flatnonzero(asked > 0)
+        region, cuts, asked, yes = region[some], cuts[some], asked[some], yes[some]
+        new = np.ones(len(cuts), dtype=bool)
+        new[1:] = (region[1:] != region[:-1]) | (cuts[1:] != cuts[:-1])
+        begin = np.flatnonzero(new)
+        if len(begin) < len(cuts):
+            asked, yes = np.add.reduceat(asked, begin), np.add.reduceat(yes, begin)
+            region, cuts = region[begin], cuts[begin]
+        first = np.searchsorted(region, np.arange(len(regions.lower) + 1))
+        return Walls(first, cuts, asked, yes)
 
-    def _in_bounds(self) -> Integers:
-        """Those who were never moved, between each two boundaries."""
-        return np.diff(self._bounds, axis=1)
+    def _answer(
+        self, regions: _Open, ended: Flags, asking: Asking, free: Integers, first: Integers, askable: Integers
+    ) -> _Open:
+        """Draw who is asked, let them answer, judge, and make the next regions."""
+        rows = asking.rows
+        if not len(rows):
+            return regions.rows(rows)
+        cuts = asking.cuts[:, 0]
+        middle = self.ranks.below(cuts)
+        who = self._draw(free, first[rows], askable[rows], asking.asked)
+        place = np.repeat(np.arange(len(rows)), asking.asked)
+        p = self.task.randomizer.probabilities[0]  # type: ignore[union-attr]
+        yes = (who >= middle[place]) ^ (self.rng.random(len(who)) >= p)
+        last = np.cumsum(asking.asked)
+        begin = last - asking.asked
+        said = np.concatenate([[0], np.cumsum(yes)])
+        decides = asking.threshold > 0
+        portions = asking.portion < asking.asked
+        go = np.ones(len(rows), dtype=bool)
+        early = said[begin + asking.portion] - said[begin]
+        two = np.flatnonzero(portions)
+        go[two] = go_on(self.task, Asking(*(column[two] for column in asking)), asking.portion[two], early[two])
+        total = np.where(go, asking.asked, asking.portion)
+        right = said[begin + total] - said[begin]
+        split = go & splits(np.stack([total - right, right], axis=1), asking.threshold)
+        clock = regions.clock[rows] + 1 + (portions & go)
+        self.given += int(total.sum())
+        # Answers that left a wall are kept, and count in their people's books.
+        kept = (np.arange(len(who)) < np.repeat(begin + total, asking.asked)) & ~split[place]
+        walls = np.flatnonzero(~split)
+        number = np.cumsum(~split) - 1
+        self.busy[who[kept]] += 1
+        old = len(self.answers.cuts)
+        low, high = self.answers.add(cuts[walls], number[place[kept]], who[kept], yes[kept])
+        ends = regions.ended.copy()
+        ends[rows] = ended[rows]
+        clocks = regions.clock.copy()
+        clocks[rows] = clock
+        regions = regions._replace(ended=ends, clock=clocks)
+        return self._next(regions, rows, cuts, middle, split, walls, old, low, high, decides)
 
-    def _aside_children(self) -> Integers:
-        return self.task.hierarchy.child_of(self._aside.codes, self._asked.number - 1)
-
-    def _in_ranges(self, start: Integers, stop: Integers, rows: Integers) -> tuple[Integers, Integers]:
-        """Ranks of everybody in the ranges, and the row that each range belongs to."""
-        return concatenate_ranges(start, stop), np.repeat(rows, stop - start)
-
-    # -- going on ------------------------------------------------------------------------------------------
-
-    def follow(self, ruling: Ruling) -> None:
-        """Go on in the kept children, and move those who are in a child that is not kept."""
-        self._end(ruling)
-        if not len(ruling.frontier.cells):
-            return
-        if ruling.trimmed.any():
-            self._move(ruling)
-        next_row = np.cumsum(ruling.kept.ravel()).reshape(ruling.kept.shape) - 1
-        aside = self._aside
-        self._aside = _Aside(aside.who, aside.codes, next_row[aside.rows, self._aside_children()])
-        self._start, self._stop = self._bounds[:, :-1][ruling.kept], self._bounds[:, 1:][ruling.kept]
-
-    def _end(self, ruling: Ruling) -> None:
-        """Note the regions where paths end, and settle the moved participants in them."""
-        cells, rows = ruling.ended
-        if self.task.rule == "each" and not self._asked.roll_call:
-            numbers = self.task.hierarchy.number(cells) if len(cells) else rows
-            self._leaves.append(Leaves(cells, self._bounds[rows, numbers], self._bounds[rows, numbers + 1]))
-            return  # nobody is ever moved
-        self._leaves.append(Leaves(cells, self._start[rows], self._stop[rows]))
-        ends = np.zeros(len(self._start), dtype=np.uint64)
-        ends[rows] = cells
-        own_ends = ends[self._aside.rows]
-        self._settle(own_ends != 0, own_ends[own_ends != 0])
-
-    def _settle(self, done: Flags, cells: Cells) -> None:
-        aside = self._aside
-        self._settled.append(Settled(aside.who[done], aside.codes[done], cells))
-        self._aside = _Aside(aside.who[~done], aside.codes[~done], aside.rows[~done])
-
-    def _move(self, ruling: Ruling) -> None:
-        """Move everybody out of children that are not kept, in cells that go on."""
-        left = ~ruling.kept & self.task.hierarchy.child_mask(self._asked.cells) & ruling.trimmed[:, None]
-        rows, children = np.nonzero(left)
-        self._left.append(self.task.hierarchy.child(self._asked.cells[rows], children))
-        aside = self._aside
-        away = left[aside.rows, self._aside_children()]
-        ranks, rows = self._in_ranges(self._bounds[rows, children], self._bounds[rows, children + 1], rows)
-        who = np.concatenate([aside.who[away], ranks])
-        rows = np.concatenate([aside.rows[away], rows])
-        self._moved_now.append(who)
-        cells = self._asked.cells[rows]
-        codes = self.task.hierarchy.spread(cells, ruling.kept[rows], self._move_words(who, cells))
-        self._aside = _Aside(
-            np.concatenate([aside.who[~away], who]),
-            np.concatenate([aside.codes[~away], codes]),
-            np.concatenate([aside.rows[~away], rows]),
+    def _next(
+        self, regions: _Open, rows: Integers, cuts: Cells, middle: Integers, split: Flags, walls: Integers, old: int,
+        low: Integers, high: Integers, decides: Flags,
+    ) -> _Open:  # fmt: skip
+        """The regions of the next step: whole ones with a new wall, and the halves of those that were split."""
+        count = len(regions.lower)
+        state = np.zeros(count, dtype=np.int64)  # 0: no longer in play, 1: whole, 2: split
+        state[rows] = 1 + split
+        cut_at, middle_at = np.zeros(count, dtype=np.uint64), np.zeros(count, dtype=np.int64)
+        cut_at[rows], middle_at[rows] = cuts, middle
+        self._note_splits(regions, rows[split], cuts[split])
+        # Every region is repeated as often as it has parts; the second part begins at the cut.
+        parent = np.repeat(np.arange(count), state)
+        new = np.cumsum(state) - state  # row of the first part
+        second = np.zeros(len(parent), dtype=bool)
+        second[new[state == 2] + 1] = True
+        halved = (state == 2)[parent]
+        lower = np.where(second, cut_at[parent], regions.lower[parent])
+        upper = np.where(halved & ~second, cut_at[parent], regions.upper[parent])
+        start = np.where(second, middle_at[parent], regions.start[parent])
+        stop = np.where(halved & ~second, middle_at[parent], regions.stop[parent])
+        clock = regions.clock[parent] + halved  # everybody announces a side in a round of its own
+        # Walls of a split region go with the part that they lie strictly inside; the others free their people.
+        own = regions.wall_region
+        alive = state[own] > 0
+        question = regions.wall_question
+        cut, at = self.answers.cuts[question], cut_at[own]
+        is_split = state[own] == 2
+        to_second = is_split & (cut > at)
+        gone = ~alive | (is_split & (cut == at))
+        border = regions.wall_first.copy()
+        moved = np.flatnonzero(is_split & alive)
+        border[moved] = self.answers.before(question[moved], middle_at[own[moved]])
+        first = np.where(to_second, border, regions.wall_first)
+        last = np.where(is_split & ~to_second, border, regions.wall_last)
+        first, last = np.where(gone, regions.wall_last, first), np.where(gone, regions.wall_last, last)
+        self._free(regions, alive, first, last)
+        keep = np.flatnonzero(~gone)
+        region = np.concatenate([new[own[keep]] + to_second[keep], new[rows[walls]]])
+        columns = (
+            np.concatenate([question[keep], old + np.arange(len(walls))]),
+            np.concatenate([first[keep], low]),
+            np.concatenate([last[keep], high]),
+            np.concatenate([regions.wall_decides[keep], decides[walls]]),
         )
+        order = np.argsort(region, kind="stable")
+        return _Open(
+            lower, upper, start, stop, clock, regions.ended[parent], region[order], *(c[order] for c in columns)
+        )  # type: ignore[arg-type]
 
-    def _move_words(self, who: Integers, cells: Cells) -> Words:
-        assert self._rng is not None
-        return self._rng.integers(0, 2**64, size=len(who), dtype=np.uint64)
+    def _free(self, regions: _Open, alive: Flags, first: Integers, last: Integers) -> None:
+        """People whose answers lie outside their region now may be asked again."""
+        before = self.answers.who(regions.wall_first[alive], first[alive])
+        after = self.answers.who(last[alive], regions.wall_last[alive])
+        self.busy[before] -= 1
+        self.busy[after] -= 1
 
-    # -- the end -------------------------------------------------------------------------------------------
+    def _draw(self, free: Integers, first: Integers, askable: Integers, asked: Integers) -> Integers:
+        """Who is asked, region after region, in the order of the draw. ``free`` is put into another order."""
+        if len(first) <= _ONE_BY_ONE:
+            rows = zip(first.tolist(), askable.tolist(), asked.tolist(), strict=True)
+            chosen = [begin + self.rng.choice(size, count, replace=False) for begin, size, count in rows]
+            return free[np.concatenate(chosen)]
+        active = np.argsort(-asked, kind="stable")
+        most = asked[active]
+        for place in range(int(most[0])):  # Fisher and Yates, all regions side by side
+            own = active[: int(np.searchsorted(-most, -place))]
+            here = first[own] + place
+            there = here + (self.rng.random(len(own)) * (askable[own] - place)).astype(np.int64)
+            free[here], free[there] = free[there], free[here]
+        return free[concatenate_ranges(first, first + asked)]
 
-    @property
-    def left(self) -> Cells:
-        """Children that TRIMs left behind: a participant with a code in one was moved. uint64[l], in no order."""
-        return np.concatenate([np.empty(0, dtype=np.uint64), *self._left])
+    # -- rule "all" ------------------------------------------------------------------------------------------------
 
-    @property
-    def settled(self) -> Settled:
-        """Moved participants whose path has ended, in no order."""
-        return Settled(*(np.concatenate(columns) for columns in zip(Settled.nobody(), *self._settled, strict=True)))
+    def _all(self, regions: _Open) -> _Open:
+        """Ask all members of every cell; split those whose children all pass."""
+        members = regions.stop - regions.start
+        census = Census(
+            regions.lower, regions.upper, members, members, np.zeros(len(members), dtype=np.int64),
+            Walls.none(len(members)),
+        )  # fmt: skip
+        asking = questions(self.task, census)
+        rows = asking.rows
+        self._finish(regions.rows(np.setdiff1d(np.arange(len(members)), rows, assume_unique=True)))
+        if not len(rows):
+            return regions.rows(rows)
+        parts = 1 + (asking.cuts > 0).sum(axis=1)
+        bounds = np.repeat(regions.stop[rows, None], asking.cuts.shape[1] + 2, axis=1)
+        bounds[:, 0] = regions.start[rows]
+        at, column = np.nonzero(asking.cuts)
+        bounds[at, column + 1] = self.ranks.below(asking.cuts[at, column])
+        counts = np.diff(bounds, axis=1)
+        split = np.zeros(len(rows), dtype=bool)
+        yes = np.zeros(len(rows), dtype=np.int64)
+        for width in np.unique(parts).tolist():
+            own = np.flatnonzero(parts == width)
+            tally = randomizer_for(self.task, width).draw_tally(counts[own, :width], self.rng)
+            split[own] = splits(tally, asking.threshold[own])
+            yes[own] = tally[:, 1]
+        self.given += int(members[rows].sum())
+        clock = regions.clock[rows] + 1
+        self._end_cells(regions, rows, clock, asking, split, yes)
+        chosen = np.flatnonzero(split)
+        edges = np.concatenate(
+            [regions.lower[rows, None], asking.cuts, np.zeros((len(rows), 1), dtype=np.uint64)], axis=1
+        )
+        edges[np.arange(len(rows)), parts] = regions.upper[rows]
+        child, number = np.nonzero(np.arange(asking.cuts.shape[1] + 1) < parts[chosen, None])
+        own = chosen[child]
+        self._note_splits(
+            regions._replace(clock=_with(regions.clock, rows, clock)), rows[at[split[at]]],
+            asking.cuts[at[split[at]], column[split[at]]],
+        )  # fmt: skip
+        none, empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+        return _Open(
+            edges[own, number], edges[own, number + 1], bounds[own, number], bounds[own, number + 1], clock[own] + 1,
+            np.zeros(len(own), dtype=bool), none, none, none, none, empty,
+        )  # fmt: skip
 
-    def count_moves(self, who: Integers) -> npt.NDArray[np.int16]:
-        """How often each of these ranks (ascending) was moved: int16[len(who)]."""
-        out = np.zeros(len(who), dtype=np.int16)
-        for ranks in self._moved_now:
-            out[np.searchsorted(who, ranks)] += 1
-        return out
+    def _end_cells(
+        self, regions: _Open, rows: Integers, clock: Integers, asking: Asking, split: Flags, yes: Integers
+    ) -> None:
+        """Cells that did not split end; where answers are yes or no, the last question is a wall."""
+        stay = np.flatnonzero(~split)
+        ended = regions._replace(clock=_with(regions.clock, rows, clock)).rows(rows[stay])
+        plain = self.task.randomizer.words == 1 and self.task.randomizer.fanout == 2
+        if plain and len(stay):
+            self._cell_walls(ended, asking.cuts[stay, 0], asking.asked[stay], yes[stay])
+        else:
+            self._finish(ended)
+
+    def _cell_walls(self, ended: _Open, cuts: Cells, asked: Integers, yes: Integers) -> None:
+        """Keep one wall per cell as made-up answers: only their sums are read."""
+        place = np.repeat(np.arange(len(cuts)), asked)
+        nth = np.arange(len(place)) - np.repeat(np.cumsum(asked) - asked, asked)
+        old = len(self.answers.cuts)
+        low, high = self.answers.add(cuts, place, ended.start[place] + nth, nth < yes[place])
+        count = len(cuts)
+        self._finish(
+            ended._replace(
+                wall_region=np.arange(count), wall_question=old + np.arange(count), wall_first=low, wall_last=high,
+                wall_decides=np.ones(count, dtype=bool),
+            )
+        )  # fmt: skip
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _note_splits(self, regions: _Open, rows: Integers, cuts: Cells) -> None:
+        self.splits.append(Splits(regions.clock[rows], regions.lower[rows], cuts, regions.upper[rows]))
+        once = np.unique(rows)
+        self.announced += int((regions.stop[once] - regions.start[once]).sum())
+
+    def _finish(self, regions: _Open) -> None:
+        self.done.append(regions)
+        self.rounds = max(self.rounds, int(regions.clock.max(initial=0)))
+
+    def _result(self) -> Played:
+        offsets = np.cumsum([0] + [len(part.lower) for part in self.done])
+        shifted = [
+            part._replace(wall_region=part.wall_region + offset)
+            for part, offset in zip(self.done, offsets.tolist(), strict=False)
+        ]
+        whole = _Open(*(np.concatenate(columns) for columns in zip(*shifted, strict=True)))  # type: ignore[arg-type]
+        order = np.argsort(whole.lower)
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        walls = np.argsort(place[whole.wall_region], kind="stable")
+        columns = [column[order] for column in whole[:6]]
+        whole = _Open(*columns, place[whole.wall_region[walls]], *(column[walls] for column in whole[7:]))  # type: ignore[arg-type]
+        none = np.empty(0, dtype=np.uint64)
+        noted = [Splits(np.empty(0, dtype=np.int64), none, none, none), *self.splits]
+        found = Splits(*(np.concatenate(columns) for columns in zip(*noted, strict=True)))
+        by_round = np.argsort(found.rounds, kind="stable")
+        return Played(
+            whole.lower, whole.upper, whole.start, whole.stop, self._walls(whole),
+            Splits(*(column[by_round] for column in found)), self.rounds, self.given, self.announced,
+        )  # fmt: skip
 
 
-class NamedPopulation(RankedPopulation):
-    """People who are known by their ranks, and participants who have them."""
-
-    def _people(self, ranks: Integers) -> Integers:
-        """The participants that have these ranks: int64[m]."""
-        raise NotImplementedError
-
-    @property
-    def moves(self) -> npt.NDArray[np.int16]:
-        """How often each participant was moved: int16[n]."""
-        out = np.zeros(len(self), dtype=np.int16)
-        for ranks in self._moved_now:
-            out[self._people(ranks)] += 1
-        return out
-
-    @property
-    def moved(self) -> Moved:
-        """Where moved participants that have a region act from."""
-        who, codes, ends = self.settled
-        return Moved(self._people(who[ends != 0]), codes[ends != 0])
+def _with(column: Integers, rows: Integers, values: Integers) -> Integers:
+    out = column.copy()
+    out[rows] = values
+    return out
 
 
-class Leaves(NamedTuple):
-    """Regions as they are found, with the ranges of those who were never moved."""
+def concatenate_ranges(start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> Integers:
+    """All numbers of the ranges start to before stop, one range after the other: int64[sum of lengths].
 
-    cells: Cells
-    start: Integers
-    stop: Integers
-
-
-class Settled(NamedTuple):
-    """Moved participants whose path has ended: their ranks, their codes, and the cells they ended in; 0 if lost."""
-
-    who: Integers
-    codes: Cells
-    cells: Cells
-
-    @staticmethod
-    def nobody() -> Settled:
-        return Settled(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64))
-
-
-@dataclass(frozen=True, eq=False)
-class _Aside:
-    """Participants that were moved: their ranks, their new codes, and the rows of the frontier they are in."""
-
-    who: Integers
-    codes: Cells
-    rows: Integers
-
-    @staticmethod
-    def nobody() -> _Aside:
-        return _Aside(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
-
-
-def concatenate_ranges(start: Integers, stop: Integers) -> Integers:
-    """start[0] … stop[0] - 1, start[1] … stop[1] - 1, and so on."""
-    lengths = stop - start
-    offsets = np.cumsum(lengths) - lengths
-    return np.repeat(start - offsets, lengths) + np.arange(int(lengths.sum()))
+    Examples
+    --------
+    >>> concatenate_ranges(np.array([3, 9]), np.array([5, 10])).tolist()
+    [3, 4, 9]
+    """
+    lengths = np.maximum(stop - start, 0)
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(start - (ends - lengths), lengths)

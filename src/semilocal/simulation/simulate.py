@@ -1,35 +1,34 @@
-"""The protocol played for a whole population: one loop over rounds, whatever counts them.
+"""The protocol played for a whole population.
 
-Knows the order of the steps. The rule is the curator's, positions are the population's. Knows no rule.
+Without secrets all people are played at once (:mod:`.population`); with secrets each report is derived as a device does
+(:mod:`.devices`) and there is a transcript. Knows the order of the steps. Knows no rule.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import check_generator
 from ..errors import InvalidInput, NoCrowdWarning
+from ..hierarchy.base import Cells
+from ..hierarchy.intervals import CodeLabels
+from ..hierarchy.ranks import LeadingBits
 from ..protocol.curator import Curator
-from ..protocol.keys import SECRET_BYTES
+from ..protocol.keys import SECRET_BYTES, HashChain
 from ..protocol.mark import Mark
-from ..protocol.partition import Partition
+from ..protocol.partition import Away, Partition
 from ..protocol.task import Task
 from ..words import number_of
-from .coded import CodedPopulation
-from .entropy import DeviceSecrets, Entropy
+from .devices import Devices, play_devices
 from .person_columns import POPULATION, check_frame
-from .population import Answering, Asked, Population
-from .run import LOST, Round, Run
-from .sorted import Detail, SortedPopulation
+from .population import Played, Splits, play
+from .run import LOST, Run
 
-__all__ = ["check_task", "play", "play_rounds", "simulate", "warn_if_small"]
-
-_SEEDED = Mark(seeded=True)
+__all__ = ["check_task", "partition_of", "simulate", "warn_if_small"]
 
 
 def simulate(
@@ -37,9 +36,9 @@ def simulate(
     task: Task,
     *,
     rng: np.random.Generator | None = None,
-    detail: Detail = "tallies",
+    secrets: Sequence[bytes] | None = None,
+    chain: HashChain | None = None,
     dropout: float = 0.0,
-    secrets: Sequence[bytes] | Entropy | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Run:
     """Play the protocol for a whole population.
@@ -51,17 +50,16 @@ def simulate(
     task : Task
     rng : numpy.random.Generator
         Source of randomness; not needed if ``secrets`` are given and nobody drops out.
-    detail : {"tallies", "reports"}
-        ``"tallies"`` draws each cell's sum at once, with the distribution that single reports would give;
-        ``"reports"`` draws one report per participant and round. Without ``secrets`` the pseudonyms in the transcript
-        are the numbers of the rows: anyone who has it knows which row is in which region. Publish no such transcript.
+    secrets : sequence of bytes, optional
+        One secret per participant: reports are derived from them exactly as devices do, and the run has a transcript
+        (``events``). Takes about a millisecond per participant.
+    chain : HashChain, optional
+        With secrets: the server's part of the draws, if the task has a chain.
     dropout : float
-        Chance, per participant and round, of being lost for good. Independent of the position, as the promise needs.
-    secrets : sequence of bytes, or Entropy, optional
-        One secret per participant: reports are derived from them exactly as devices do (``detail="reports"`` only). Or
-        another way to derive them, such as :class:`semilocal.engines.row_key.RowKey`.
+        With secrets: chance, per participant and round, of falling silent for good. Independent of the position, as the
+        promise needs.
     progress : callable, optional
-        Called after every round with the round and the number of cells in the next one.
+        Called after every step with its number and the regions in play.
 
     Returns
     -------
@@ -86,74 +84,75 @@ def simulate(
     --------
     >>> from semilocal import Box, Task
     >>> rng = np.random.default_rng(7)
-    >>> task = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, delta=0.01, k=50)
+    >>> task = Task.build(Box((0, 0), (1, 1)), epsilon=1.0)
     >>> run = simulate(rng.random((20_000, 2)), task, rng=rng)
-    >>> bool(run.partition.crowds.sum() == 20_000), run.partition.crowds.min() >= 50
-    (True, np.True_)
+    >>> bool(run.partition.crowds.sum() == 20_000), bool(run.partition.crowds.min() >= 20)
+    (True, True)
     """
-    _check_arguments(task, rng, detail, dropout, secrets)
+    _check_arguments(task, rng, dropout, secrets)
     check_frame(points, POPULATION)
-    entropy = DeviceSecrets(secrets, task.id) if isinstance(secrets, Sequence) else secrets
-    population: CodedPopulation | SortedPopulation
-    if detail == "tallies" and not dropout:
-        assert rng is not None
-        population = CodedPopulation(task, points, rng=rng)
-    else:
-        population = SortedPopulation(task, points, rng=rng, detail=detail, dropout=dropout, entropy=entropy)
-    size = len(population)
-    if isinstance(secrets, Sequence) and len(secrets) != size:
-        raise InvalidInput(f"secrets must be one per participant: {size}; got {len(secrets)}")
-    warn_if_small(size, task, stacklevel=2)
-    run = play(Curator(task), population, progress=progress, mark=Mark(seeded=entropy is None))
-    return run if entropy is None else replace(run, pseudonyms=entropy.pseudonyms)
+    positions = task.box.shaped(points)
+    warn_if_small(len(positions), task, stacklevel=2)
+    if secrets is not None:
+        return _derived(positions, task, secrets, chain, dropout, rng)
+    assert rng is not None
+    heads = task.hierarchy.heads(positions)
+    codes: list[Cells] = []
+
+    def whole() -> Cells:
+        if not codes:
+            codes.append(task.hierarchy.codes(positions))
+        return codes[0]
+
+    ranks = LeadingBits(task.hierarchy, heads, whole)
+    played = play(task, ranks, rng, progress=progress)
+    partition = partition_of(task, played, Mark(seeded=True))
+    labels = CodeLabels(
+        task.hierarchy, partition.lower, np.arange(len(partition), dtype=np.int32), codes=len(heads),
+        heads=ranks.suffice,
+    )  # fmt: skip
+    regions = labels.of(heads if ranks.suffice else whole())
+    return Run(task, partition, regions, played.rounds, played.splits, played.answers, played.announcements)
 
 
-def play(
-    curator: Curator,
-    population: Population,
-    *,
-    progress: Callable[[int, int], None] | None = None,
-    mark: Mark = _SEEDED,
-) -> Run:
-    """Play all rounds that are left, and say where everybody ended.
-
-    Parameters
-    ----------
-    curator : Curator
-        At the beginning of a task. It is finished afterwards.
-    population : Population
-    progress : callable, optional
-        Called after every round with the round and the number of cells in the next one.
-    mark : Mark
-        Whether the noise was seeded.
-    """
-    task = curator.task
-    rounds = play_rounds(curator, population, progress=progress)
-    partition = replace(Partition.from_rounds(task, rounds), mark=mark)
-    regions = population.regions(partition.cells)
-    if not partition.crowds_are_public:  # who holds the data can count what was left behind
-        partition = replace(partition, crowds=np.bincount(regions[regions != LOST], minlength=len(partition)))
-    return Run(task, partition, regions, population.moves, rounds, population.moved)
+def partition_of(task: Task, played: Played, mark: Mark) -> Partition:
+    """The partition that a play found."""
+    crowds = played.stop - played.start
+    late = np.zeros(len(crowds), dtype=np.int64)
+    return Partition(task, played.lower, played.upper, crowds, late, played.walls, Away.nobody(), mark)
 
 
-def play_rounds(
-    curator: Curator, population: Answering, *, progress: Callable[[int, int], None] | None = None
-) -> tuple[Round, ...]:
-    """Ask, count, decide, go on, until the partition is finished.
+def _derived(
+    points: npt.NDArray[np.float64], task: Task, secrets: Sequence[bytes], chain: HashChain | None, dropout: float,
+    rng: np.random.Generator | None,
+) -> Run:  # fmt: skip
+    if len(secrets) != len(points):
+        raise InvalidInput(f"secrets must be one per participant: {len(points)}; got {len(secrets)}")
+    curator = Curator(task, chain=chain)
+    devices = Devices(secrets, task.hierarchy.codes(points), task.id)
+    events = play_devices(curator, devices, dropout=dropout, rng=rng)
+    partition = curator.partition
+    object.__setattr__(partition, "mark", Mark(seeded=False))
+    rows = {region: row for row, region in enumerate(zip(partition.lower.tolist(), partition.upper.tolist(), strict=True))}
+    homes = [rows.get(curator.home.get(name, (0, 0)), LOST) for name in devices.names]
+    answers = sum(getattr(event, "answer", None) is not None for event in events)
+    reports = sum(hasattr(event, "nonce") for event in events)
+    return Run(
+        task, partition, np.array(homes, dtype=np.int32), curator.round - 1, _splits(events), answers,
+        reports - answers, tuple(events),
+    )  # fmt: skip
 
-    The loop knows neither the rule nor the data: the curator decides, the population counts and follows. Parameters are
-    those of :func:`play`.
-    """
-    rounds = []
-    while not curator.partitioned:
-        number, frontier = curator.round, curator.frontier
-        counted = population.tally(Asked(number, frontier.cells, curator.roll_call))
-        ruling = curator.step(counted.responders, counted.tally)
-        population.follow(ruling)
-        rounds.append(Round(number, frontier, counted.responders, counted.tally, ruling, counted.reports))
-        if progress is not None:
-            progress(number, len(ruling.frontier.cells))
-    return tuple(rounds)
+
+def _splits(events: list[object]) -> Splits:
+    rows = []
+    questions: tuple[object, ...] = ()
+    for event in events:
+        questions = getattr(event, "questions", questions)
+        for question, verdict in zip(questions, getattr(event, "verdicts", ()), strict=False):
+            if verdict.outcome == "split":
+                rows += [(event.round, question.lower, cut, question.upper) for cut in question.cuts]  # type: ignore[attr-defined]
+    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
+    return Splits(np.array(columns[0], dtype=np.int64), *(np.array(c, dtype=np.uint64) for c in columns[1:]))
 
 
 def check_task(task: Task) -> None:
@@ -165,26 +164,22 @@ def check_task(task: Task) -> None:
 def warn_if_small(participants: int, task: Task, *, stacklevel: int) -> None:
     """Warn if there are fewer than k participants in all."""
     if participants < task.k:
-        what = (
-            "no region has a crowd" if task.rule == "each" else "the only region is the whole domain, without a crowd"
-        )
         verb = "is" if participants == 1 else "are"
-        words = f"{number_of(participants, 'participant')} {verb} fewer than k = {task.k}: {what}"
-        warnings.warn(words, NoCrowdWarning, stacklevel=stacklevel + 1)
+        words = f"{number_of(participants, 'participant')} {verb} fewer than k = {task.k}"
+        warnings.warn(
+            f"{words}: the only region is the whole domain, without a crowd", NoCrowdWarning, stacklevel=stacklevel + 1
+        )
 
 
 def _check_arguments(
-    task: Task, rng: np.random.Generator | None, detail: str, dropout: float,
-    secrets: Sequence[bytes] | Entropy | None,
-) -> None:  # fmt: skip
-    if detail not in ("tallies", "reports"):
-        raise InvalidInput(f"detail must be 'tallies' or 'reports'; got {detail!r}")
+    task: Task, rng: np.random.Generator | None, dropout: float, secrets: Sequence[bytes] | None
+) -> None:
     check_task(task)
     if not isinstance(dropout, int | float) or not 0.0 <= dropout < 1.0:
         raise InvalidInput(f"dropout must be a share from 0 to below 1; got {dropout!r}")
-    if secrets is not None and detail != "reports":
-        raise InvalidInput("secrets derive single reports: use detail='reports'")
-    if isinstance(secrets, Sequence) and any(len(secret) != SECRET_BYTES for secret in secrets):
+    if dropout and secrets is None:
+        raise InvalidInput("dropout needs single reports: give secrets, one per participant")
+    if secrets is not None and any(len(secret) != SECRET_BYTES for secret in secrets):
         raise InvalidInput(f"every secret must be {SECRET_BYTES} bytes")
     if rng is None and (secrets is None or dropout):
         raise InvalidInput("rng is needed: pass numpy.random.default_rng(seed)")

@@ -1,30 +1,30 @@
 """Rounds of values for a whole population at once: what the devices of a finished run would give.
 
-Positions, scaling and outputs are the device's (:mod:`semilocal.protocol.values`, the mechanism), so that with the same
-entropy the same integers come out. Knows runs and positions. Knows no estimates.
+Values are clipped to where the region's people are (:mod:`semilocal.protocol.clip`, public) and scaled, as a device
+does, so that with the same entropy the same integers come out. Knows runs and positions. Knows no estimates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, Integers, Words
+from ..errors import InvalidInput
 from ..functions import BoundedFunction
-from ..hierarchy.base import Cells
+from ..protocol.clip import clips
 from ..protocol.column import Column
 from ..protocol.curator import Curator
-from ..protocol.messages import Event, ValueClosed, ValueQuery, ValueReport
+from ..protocol.messages import Event, ValueQuery
 from ..protocol.plan import Plan
-from ..protocol.values import unit_values
 from ..randomizer.values.mechanisms import AnyMechanism
-from .entropy import DeviceSecrets, Entropy
+from .devices import Devices
 from .run import LOST, Run
 
-__all__ = ["Given", "ValueRound", "give_values", "play_values", "value_events", "value_messages"]
+__all__ = ["Given", "give_values", "play_values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,24 +38,14 @@ class Given:
     regions : int64[n]
         Their regions, as rows of the partition.
     outputs : int64[n]
-    low, width : float64[n]
-        Range of the function over each participant's region: it starts at ``low``.
+    clips : float64[m, 2]
+        The range that values are clipped to in each region of the partition.
     """
 
     who: Integers
     regions: Integers
     outputs: Integers
-    low: Floats
-    width: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class ValueRound:
-    """One round of values: its query, who answered what, and its closing."""
-
-    query: ValueQuery
-    given: Given
-    closed: ValueClosed
+    clips: Floats
 
 
 def give_values(
@@ -71,75 +61,43 @@ def give_values(
     words : callable
         Gives the entropy uint64[m, mechanism.words] of the participants int64[m].
     """
-    acting = run.acting(points)
+    positions = run.check_points(points)
     who = np.flatnonzero(run.regions != LOST)
     regions = run.regions[who].astype(np.int64)
-    positions = acting if len(who) == len(acting) else acting[who]
-    if isinstance(f, Column):
-        f(acting)  # refuses another number of values
-        f = f.rows(who)
-    unit, low, width = unit_values(f, positions, run.partition.boxes, of=regions)
-    return Given(who, regions, mechanism.release(unit, words(who)), low, width)
+    values = np.asarray(f(positions), dtype=np.float64)[who]
+    ranges = clips(run.partition, f, mechanism.epsilon)
+    low, width = ranges[regions, 0], ranges[regions, 1] - ranges[regions, 0]
+    unit = np.divide(values - low, width, out=np.full(len(low), 0.5), where=width > 0)
+    return Given(who, regions, mechanism.release(np.clip(unit, 0.0, 1.0, out=unit), words(who)), ranges)
 
 
 def play_values(
-    run: Run,
-    points: npt.ArrayLike,
-    plan: Plan,
-    secrets: Sequence[bytes] | Entropy,
-    *,
-    values: npt.ArrayLike | None = None,
-) -> list[ValueRound]:
-    """Play the rounds of values that follow a run, with the noise that devices derive from their secrets.
+    run: Run, points: npt.ArrayLike, plan: Plan, secrets: Sequence[bytes], *, values: npt.ArrayLike | None = None
+) -> tuple[Event, ...]:
+    """Play the rounds of values that follow a run with secrets; returns what follows the run's events.
 
     Parameters
     ----------
     run : Run
+        With events.
     points : array_like, shape (n, d)
     plan : Plan
-    secrets : sequence of bytes, or Entropy
-        One per participant, or what else the noise is derived from, as for the run.
+    secrets : sequence of bytes
+        As for the run.
     values : array_like, shape (n,), optional
         People's own values, if the plan asks for one.
     """
-    entropy = DeviceSecrets(secrets, plan.task) if isinstance(secrets, Sequence) else secrets
-    curator = Curator(run.task, plan)
-    for played in run.rounds:
-        curator.step(played.responders, played.tally)
-    cells, out = run.partition.cells, []
+    if not run.events:
+        raise InvalidInput("the run has no transcript: simulate it with secrets")
+    positions = run.check_points(points)
+    curator = Curator.replay(run.task, run.events, plan)
+    devices = Devices(secrets, run.task.hierarchy.codes(positions), run.task.id)
+    present = run.regions != LOST
+    out: list[Event] = [plan] if plan.asked else []
     while isinstance(query := curator.query(), ValueQuery):
-        release = plan.releases[query.index]
-        assert release.mechanism is not None
-
-        def words(who: Integers, index: int = query.index, count: int = release.mechanism.words) -> Words:
-            return entropy.values(who, plan.digest, index, cells[run.regions[who]], count)
-
-        f = release.build()
+        f = plan.releases[query.index].build()
         if isinstance(f, Column):
             f = f.of(np.empty(0) if values is None else values)
-        given = give_values(run, points, f, release.mechanism, words)
-        tally = curator.tally()
-        tally.add(cells[given.regions], given.outputs)
-        closed = curator.close(*tally.close())
-        assert isinstance(closed, ValueClosed)
-        out.append(ValueRound(query, given, closed))
-    return out
-
-
-def value_events(run: Run, plan: Plan, rounds: Sequence[ValueRound]) -> Iterator[Event]:
-    """What follows the run's events in the transcript: the plan, then the query, reports and closing of every round."""
-    if rounds:
-        yield plan
-    cells: Cells = run.partition.cells
-    for played in rounds:
-        query, given = played.query, played.given
-        yield query
-        yield from value_messages(query, run.pseudonyms(given.who), cells[given.regions], given.outputs)
-        yield played.closed
-
-
-def value_messages(query: ValueQuery, names: list[bytes], cells: Cells, outputs: Integers) -> Iterator[ValueReport]:
-    """Reports of a round of values as messages, by ascending pseudonym."""
-    rows = zip(names, cells.tolist(), outputs.tolist(), strict=True)
-    for name, cell, output in sorted(rows):
-        yield ValueReport(query.task, query.round, name, cell, output)
+        given = devices.values(curator, query, np.asarray(f(positions), dtype=np.float64).tolist(), present)
+        out += [query, *given, curator.close(given)]
+    return tuple(out)

@@ -1,0 +1,153 @@
+"""The joint estimate: where the people of a region are, from all noisy answers about the walls inside it.
+
+The pieces between a region's walls have unknown shares. An answer about a wall says "at it or above" with probability p
+if its sender is there, else q. All answers of present members speak together: expectation-maximisation for the shares
+with a Dirichlet prior that is spread by length (local.md 3, step 8).
+
+A wall splits the pieces into those below and those above, so every sum over pieces is a cumulative sum: a step costs as
+much as there are walls. Many regions are estimated side by side, padded to the longest of a batch. Sums are taken in
+order, never pairwise, so that padding changes no bit of the result.
+
+Knows cuts and counts of answers. Knows no participants, geometry or rule.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ..hierarchy.base import Cells
+
+__all__ = ["PRIOR", "STEPS", "Pieces", "Walls", "estimate"]
+
+PRIOR = 0.5  # people: the strength of the prior by which cuts are chosen
+STEPS = 60
+_BATCH = 1 << 16  # numbers in a padded array: it stays in the processor's cache
+
+
+class Walls(NamedTuple):
+    """What the members of m regions answered about cuts strictly inside them.
+
+    Attributes
+    ----------
+    first : int64[m + 1]
+        The walls of region i are rows ``first[i]`` to before ``first[i + 1]``.
+    cuts : uint64[w]
+        Ascending within a region.
+    asked : int64[w]
+        Answers of present members about the cut.
+    yes : int64[w]
+        Those of them that say "at the cut or above".
+    """
+
+    first: Integers
+    cuts: Cells
+    asked: Integers
+    yes: Integers
+
+    @staticmethod
+    def none(regions: int) -> Walls:
+        """No walls in any region."""
+        empty = np.empty(0, dtype=np.int64)
+        return Walls(np.zeros(regions + 1, dtype=np.int64), np.empty(0, dtype=np.uint64), empty, empty)
+
+    def rows(self, chosen: Integers) -> Walls:
+        """Those of some regions: int64[c]."""
+        counts = np.diff(self.first)[chosen]
+        first = np.concatenate([[0], np.cumsum(counts)])
+        at = np.repeat(self.first[chosen] - first[:-1], counts) + np.arange(first[-1])
+        return Walls(first, self.cuts[at], self.asked[at], self.yes[at])
+
+
+class Pieces(NamedTuple):
+    """The pieces between the walls of m regions, along the order.
+
+    Attributes
+    ----------
+    first : int64[m + 1]
+        The pieces of region i are rows ``first[i]`` to before ``first[i + 1]``.
+    lower, upper : uint64[p]
+        Their codes, lower to before upper.
+    share : float64[p]
+        Estimated share of the region's people; those of a region add up to 1.
+    """
+
+    first: Integers
+    lower: Cells
+    upper: Cells
+    share: Floats
+
+
+def estimate(
+    lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float = PRIOR, steps: int = STEPS
+) -> Pieces:
+    """Shares of the pieces of m regions.
+
+    Parameters
+    ----------
+    lower, upper : uint64[m]
+        The regions' codes.
+    walls : Walls
+    p : float
+        Chance that an answer tells the true side; q = 1 - p.
+    prior : float
+        Strength of the prior, in people.
+
+    Examples
+    --------
+    >>> one = np.array([0], dtype=np.uint64), np.array([8], dtype=np.uint64)
+    >>> walls = Walls(np.array([0, 1]), np.array([2], dtype=np.uint64), np.array([100]), np.array([50]))
+    >>> estimate(*one, walls, 0.75).share.round(2).tolist()
+    [0.5, 0.5]
+    """
+    counts = np.diff(walls.first)
+    first = walls.first + np.arange(len(counts) + 1)
+    starts, ends = np.empty(first[-1], dtype=np.uint64), np.empty(first[-1], dtype=np.uint64)
+    starts[first[:-1]], ends[first[1:] - 1] = lower, upper
+    place = np.arange(len(walls.cuts)) + np.repeat(np.arange(len(counts)), counts)
+    starts[place + 1], ends[place] = walls.cuts, walls.cuts
+    share = np.ones(first[-1])
+    order = np.argsort(counts, kind="stable")
+    begin = int(np.searchsorted(counts[order], 1))
+    while begin < len(order):
+        widest = int(counts[order[min(begin + 255, len(order) - 1)]])
+        rows = order[begin : begin + max(256, _BATCH // (widest + 1))]
+        begin += len(rows)
+        width = int(counts[rows[-1]])
+        exists = np.arange(width) < counts[rows, None]
+        at = np.minimum(walls.first[rows, None] + np.arange(width), len(walls.cuts) - 1)
+        yes = np.where(exists, walls.yes[at], 0).astype(np.float64)
+        no = np.where(exists, walls.asked[at] - walls.yes[at], 0).astype(np.float64)
+        piece = np.arange(width + 1) <= counts[rows, None]
+        where = np.minimum(first[rows, None] + np.arange(width + 1), first[-1] - 1)
+        length = np.where(piece, (ends[where] - starts[where]).astype(np.float64), 0.0)
+        length /= np.cumsum(length, axis=1)[:, -1:]
+        found = _shares(yes, no, length, counts[rows], p, prior, steps)
+        share[where[piece]] = found[piece]
+    return Pieces(first, starts, ends, share)
+
+
+def _shares(yes: Floats, no: Floats, length: Floats, counts: Integers, p: float, prior: float, steps: int) -> Floats:
+    """Shares of padded rows: yes, no float64[r, w], length float64[r, w + 1] to float64[r, w + 1]."""
+    q = 1.0 - p
+    share = np.where(length > 0, 0.5 / (counts[:, None] + 1) + 0.5 * length, 0.0)
+    added = prior * length
+    total = np.cumsum(yes + no, axis=1)[:, -1:] + prior
+    factor = np.empty_like(share)
+    for _ in range(steps):
+        # Chance of "yes" at each wall: q, and p - q more for the people above it.
+        above = q + (p - q) * np.maximum(1.0 - np.cumsum(share[:, :-1], axis=1), 0.0)
+        says_yes, says_no = yes / above, no / (1.0 - above)
+        # A piece above a wall explains its yes with p and its no with q; a piece below the other way round.
+        step = (p - q) * (says_yes - says_no)
+        factor[:, 0] = np.cumsum(q * says_yes + p * says_no, axis=1)[:, -1]
+        np.cumsum(step, axis=1, out=factor[:, 1:])
+        factor[:, 1:] += factor[:, :1]
+        np.maximum(factor, 0.0, out=factor)
+        share *= factor
+        share += added
+        share /= total
+    share /= np.cumsum(share, axis=1)[:, -1:]
+    return share

@@ -1,0 +1,428 @@
+"""Exact thresholds of the crowd test: how many answers show that k people are on one side of a cut.
+
+Knows numbers only: how many may be asked, how many are asked, k, epsilon and a level. Knows no regions or messages.
+
+The test (a hypothesis test with an exact null law). ``askable`` people may be asked, k - 1 of them are on the side, and
+``asked`` of them are drawn. h of the drawn are on the side, h hypergeometric. T answers name the side,
+T = Bin(h, p) + Bin(asked - h, q), p and q being the chances with which a response is really drawn. The threshold is the
+smallest t with P(T >= t) <= level. A missing answer names no side, so t is for the asked.
+
+Method. With K = min(k - 1, asked) the law of T is that of B + G. B = Bin(asked - K, q); G has the generating function
+``sum_h P(h) (q + p z)^h (p + q z)^(K - h)``, a fixed matrix times P(h). Then P(T >= t) = sum_j P(G = j) P(B >= t - j).
+
+Rounding, proven. Let u = 2^-53. All terms are positive, so relative errors add up and are never magnified:
+
+- A binomial over s + 1 values is made by ratios from its mode. A step costs 6u (its chances are rounded too), so a
+  weight has an error of 6su, the sum 7su, a quotient (13s + 1)u, a sum of quotients (14s + 1)u.
+- The hypergeometric over w + 1 values costs 4u a step: (9w + 1)u after division.
+- The polynomial (Horner's scheme, or the matrix and a product) adds (8w + 2)u.
+- Where k is large, a factor (q + p z)^a is split off: a binomial over s' + 1 values and a product, (14s' + 2)u.
+- The last sum of w + s' + 1 products adds (w + s' + 1)u.
+
+Together at most (18w + 15s' + 14s + 7)u. ``tail`` multiplies by 1 + 21 (w + s' + s + 1) u, which also covers the terms
+of second order and the multiplication itself. By Hoeffding's bound values with less than 1e-70 in all are left out, and
+what underflows is smaller; ``tail`` adds 1e-60 for both. So ``tail`` is never below the truth, and a threshold never
+too small. ``tail`` exceeds the truth by at most twice the bound: 3e-11 of it for 10^5 asked and k = 20, 3e-7 for the
+largest numbers that are allowed. All sums are made in a fixed order: a row gives the same bits alone and among others
+(k up to 513).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats, Integers, as_column, as_integer, as_integers, require
+from ..errors import InvalidInput
+from ..randomizer.response import RandomizedResponse
+
+__all__ = ["SLACK", "level", "needed", "needed_many", "passing", "power", "tail", "threshold", "thresholds"]
+
+SLACK = 1e-6
+"""A device accepts a published t if its own tail is at most (1 + SLACK) times the level: above any rounding."""
+
+_UNIT = 21 * 2.0**-53  # relative error for each value of a law
+_TINY = 1e-60  # absolute error: what is left out or underflows
+_REACH = math.log(1e70) / 2.0  # Hoeffding: farther than sqrt(n * _REACH) from its mean lies 1e-70 on each side
+_LEAST = 1e-50  # the smallest level: _TINY is nothing beside it
+_MOST = 1 << 40  # people
+_WIDE = 512  # values of h for which the matrix is kept; beyond, laws are made one by one
+_TERMS = 1 << 20  # of the sums that are made at once
+_REMEMBERED = 1 << 18  # thresholds of one k and epsilon
+_Case = TypeVar("_Case", bound=Hashable)
+_FIRST, _GROWTH = 8, 1.15  # the numbers of people that ``needed`` tries
+
+
+def level(delta: float, failed: int) -> float:
+    """Level of the next question of a region: delta / ((w + 1)(w + 2)).
+
+    Parameters
+    ----------
+    delta : float
+        Chance that the crowd of one participant may fail in all.
+    failed : int
+        w, questions strictly inside the region that did not split it, with multiplicity.
+
+    Examples
+    --------
+    >>> level(0.5, 0), level(0.75, 1)
+    (0.25, 0.125)
+    """
+    require(0.0 < delta < 1.0, "delta", "above 0 and below 1", delta)
+    failed = as_integer(failed, "failed", low=0)
+    return delta / ((failed + 1) * (failed + 2))
+
+
+def tail(askable: int, asked: int, k: int, epsilon: float, t: int) -> float:
+    """Upper bound on P(T >= t) when k - 1 of the askable are on the side (all, if there are fewer).
+
+    Parameters
+    ----------
+    askable, asked : int
+        People who may be asked, and how many of them are drawn; ``asked <= askable``.
+    k : int
+        The crowd; at least 1.
+    epsilon : float
+        Of one answer.
+    t : int
+        Answers that name the side.
+
+    Returns
+    -------
+    float
+        Never below the truth; above it by less than 3e-7 of it (the rounding that the module proves), and 2e-60.
+
+    Examples
+    --------
+    >>> round(tail(60, 40, 20, 1.0, 25), 4)
+    0.0036
+    """
+    as_integer(k, "k", low=1, high=_MOST)
+    askable = as_integer(askable, "askable", low=0, high=_MOST)
+    asked = as_integer(asked, "asked", low=0, high=askable)
+    t = as_integer(t, "t", low=0)
+    return float(_law(np.array([askable]), asked, k, epsilon).tail(np.array([t]))[0])
+
+
+def threshold(askable: int, asked: int, k: int, epsilon: float, level: float) -> int:
+    """Smallest t with P(T >= t) <= level; ``asked + 1`` if there is none.
+
+    Examples
+    --------
+    >>> threshold(400, 80, 20, 1.0, 0.025)
+    32
+    """
+    return int(thresholds([askable], [asked], k, epsilon, [level])[0])
+
+
+def thresholds(askable: npt.ArrayLike, asked: npt.ArrayLike, k: int, epsilon: float, levels: npt.ArrayLike) -> Integers:
+    """Thresholds of many questions; the same as one by one.
+
+    Parameters
+    ----------
+    askable, asked : int[m]
+        People who may be asked, and how many of them are drawn.
+    k : int
+        The crowd; at least 1.
+    epsilon : float
+        Of one answer.
+    levels : float[m]
+        Largest allowed tails, 1e-50 to 1.
+
+    Returns
+    -------
+    int64[m]
+    """
+
+    def find(missing: list[tuple[int, int, float]]) -> dict[tuple[int, int, float], int]:
+        by_asked: dict[int, list[tuple[int, int, float]]] = {}
+        for case in missing:
+            by_asked.setdefault(case[1], []).append(case)
+        found: dict[tuple[int, int, float], int] = {}
+        for size, rows in by_asked.items():
+            counts = _search([row[0] for row in rows], size, k, epsilon, [row[2] for row in rows])
+            found.update(zip(rows, counts.tolist(), strict=True))
+        return found
+
+    cases = list(zip(*_columns(k, askable, asked, levels), strict=True))
+    return np.array(_recall(_known_thresholds(k, epsilon), cases, find), dtype=np.int64)
+
+
+def passing(
+    t: npt.ArrayLike,
+    asked: npt.ArrayLike,
+    epsilon: float,
+    share: npt.ArrayLike,
+    *,
+    heard: npt.ArrayLike = 0,
+    said: npt.ArrayLike = 0,
+) -> Floats:
+    """Chance that both sides reach t, by the normal approximation: quality, not safety. float64[m].
+
+    Parameters
+    ----------
+    t, asked : int[m]
+        Threshold, and people who are asked.
+    epsilon : float
+        Of one answer.
+    share : float[m]
+        Share of the right side.
+    heard, said : int[m]
+        Answers that are in, and how many of them name the right side.
+    """
+    from scipy.special import ndtr
+
+    p, q = _chances(epsilon)
+    size, least, right = (np.asarray(column, dtype=np.float64) for column in (asked, t, share))
+    left = size - np.asarray(heard, dtype=np.float64)
+    mean = np.asarray(said, dtype=np.float64) + left * (right * p + (1.0 - right) * q)
+    spread = np.sqrt(np.maximum(left, 1.0) * (p * q))
+    both = ndtr((size - least + 0.5 - mean) / spread) - ndtr((least - 0.5 - mean) / spread)
+    return np.asarray(np.maximum(both, 0.0))
+
+
+def power(askable: int, asked: int, k: int, epsilon: float, level: float, share: float) -> float:
+    """Chance that a question splits if the right side holds this share (the power of the test)."""
+    return float(passing(threshold(askable, asked, k, epsilon, level), asked, epsilon, share))
+
+
+def needed(askable: int, k: int, epsilon: float, level: float, *, share: float = 0.35, chance: float = 0.85) -> int:
+    """How many to ask so that a side with this share passes with this chance; all askable if no number is enough.
+
+    Tries 8, 10, 12, ... (each about 1.15 times the one before). From 400 on ``askable`` is rounded down to two digits
+    for this choice, so that there are fewer cases.
+    """
+    return int(needed_many([askable], k, epsilon, [level], share=share, chance=chance)[0])
+
+
+def needed_many(
+    askable: npt.ArrayLike,
+    k: int,
+    epsilon: float,
+    levels: npt.ArrayLike,
+    *,
+    share: float = 0.35,
+    chance: float = 0.85,
+) -> Integers:
+    """How many to ask in many regions; the same as :func:`needed` one by one. int64[m]."""
+
+    def find(missing: list[tuple[int, float]]) -> dict[tuple[int, float], int]:
+        found = dict.fromkeys(missing, 0)  # no number is enough
+        waiting = missing
+        for size in _sizes():
+            waiting = [case for case in waiting if case[0] > size and not found[case]]
+            if not waiting:
+                return found
+            counts = _search([case[0] for case in waiting], size, k, epsilon, [case[1] for case in waiting])
+            enough = passing(counts, size, epsilon, share) >= chance
+            found.update((waiting[i], size) for i in np.flatnonzero(enough).tolist())
+        return found
+
+    people, _, bounds = _columns(k, askable, askable, levels)
+    cases = [(_rounded(count), bound) for count, bound in zip(people, bounds, strict=True)]
+    sizes = np.array(_recall(_known_sizes(k, epsilon, share, chance), cases, find), dtype=np.int64)
+    return np.where(sizes > 0, sizes, np.array(people, dtype=np.int64))
+
+
+# -- what is asked for, and what is remembered -----------------------------------------------------------------------
+
+
+def _columns(
+    k: int, askable: npt.ArrayLike, asked: npt.ArrayLike, levels: npt.ArrayLike
+) -> tuple[list[int], list[int], list[float]]:
+    """The checked columns as lists of Python's own numbers."""
+    as_integer(k, "k", low=1, high=_MOST)
+    bounds = as_column(levels, "levels", np.size(askable))
+    people, drawn = (
+        as_integers(values, name, (len(bounds),), limit=_MOST)
+        for values, name in ((askable, "askable"), (asked, "asked"))
+    )
+    good = (drawn >= 0) & (drawn <= people)
+    if not good.all():
+        i = int(np.argmin(good))
+        raise InvalidInput(f"asked must be from 0 to askable; got {drawn[i]} of {people[i]}")
+    good = (bounds >= _LEAST) & (bounds < 1.0)
+    if not good.all():
+        raise InvalidInput(f"a level must be from {_LEAST:g} to below 1; got {bounds[int(np.argmin(good))]}")
+    return people.tolist(), drawn.tolist(), bounds.tolist()
+
+
+def _recall(known: dict[_Case, int], cases: list[_Case], find: Callable[[list[_Case]], dict[_Case, int]]) -> list[int]:
+    """What is known of the cases; what is not is found first. Several threads may do this at once."""
+    answers = {case: known.get(case, -1) for case in set(cases)}
+    found = find([case for case, answer in answers.items() if answer < 0])
+    if len(known) + len(found) > _REMEMBERED:
+        known.clear()
+    known.update(found)
+    answers.update(found)
+    return [answers[case] for case in cases]
+
+
+@lru_cache(maxsize=64)
+def _known_thresholds(k: int, epsilon: float) -> dict[tuple[int, int, float], int]:
+    return {}
+
+
+@lru_cache(maxsize=64)
+def _known_sizes(k: int, epsilon: float, share: float, chance: float) -> dict[tuple[int, float], int]:
+    return {}
+
+
+def _rounded(askable: int) -> int:
+    """Rounded down to two digits from 400 on."""
+    digit = 10 ** (len(str(askable)) - 2) if askable >= 400 else 1
+    return askable // digit * digit
+
+
+def _sizes() -> Iterator[int]:
+    size = _FIRST
+    while True:
+        yield size
+        size = int(size * _GROWTH) + 1
+
+
+# -- the search ------------------------------------------------------------------------------------------------------
+
+
+def _search(askable: list[int], asked: int, k: int, epsilon: float, levels: list[float]) -> Integers:
+    """Thresholds of questions to equally many people: int64[n]."""
+    width = min(k - 1, asked) + 1
+    at_once = max(1, _TERMS // width**2) if width <= _WIDE + 1 else 1
+    out = np.empty(len(askable), dtype=np.int64)
+    for begin in range(0, len(askable), at_once):
+        rows = slice(begin, begin + at_once)
+        law, bound = _law(np.array(askable[rows]), asked, k, epsilon), np.array(levels[rows])
+        # Rounding keeps order, so the computed tail falls with t as the true one does.
+        low, high = np.zeros(len(bound), dtype=np.int64), np.full(len(bound), asked + 1)
+        while (low < high).any():
+            middle = (low + high) // 2
+            rare = law.tail(middle) <= bound
+            low, high = np.where(rare, low, middle + 1), np.where(rare, middle, high)
+        out[rows] = high
+    return out
+
+
+# -- the laws --------------------------------------------------------------------------------------------------------
+
+
+class _Binomial(NamedTuple):
+    """A binomial on the values that matter, from ``first`` on."""
+
+    first: int
+    mass: Floats  # float64[s + 1]
+    tail: Floats  # float64[s + 2], tail[i] = P(at least first + i), 0 at the end
+
+
+class _Law(NamedTuple):
+    """The law of T for n numbers of askable people, as G + B."""
+
+    first: int
+    mass: Floats  # float64[n, w], P(G = first + j)
+    others: _Binomial  # B
+
+    def tail(self, t: Integers) -> Floats:
+        """Upper bounds on P(T >= t), one t a row: float64[n]."""
+        width = self.mass.shape[1]
+        upper = self.others.tail
+        place = t[:, None] - np.arange(self.first + self.others.first, self.first + self.others.first + width)
+        terms = self.mass * upper[np.clip(place, 0, len(upper) - 1)]
+        grown = 1.0 + _UNIT * (width + len(upper))
+        return np.asarray(np.minimum(np.cumsum(terms, axis=1)[:, -1] * grown + _TINY, 1.0))
+
+
+def _law(askable: Integers, asked: int, k: int, epsilon: float) -> _Law:
+    """The law of T; one row only if k is above ``_WIDE + 1``."""
+    p, q = _chances(epsilon)
+    most = min(k - 1, asked)
+    if most <= _WIDE:
+        drawn = _drawn(askable, asked, k, 0, most)
+        mass = np.cumsum(drawn.T[:, :, None] * _matrix(epsilon, most)[:, None, :], axis=0)[-1]
+        return _Law(0, mass, _binomial(asked - most, q, p))
+    count = int(askable[0])
+    inside = min(k - 1, count)
+    mean, reach = asked * inside / count, math.sqrt(min(asked, inside) * _REACH) + 1.0
+    low = max(0, asked + inside - count, math.floor(mean - reach))
+    high = min(most, math.ceil(mean + reach))
+    surely = _binomial(low, p, q)
+    mass = np.convolve(_polynomial(_drawn(askable, asked, k, low, high), p, q)[0], surely.mass)
+    return _Law(surely.first, mass[None], _binomial(asked - high, q, p))
+
+
+@lru_cache(maxsize=256)
+def _chances(epsilon: float) -> tuple[float, float]:
+    """Chance that an answer is true, and that it is not, as devices draw it; each rounded once."""
+    return RandomizedResponse(epsilon, 2).probabilities
+
+
+def _drawn(askable: Integers, asked: int, k: int, low: int, high: int) -> Floats:
+    """P(h of the drawn are on the side) for h = low … high: float64[n, high - low + 1]."""
+    count = askable[:, None].astype(np.float64)
+    inside = np.minimum(count, k - 1)
+    h = np.arange(low, high, dtype=np.float64)
+    more = (inside - h) * (asked - h)
+    less = (h + 1.0) * (count - inside - asked + h + 1.0)  # at most 0 below the least h that is possible
+    mode = np.floor_divide((asked + 1) * (inside + 1.0), count + 2.0)
+    mode = np.clip(mode, np.maximum(low, asked + inside - count), high) - low
+    return _outward(more / np.maximum(less, 1.0), np.maximum(less, 0.0) / np.maximum(more, 1.0), mode)
+
+
+@lru_cache(maxsize=1024)
+def _binomial(size: int, yes: float, no: float) -> _Binomial:
+    """Bin(size, yes), where no = 1 - yes."""
+    reach = math.sqrt(size * _REACH) + 1.0
+    first, last = max(0, math.floor(size * yes - reach)), min(size, math.ceil(size * yes + reach))
+    i = np.arange(first, last, dtype=np.float64)
+    ratio = (yes / no) * ((size - i) / (i + 1.0)), (no / yes) * ((i + 1.0) / (size - i))
+    mode = np.array([[min(size, math.floor((size + 1) * yes)) - float(first)]])
+    mass = _outward(ratio[0][None], ratio[1][None], mode)[0]
+    upper = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
+    mass.flags.writeable = upper.flags.writeable = False
+    return _Binomial(first, mass, upper)
+
+
+def _outward(up: Floats, down: Floats, mode: Floats) -> Floats:
+    """Laws from the ratios of neighbours, from the mode (float64[n, 1]) outward, where ratios are at most 1.
+
+    Parameters
+    ----------
+    up, down : float64[n, w]
+        P(i + 1) / P(i), used from the mode on; P(i) / P(i + 1), used below it.
+
+    Returns
+    -------
+    float64[n, w + 1]
+    """
+    i = np.arange(up.shape[1])
+    out = np.ones((len(up), up.shape[1] + 1))
+    np.cumprod(np.where(i >= mode, up, 1.0), axis=1, out=out[:, 1:])
+    out[:, :-1] *= np.cumprod(np.where(i < mode, down, 1.0)[:, ::-1], axis=1)[:, ::-1]
+    out /= np.cumsum(out, axis=1)[:, -1:]
+    return out
+
+
+@lru_cache(maxsize=32)
+def _matrix(epsilon: float, size: int) -> Floats:
+    """Row h: the law of Bin(h, p) + Bin(size - h, q). float64[size + 1, size + 1]."""
+    out = _polynomial(np.eye(size + 1), *_chances(epsilon))
+    out.flags.writeable = False
+    return out
+
+
+def _polynomial(weights: Floats, p: float, q: float) -> Floats:
+    """Coefficients of sum_h weights[h] (q + p z)^h (p + q z)^(w - h), by Horner's scheme: float64[n, w + 1]."""
+    degree = weights.shape[1] - 1
+    out, power = np.zeros_like(weights), np.zeros(degree + 1)
+    out[:, 0], power[0] = weights[:, degree], 1.0
+    for h in range(degree - 1, -1, -1):
+        size = degree - h + 1
+        for row, same, next_one in ((out, q, p), (power, p, q)):
+            shifted = next_one * row[..., : size - 1]
+            row[..., :size] *= same
+            row[..., 1:size] += shifted
+        out[:, :size] += weights[:, h, None] * power[:size]
+    return out
