@@ -15,7 +15,6 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +28,16 @@ from ..hierarchy.base import Hierarchy
 from ..hierarchy.dyadic import BoxTree
 from ..words import number_of
 from .arrow import write_rows
-from .expressions import DUCKDB, coarser, interleaved, key
-from .grouping import CHANGED, KEY, MOVES, Grouping, acting_name, moved_ends, region_columns
-from .histogram import MOVED, Lookup
+from .expressions import DUCKDB, coarser, key
+from .grouping import CHANGED, KEY, Grouping, region_columns
+from .histogram import Lookup
 from .joins import JoinTable, Wanted
-from .source import SAMPLE, Attached, RowEnds
+from .keys import fits_keys
+from .source import SAMPLE, Attached
 
 __all__ = ["DuckDBSource", "load_duckdb", "reporting_failures"]
 
-_REGION, _PLACE, _FOUND, _CELL = (f"semilocal {what}" for what in ("region", "place", "found", "cell"))
+_REGION, _CELL = (f"semilocal {what}" for what in ("region", "cell"))
 _BATCH = 1 << 18  # rows of a batch that is streamed through this process
 _INTEGERS = [sign + size + "INT" for size in ("TINY", "SMALL", "BIG", "HUGE") for sign in ("", "U")]
 _NUMBERS = {*_INTEGERS, "INTEGER", "UINTEGER", "FLOAT", "DOUBLE"}
@@ -128,26 +128,15 @@ class DuckDBSource(Grouping):
             Further columns per region, such as its centre: arrays with one value for each region.
         keep : sequence of str, optional
             Columns of the rows to keep; all if left out.
-        acting : sequence of str, optional
-            Names for columns with the position that each row acts from, one per axis: its own, or the one it was moved
-            to.
-        moves : str, optional
-            Name for a column with how often each row was moved. Private, like the rows themselves.
 
         Returns
         -------
         duckdb.DuckDBPyRelation
         """
-        wanted = Wanted.check(self.rows.columns, self.box, **options)
-        if not isinstance(hierarchy, BoxTree):
+        wanted = Wanted.check(self.rows.columns, **options)
+        if not fits_keys(hierarchy):
             return self._written(hierarchy, lookup, wanted)
-        tables = self.tables(hierarchy, lookup)
-        joined = self._joined(hierarchy, tables)
-        if not len(lookup.moved_regions):
-            return self._chosen(joined, wanted)
-        still = self._chosen(joined.filter(f'"{_REGION}" <> {MOVED}'), wanted)
-        moved = self._moved(hierarchy, lookup, self._in_moved_cells(hierarchy, tables), wanted)
-        return still.union(self._chosen(moved, wanted, moved=True))
+        return self._chosen(self._joined(hierarchy, self.tables(hierarchy, lookup)), wanted)
 
     def _written(self, hierarchy: Hierarchy, lookup: Lookup, wanted: Wanted) -> Any:
         """Every row with its region in a Parquet file of our own."""
@@ -155,23 +144,19 @@ class DuckDBSource(Grouping):
 
         folder = Path(tempfile.mkdtemp(prefix="semilocal-"))
         weakref.finalize(self, shutil.rmtree, folder, True)
-        ends, axes = RowEnds(self, hierarchy, lookup), self.box.dimensions
+        axes = self.box.dimensions
         names = [f"kept {place}" for place in range(len(wanted.keep))]
-        names += [f"acting {axis}" for axis in range(len(wanted.acting))] + ["moves"] * bool(wanted.moves)
         beside: deque[Any] = deque()
 
         def parts() -> Iterator[Attached]:
             for batch in self._arrow([*self._numbers, *map(DUCKDB.name, wanted.keep)]):
-                part = ends.of(_positions(batch.columns[:axes]))
-                acting = [pyarrow.array(column) for column in part.acting.T] if wanted.acting else []
-                moves = [pyarrow.array(part.moves)] if wanted.moves else []
-                beside.append(pyarrow.RecordBatch.from_arrays([*batch.columns[axes:], *acting, *moves], names))
-                yield part
+                positions = _positions(batch.columns[:axes])
+                beside.append(pyarrow.RecordBatch.from_arrays(list(batch.columns[axes:]), names))
+                yield Attached(positions, lookup.regions(hierarchy.codes(positions)))
 
         added = {f"added {place}": values for place, values in enumerate(wanted.add.values())}
         path = write_rows(folder / "rows.parquet", parts(), added, kept=iter(beside.popleft, None))
-        listed = [*names[: len(wanted.keep)], "region", *names[len(wanted.keep) :], *added]
-        names_out = [*wanted.keep, wanted.region, *wanted.acting, *([wanted.moves] * bool(wanted.moves)), *wanted.add]
+        listed, names_out = [*names, "region", *added], [*wanted.keep, wanted.region, *wanted.add]
         return self.connection.read_parquet(str(path)).project(
             ", ".join(f"{DUCKDB.name(own)} AS {DUCKDB.name(name)}" for own, name in zip(listed, names_out, strict=True))
         )
@@ -192,41 +177,11 @@ class DuckDBSource(Grouping):
         tried = ", ".join(map(DUCKDB.name, found))
         return rows.project(f"{self._listed}, coalesce({tried}, error('{CHANGED}')) AS \"{_REGION}\"")
 
-    def _in_moved_cells(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
-        """The rows that were moved. No row is in cells of two tables."""
-        parts = [
-            self._within(self.rows, key(tree, self.columns, table.bits, DUCKDB), table.keys[table.regions == MOVED])
-            for table in tables
-            if (table.regions == MOVED).any()
-        ]
-        return reduce(lambda one, other: one.union(other), parts)
-
-    def _moved(self, tree: BoxTree, lookup: Lookup, rows: Any, wanted: Wanted) -> Any:
-        """The rows that were moved, with the region of each and the position it acts from.
-
-        They are ordered by code, and rows with equal codes by their number, or by their contents where they have none:
-        only equal rows can change places.
-        """
-        rows = rows.project(f'{self._listed}, {key(tree, self.columns, tree.path_bits, DUCKDB)} AS "{KEY}"')
-        contents = ", ".join(f"CAST({column} AS VARCHAR) NULLS FIRST" for column in self._own)
-        if self.order is not None:
-            contents = DUCKDB.name(self.order)
-        place = f'row_number() OVER (ORDER BY {interleaved(tree, DUCKDB.name(KEY))}, {contents}) - 1 AS "{_PLACE}"'
-        rows = rows.project(f'{self._listed}, {place}, count(*) OVER () AS "{_FOUND}"')
-        changed = f'CASE WHEN "{_FOUND}" <> {len(lookup.moved_regions)} THEN error(\'{CHANGED}\') ELSE "{_PLACE}" END'
-        rows = rows.project(f'{self._listed}, {changed} AS "{_PLACE}"').set_alias("rows")
-        ends = self._table(moved_ends(tree, lookup, wanted, _REGION, _PLACE)).set_alias("ends")
-        return rows.join(ends, f"{_of('rows', _PLACE)} = {_of('ends', _PLACE)}")
-
-    def _chosen(self, rows: Any, wanted: Wanted, *, moved: bool = False) -> Any:
+    def _chosen(self, rows: Any, wanted: Wanted) -> Any:
         """The columns that are asked for."""
         rows = rows.set_alias("rows")
         listed = [DUCKDB.name(column) for column in wanted.keep]
         listed.append(f'"{_REGION}" AS {DUCKDB.name(wanted.region)}')
-        for axis, name in enumerate(wanted.acting):
-            listed.append(f"{DUCKDB.name(acting_name(axis)) if moved else self._numbers[axis]} AS {DUCKDB.name(name)}")
-        if wanted.moves:
-            listed.append(f"{DUCKDB.name(MOVES) if moved else 'CAST(0 AS SMALLINT)'} AS {DUCKDB.name(wanted.moves)}")
         if wanted.add:
             added = region_columns(wanted, _CELL)
             rows = rows.join(self._table(added).set_alias("side"), f'"{_REGION}" = {_of("side", _CELL)}')

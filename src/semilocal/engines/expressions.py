@@ -1,10 +1,10 @@
 """The key of a row as an expression of SQL, for engines that count rows where they lie.
 
 A **key** is one integer: the ticks of a row on all axes, axis 0 highest, each with as many bits as the path has there.
-Bits are not interleaved in the engine, which would cost more than the rest: rows are grouped by key, and the groups are
-interleaved in numpy (:mod:`semilocal.engines.keys`). The key of a row that is NULL, NaN, infinite or outside the box is
--1, so one scan counts and checks. A filter would not do: writers leave NaN out of the statistics of Parquet files, and
-engines then skip the very rows that a filter looks for.
+The place on the curve is not found in the engine, which would cost more than the rest: rows are grouped by key, and the
+groups get their place in numpy (:mod:`semilocal.engines.keys`). The key of a row that is NULL, NaN, infinite or outside
+the box is -1, so one scan counts and checks. A filter would not do: writers leave NaN out of the statistics of Parquet
+files, and engines then skip the very rows that a filter looks for.
 
 The tick is the hierarchy's own to the last bit: ``edge(t) <= x < edge(t + 1)`` with the edges as floats. A product with
 the number of slices finds it unless x is so near an edge that rounding could matter; only those take the exact form.
@@ -25,7 +25,7 @@ from ..hierarchy.dyadic import BoxTree
 from ..simulation.people import LOW_BITS, PRIME, Scores
 from .keys import axis_bits, coarser_parts
 
-__all__ = ["DUCKDB", "SPARK", "Dialect", "coarser", "condition_of_rows", "interleaved", "key", "score"]
+__all__ = ["DUCKDB", "SPARK", "Dialect", "coarser", "condition_of_rows", "key", "score"]
 
 _EXACT_FLOATS = 52  # integers of this many bits are exact as floats
 
@@ -105,17 +105,6 @@ def coarser(tree: BoxTree, name: str, bits: int, fewer: int) -> str:
         left -= width
         terms.append(f"(({name} >> {shift}) & {(1 << width) - 1}) * CAST({1 << left} AS BIGINT)")
     return f"(CASE WHEN {name} < 0 THEN CAST(-1 AS BIGINT) ELSE {' + '.join(terms)} END)"
-
-
-def interleaved(tree: BoxTree, name: str) -> str:
-    """The place on the curve of a key of all bits: ordering by it orders by code. Costs a term per bit."""
-    widths, low, terms = axis_bits(tree, tree.path_bits), 0, []
-    for axis in reversed(range(len(widths))):
-        for bit in range(widths[axis]):
-            place = tree.path_bits - 1 - axis - (widths[axis] - 1 - bit) * len(widths)
-            terms.append(f"(({name} >> {low + bit}) & 1) * CAST({1 << place} AS BIGINT)")
-        low += widths[axis]
-    return " + ".join(terms)
 
 
 def score(row: str, scores: Scores) -> str:

@@ -22,12 +22,12 @@ from ..hierarchy.dyadic import BoxTree
 from .expressions import Dialect, coarser, condition_of_rows, key
 from .histogram import CHANGED, Histogram, Lookup
 from .joins import Groups, JoinTable, Wanted, covers, join_tables, unclear_cells
-from .keys import cells_of_keys, keys_of_cells
+from .keys import cells_of_keys, fits_keys, keys_of_cells, whole_levels
 from .source import Streamed, check_axes, refuse_bad_rows, refuse_values
 
-__all__ = ["CHANGED", "KEY", "MOVES", "ROW", "Grouping", "acting_name", "moved_ends", "region_columns"]
+__all__ = ["CHANGED", "KEY", "ROW", "Grouping", "region_columns"]
 
-KEY, MOVES, ROW = "semilocal key", "semilocal moves", "semilocal row"
+KEY, ROW = "semilocal key", "semilocal row"
 _FIRST_ROWS = 1000  # rows that show what went wrong
 _RESERVED = "semilocal "  # names of columns that queries add begin with this
 
@@ -149,7 +149,7 @@ class Grouping(Streamed):
 
     def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
         """How many rows are in each cell of this depth. One scan and one group-by of the engine."""
-        if not isinstance(hierarchy, BoxTree):
+        if not fits_keys(hierarchy):
             self.check()
             return super().histogram(hierarchy, depth)
         most = min(self.count(), 1 << hierarchy.level_bits * depth)
@@ -159,7 +159,7 @@ class Grouping(Streamed):
 
     def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
         """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone. One scan."""
-        if not isinstance(hierarchy, BoxTree):
+        if not fits_keys(hierarchy):
             return super().refine(hierarchy, cells, depth, deeper)
         found, groups = self._refined(hierarchy, cells, depth, deeper)
         known = self._counted.get(hierarchy.digest(), [])
@@ -179,7 +179,7 @@ class Grouping(Streamed):
     def tables(self, tree: BoxTree, lookup: Lookup) -> list[JoinTable]:
         """Tables of keys and regions, from the cells that were counted; what is not known yet is counted."""
         if tree.digest() not in self._counted:
-            self.histogram(tree, min(tree.max_depth, 24 // tree.level_bits + 1))
+            self.histogram(tree, min(tree.max_depth, whole_levels(tree, 24 // tree.level_bits + 1)))
         groups, *finer = self._counted[tree.digest()]
         unclear = unclear_cells(tree, lookup, groups)
         if len(unclear) and not (finer and covers(finer[0], unclear, groups.bits)):
@@ -228,22 +228,6 @@ def _sorted(depth: int, cells: Cells, people: Integers, bits: int) -> Histogram:
     people = (cells & np.uint64((1 << width) - 1)).astype(np.int64)
     cells >>= np.uint64(width)
     return Histogram(depth, cells, people)
-
-
-def acting_name(axis: int) -> str:
-    """Name of a column with the position that moved rows act from."""
-    return f"{_RESERVED}acting {axis}"
-
-
-def moved_ends(tree: Hierarchy, lookup: Lookup, wanted: Wanted, region: str, place: str) -> dict[str, Any]:
-    """Columns of a table with one row per moved person: its place, its region, and what else is asked for."""
-    out: dict[str, Any] = {place: np.arange(len(lookup.moved_regions)), region: lookup.moved_regions}
-    if wanted.acting:
-        for axis, middles in enumerate(tree.middles(lookup.moved_codes).T):
-            out[acting_name(axis)] = np.ascontiguousarray(middles)
-    if wanted.moves:
-        out[MOVES] = lookup.moves
-    return out
 
 
 def region_columns(wanted: Wanted, region: str) -> dict[str, Any]:

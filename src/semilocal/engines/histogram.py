@@ -1,7 +1,7 @@
 """How many people are in each cell of one depth, and which region each interval of codes ends in.
 
 A :class:`Histogram` is all that the rounds of a run need to know about the data; :class:`HistogramRanks` answers
-:class:`~semilocal.hierarchy.ranks.Ranks` from it, and asks its source once more where its cells are too coarse. A
+:class:`~semilocal.hierarchy.ranks.Ranks` from it, and asks its source again where its cells are too coarse. A
 :class:`Lookup` is all that the rows need to know about the result.
 
 Knows cells and counts. Knows no positions, reports or randomness.
@@ -19,12 +19,11 @@ from ..arrays import Integers, short_repr, sort_on_all_cores
 from ..errors import InvalidInput
 from ..hierarchy.base import ROOT, Cells, Hierarchy
 
-__all__ = ["CHANGED", "MOVED", "GrowingHistogram", "Histogram", "HistogramRanks", "Lookup"]
+__all__ = ["CHANGED", "GrowingHistogram", "Histogram", "HistogramRanks", "Lookup"]
 
 _CHUNK = 1 << 20  # cells that are worked on at a time, where histograms are large
-# How many people were moved, or are in a cell, is not public: no message says it.
+# How many people are in a cell is not public: no message says it.
 CHANGED = "the rows changed while they were read: run it on data that nobody writes to"
-MOVED = -2  # in place of a region: the people of this interval were moved, each to a region of their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +150,8 @@ class HistogramRanks:
     histogram : Histogram
     refine : callable, optional
         ``refine(cells, depth, deeper)``: the histogram at depth ``deeper`` of the people in these cells of depth
-        ``depth``. Called at most once, when children are asked about that are smaller than the histogram's cells; then
-        the people who are still asked are known at the deepest level. Without it that is refused.
+        ``depth``. Called when a code inside a cell is asked about; then the people of that cell, and of all cells that
+        are as crowded, are known at the deepest level. Without it that is refused.
     """
 
     def __init__(
@@ -164,32 +163,54 @@ class HistogramRanks:
         for begin in range(0, len(self._first), _CHUNK):
             self._first[begin : begin + _CHUNK] = hierarchy.span(histogram.cells[begin : begin + _CHUNK])[0]
         self._before = _sums_before(histogram.counts)
+        self._fine = np.full(len(self._first), histogram.depth == hierarchy.max_depth)
         self.refined = False
 
     def __len__(self) -> int:
         return int(self._before[-1])
 
     def below(self, codes: Cells) -> Integers:
-        """People whose code is smaller than each of these: int64[m]."""
+        """People whose code is smaller than each of these: int64[m]. Refines the cells that a code lies inside of."""
+        self._refine_at(codes)
         return np.asarray(self._before[np.searchsorted(self._first, codes)])
 
     def open(self, cells: Cells) -> None:
         """Refine the people of these cells if their children are smaller than the histogram's cells."""
-        if not len(cells) or self.refined:
+        if len(cells) and int(self._hierarchy.depth(cells[:1])[0]) >= self._depth:
+            first, last = self._hierarchy.span(cells)
+            entry = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)
+            self._refine_entries(entry[(self._first[entry] >= first) & (self._first[entry] <= last)])
+
+    def _refine_at(self, codes: Cells) -> None:
+        """Refine the cells of the histogram that codes lie inside of, and not at the beginning."""
+        if not len(self._first):
             return
-        depth = int(self._hierarchy.depth(cells[:1])[0])
-        if depth < self._depth:
-            return
-        first, last = self._hierarchy.span(cells)
-        start, stop = np.searchsorted(self._first, first), np.searchsorted(self._first, last, side="right")
-        asked = cells[stop > start]
-        self.refined = True
-        if not len(asked):
+        entry = np.maximum(np.searchsorted(self._first, codes, side="right") - 1, 0)
+        inside = (codes > self._first[entry]) & (codes < self._after(entry))
+        self._refine_entries(np.unique(entry[inside]))
+
+    def _after(self, entries: Integers) -> Cells:
+        """The code after the last one of each cell of the histogram."""
+        cells = np.where(
+            self._fine[entries],
+            self._hierarchy.ancestors(self._first[entries], self._hierarchy.max_depth),
+            self._hierarchy.ancestors(self._first[entries], self._depth),
+        )
+        return self._hierarchy.span(cells)[1] + np.uint64(1)
+
+    def _refine_entries(self, entries: Integers) -> None:
+        """Count the people of cells once more, at the deepest level, and those of all cells as crowded as these."""
+        entries = entries[~self._fine[entries]]
+        if not len(entries):
             return
         if self._refine is None:
-            raise InvalidInput(f"children of depth {depth + 1} were asked; the histogram ends at {self._depth}")
-        finer = self._refine(asked, depth, self._hierarchy.max_depth)
-        self._replace(start[stop > start], stop[stop > start], finer)
+            raise InvalidInput(f"a code inside a cell was asked for; the histogram ends at depth {self._depth}")
+        counts = np.diff(self._before)
+        crowded = np.flatnonzero((counts >= counts[entries].min()) & ~self._fine)
+        entries = np.union1d(entries, crowded)
+        self.refined = True
+        cells = self._hierarchy.ancestors(self._first[entries], self._depth)
+        self._replace(entries, entries + 1, self._refine(cells, self._depth, self._hierarchy.max_depth))
 
     def _replace(self, start: Integers, stop: Integers, finer: Histogram) -> None:
         """Put the finer cells in place of the entries from each start to its stop."""
@@ -204,6 +225,7 @@ class HistogramRanks:
         self._first = self._first[kept]
         place = np.searchsorted(self._first, finest)
         self._first = np.insert(self._first, place, finest)
+        self._fine = np.insert(self._fine[kept], place, True)
         self._before = _sums_before(np.insert(np.diff(self._before)[kept], place, finer.counts))
 
 
@@ -216,51 +238,26 @@ def _sums_before(counts: Integers) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """From codes to regions.
-
-    A row whose code is in interval i (``first[i]`` to below ``first[i + 1]``) belongs to ``regions[i]``, unless that is
-    ``MOVED``. Those rows were moved one by one: ordered by their code, and equal codes by the order of the rows, the
-    j-th row of the interval (from 0) belongs to ``moved_regions[start[i] + j]``.
+    """From codes to regions: a row whose code is from ``first[i]`` to below ``first[i + 1]`` belongs to region i.
 
     Attributes
     ----------
     first : uint64[m]
-        First code (deepest level) of each interval, ascending; the intervals cover the domain.
-    regions : int32[m]
-        Index of the region in the partition, or ``MOVED``.
-    start : int64[m]
-        For ``MOVED`` intervals: where their people begin in the columns below. Also the number of people in ``MOVED``
-        intervals before it, so in code order all moved rows are one sequence.
-    moved_regions : int32[q]
-    moved_codes : uint64[q]
-        The codes that moved people act from.
-    moves : int16[q]
-        How often each of them was moved.
+        First code (deepest level) of each region, ascending; the regions cover the domain.
     """
 
     first: Cells
-    regions: npt.NDArray[np.int32]
-    start: Integers
-    moved_regions: npt.NDArray[np.int32]
-    moved_codes: Cells
-    moves: npt.NDArray[np.int16]
 
-    def __repr__(self) -> str:
-        """Nothing of it: the lengths alone would say how many people were moved."""
-        return "Lookup(…)"
+    __repr__ = short_repr
 
-    def interval(self, codes: Cells) -> Integers:
-        """The interval that holds each code: int64[n]."""
-        return np.searchsorted(self.first, codes, side="right") - 1
+    def regions(self, codes: Cells) -> npt.NDArray[np.int32]:
+        """The region that holds each code: int32[n]."""
+        return (np.searchsorted(self.first, codes, side="right") - 1).astype(np.int32)
 
     @staticmethod
     def plain(hierarchy: Hierarchy, cells: Cells) -> Lookup:
-        """Nobody was moved: every cell of a partition is a region, in its order, which is that of the curve."""
+        """Every cell of a partition is a region, in its order, which is that of the curve."""
         first = hierarchy.span(cells)[0]
         if len(first) == 0 or first[0] != hierarchy.span([ROOT])[0][0] or np.any(first[1:] <= first[:-1]):
             raise InvalidInput("the cells of a partition must cover the domain, in the order of the curve")
-        size = len(cells)
-        return Lookup(
-            first, np.arange(size, dtype=np.int32), np.zeros(size, dtype=np.int64), np.empty(0, dtype=np.int32),
-            np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int16),
-        )  # fmt: skip
+        return Lookup(first)

@@ -19,13 +19,12 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Integers
 from ..errors import InvalidInput, listed_columns
-from ..geometry.box import Box
 from ..hierarchy.base import Cells
 from ..hierarchy.dyadic import BoxTree
-from .histogram import CHANGED, Lookup
+from .histogram import Lookup
 from .keys import keys_of_cells
 
-__all__ = ["Groups", "JoinTable", "Wanted", "covers", "join_tables", "moved_places", "unclear_cells"]
+__all__ = ["Groups", "JoinTable", "Wanted", "covers", "join_tables", "unclear_cells"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class JoinTable:
-    """Rows whose key of ``bits`` bits is ``keys[i]`` belong to ``regions[i]``, which may be ``MOVED``."""
+    """Rows whose key of ``bits`` bits is ``keys[i]`` belong to ``regions[i]``."""
 
     bits: int
     keys: Integers
@@ -87,19 +86,6 @@ def covers(finer: Groups, cells: Cells, bits: int) -> bool:
     return bool(_is_in(cells, np.unique(finer.cells >> np.uint64(finer.bits - bits))).all())
 
 
-def moved_places(lookup: Lookup, counts: Integers) -> Integers:
-    """Where the people of each deepest cell begin among the lookup's moved people: int64[m].
-
-    Parameters
-    ----------
-    counts : int64[m]
-        Rows in each deepest cell that holds moved rows, in the order of the curve.
-    """
-    if int(counts.sum()) != len(lookup.moved_regions):
-        raise InvalidInput(CHANGED)
-    return np.asarray(np.cumsum(counts) - counts)
-
-
 @dataclass(frozen=True)
 class Wanted:
     """Which columns ``attach`` gives.
@@ -112,43 +98,32 @@ class Wanted:
         Name of the column with the index of the region.
     add : mapping of str to array
         Columns with one value per region.
-    acting : tuple of str
-        Names for the position that a row acts from, one per axis, or none.
-    moves : str
-        Name for how often a row was moved, or nothing.
     """
 
     keep: tuple[str, ...]
     region: str
     add: Mapping[str, npt.NDArray[Any]]
-    acting: tuple[str, ...]
-    moves: str
 
     @classmethod
     def check(
         cls,
         columns: Sequence[str],
-        box: Box,
         *,
         keep: Sequence[str] | None = None,
         region: str = "region",
         add: Mapping[str, npt.ArrayLike] | None = None,
-        acting: Sequence[str] = (),
-        moves: str = "",
     ) -> Wanted:
         """Check the options against the columns that the rows have."""
         kept = tuple(columns if keep is None else keep)
         if missing := [name for name in kept if name not in columns]:
             raise InvalidInput(f"there is no column {missing[0]!r} to keep; the columns are {listed_columns(columns)}")
-        if len(acting) not in (0, box.dimensions):
-            raise InvalidInput(f"acting must be {box.dimensions} names, one per axis; got {tuple(acting)}")
-        names = [*kept, region, *(add or {}), *acting, *([moves] if moves else [])]
+        names = [*kept, region, *(add or {})]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InvalidInput(f"column {twice[0]!r} would be there twice; choose another name, or do not keep it")
         added = {name: np.asarray(values) for name, values in (add or {}).items()}
         if len({len(values) for values in added.values()}) > 1:
             raise InvalidInput("the columns to add must have one value per region; they have different lengths")
-        return cls(kept, region, added, tuple(acting), moves)
+        return cls(kept, region, added)
 
 
 def _coarse_and_fine(tree: BoxTree, lookup: Lookup, groups: Groups) -> list[JoinTable]:
@@ -165,7 +140,7 @@ def _coarse_and_fine(tree: BoxTree, lookup: Lookup, groups: Groups) -> list[Join
         return float(np.minimum(occupied[chosen], sizes[chosen] * 2.0 ** (bits - tree.path_bits) + 1).sum())
 
     costs = {deepest: entries(occupied > 0, deepest)}
-    for bits in range(int(depths[occupied > 0].min()), deepest):
+    for bits in range(int(depths[occupied > 0].min()), deepest, tree.box.dimensions):
         costs[bits] = entries(depths <= bits, bits) + entries(depths > bits, deepest)
     best = min(costs, key=lambda bits: costs[bits])
     if costs[deepest] <= _SMALL or costs[best] > costs[deepest] / 2:
@@ -182,7 +157,7 @@ def _table(tree: BoxTree, lookup: Lookup, deeper: int, deep: Cells, bits: int) -
     """Of the cells of a given number of bits that hold the deeper ones (of ``deeper`` bits, ascending)."""
     cells = deep >> np.uint64(deeper - bits)
     cells = cells[np.concatenate([[True], cells[1:] != cells[:-1]])] if len(cells) else cells
-    regions = lookup.regions[lookup.interval(cells << np.uint64(tree.path_bits - bits))]
+    regions = lookup.regions(cells << np.uint64(tree.path_bits - bits))
     return JoinTable(bits, keys_of_cells(tree, cells, bits), regions)
 
 
@@ -215,7 +190,8 @@ def _interval_bits(tree: BoxTree, lookup: Lookup) -> Integers:
     both = lookup.first | _ends(tree, lookup)
     lowest = both & (~both + np.uint64(1))
     zeros = np.frexp(lowest.astype(np.float64))[1] - 1  # a power of two is exact
-    return np.asarray(np.maximum(tree.path_bits - zeros, 0), dtype=np.int64)
+    step = tree.box.dimensions  # only whole levels of the curve have keys
+    return np.asarray(-(np.minimum(zeros - tree.path_bits, 0) // step) * step, dtype=np.int64)
 
 
 def _is_in(values: Cells, ascending: Cells) -> Flags:

@@ -1,8 +1,8 @@
 """Keys: cells of a box tree as integers that an engine can compute, and back.
 
 A key holds the ticks of a cell on all axes, axis 0 highest, each with the bits that the path has there. It names the
-same cell as the interleaved path; only the order of the bits differs. Engines group rows by key, because interleaving
-bits in SQL costs more than everything else; here the groups get their place on the curve.
+same cell as its path along the curve. Engines group rows by key, because finding the place on the curve in SQL costs
+more than everything else; here the groups get it.
 
 Knows the bits of cells. Knows no participants, counts or randomness.
 """
@@ -10,32 +10,51 @@ Knows the bits of cells. Knows no participants, counts or randomness.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import numpy as np
 
 from ..arrays import Integers
 from ..errors import InvalidInput
-from ..hierarchy.base import Cells
+from ..hierarchy.base import Cells, Hierarchy
 from ..hierarchy.dyadic import BinaryTree, BoxTree
 
-__all__ = ["axis_bits", "cells_of_keys", "coarser_parts", "keys_of_cells"]
+__all__ = ["axis_bits", "cells_of_keys", "coarser_parts", "fits_keys", "keys_of_cells", "whole_levels"]
 
 _PART = 1 << 20  # cells at a time
 
 
+def fits_keys(tree: Hierarchy) -> TypeGuard[BoxTree]:
+    """Whether an engine can name the cells of a tree: boxes whose deepest ones are halved as often on every axis.
+
+    Then every depth with whole levels of the curve is a grid, and its cells are numbers on the axes.
+    """
+    return isinstance(tree, BoxTree) and tree.path_bits % tree.box.dimensions == 0
+
+
+def whole_levels(tree: Hierarchy, depth: int) -> int:
+    """The smallest depth from this one on at which the cells are a grid; the same for trees that have no keys."""
+    if not fits_keys(tree):
+        return depth
+    step = max(tree.box.dimensions // tree.level_bits, 1)
+    return -(-depth // step) * step
+
+
 def axis_bits(tree: BoxTree, bits: int) -> tuple[int, ...]:
-    """How many of the first ``bits`` bits of a path belong to each axis.
+    """How many of the first ``bits`` bits of a path belong to each axis, where that is as many on every axis.
 
     Examples
     --------
     >>> from semilocal import BinaryTree, Box
-    >>> axis_bits(BinaryTree(Box((0, 0), (1, 1)), 20), 5)
-    (3, 2)
+    >>> axis_bits(BinaryTree(Box((0, 0), (1, 1)), 20), 6)
+    (3, 3)
     """
-    if not 0 <= bits <= tree.path_bits:
-        raise InvalidInput(f"bits must be 0 to {tree.path_bits}, the length of the tree's paths; got {bits}")
-    dimensions = tree.box.dimensions
-    return tuple((bits - axis + dimensions - 1) // dimensions for axis in range(dimensions))
+    if not 0 <= bits <= tree.path_bits or bits % tree.box.dimensions:
+        raise InvalidInput(
+            f"bits must be 0 to {tree.path_bits}, the length of the tree's paths, in steps of {tree.box.dimensions}; "
+            f"got {bits}"
+        )
+    return (bits // tree.box.dimensions,) * tree.box.dimensions
 
 
 def cells_of_keys(tree: BoxTree, keys: Integers, bits: int) -> Cells:

@@ -1,9 +1,9 @@
 """The driver: a source and a task in, the results of a run in memory out.
 
-One histogram is taken, at a depth that a sample suggests; all rounds or levels are played on it. If a round asks about
-smaller cells than the histogram has, the people who are still asked are counted once more, at the deepest level. So a
-run reads the rows at most three times: sample, histogram, refinement; one of the first two checks them. What the sample
-suggests changes the cost, never the result: with the same seed, the same bytes come out as from
+One histogram is taken, at a depth that a sample suggests; all rounds or levels are played on it. If a cut lies inside
+one of its cells, the people of that cell and of all that are as crowded are counted once more, at the deepest level. So
+a run mostly reads the rows three times: sample, histogram, refinement; one of the first two checks them. What the
+sample suggests changes the cost, never the result: with the same seed, the same bytes come out as from
 :func:`semilocal.simulate` in memory.
 
 Knows the order of the steps. Rows are the source's, the rule is the curator's. Knows no rule.
@@ -13,33 +13,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import Integers, check_generator, short_repr
+from ..arrays import check_generator, short_repr
 from ..errors import InvalidInput
 from ..hierarchy.base import Cells, Hierarchy
-from ..hierarchy.intervals import label_cells
-from ..hierarchy.ranks import people_in
 from ..pooled import noise
 from ..pooled.counter import RankedCounter
 from ..pooled.play import Published
 from ..pooled.play import play as play_pooled
 from ..pooled.task import PooledTask
-from ..protocol.curator import Curator
 from ..protocol.mark import Mark
 from ..protocol.partition import Partition
 from ..protocol.task import Task
-from ..simulation.population import RankedPopulation
-from ..simulation.run import Round
-from ..simulation.simulate import check_task, play_rounds, warn_if_small
-from .histogram import MOVED, HistogramRanks, Lookup
+from ..simulation.population import Splits, play
+from ..simulation.simulate import check_task, partition_of, warn_if_small
+from .histogram import HistogramRanks, Lookup
+from .keys import whole_levels
 from .source import SAMPLE, Source
 
-__all__ = ["SourceRun", "check_box", "choose_depth", "count_source", "lookup_of", "rank_source", "run_source"]
+__all__ = ["SourceRun", "check_box", "choose_depth", "count_source", "rank_source", "run_source"]
 
 _RARE = 1e-3  # share of the people who may need the refining scan
 _ENOUGH = 32  # sampled rows that show how dense a cell is: fewer would let chance choose the depth
@@ -53,20 +49,26 @@ class SourceRun:
     ----------
     task : Task
     partition : Partition
-    rounds : tuple of Round
+    rounds : int
+    splits : Splits
+    answers, announcements : int
+        As of a :class:`semilocal.Run`.
     lookup : Lookup
-        Which region each code ends in.
+        Which region each code is in.
     source : Source
     participants : int
     refined : bool
-        Whether some cells were counted twice.
+        Whether some cells were counted again.
     simulated : bool
         Always True: one program played all participants.
     """
 
     task: Task
     partition: Partition
-    rounds: tuple[Round, ...]
+    rounds: int
+    splits: Splits
+    answers: int
+    announcements: int
     lookup: Lookup
     source: Source
     participants: int
@@ -74,13 +76,6 @@ class SourceRun:
     simulated: bool = True
 
     __repr__ = short_repr
-
-    @property
-    def move_shares(self) -> dict[int, float]:
-        """Share of the participants for each number of moves."""
-        counts = np.bincount(self.lookup.moves, minlength=1)
-        counts[0] = self.participants - len(self.lookup.moves)
-        return {moves: float(count / max(self.participants, 1)) for moves, count in enumerate(counts) if count}
 
     def attach(self, **options: Any) -> Any:
         """Every row with its region, in the engine's own form; see the source's ``attach``."""
@@ -103,23 +98,21 @@ def run_source(
         In the box of the task.
     task : Task
     rng : numpy.random.Generator
-        The same seed gives the same rounds and regions as :func:`semilocal.simulate` on the same rows.
+        The same seed gives the same regions as :func:`semilocal.simulate` on the same rows.
     depth : int, optional
         Of the histogram, in levels; chosen from a sample if left out.
     progress : callable, optional
-        Called after every round with the round and the number of cells in the next one.
+        Called after every step with its number and the regions in play.
     """
     check_task(task)
     check_generator(rng, needed=True)
-    ranks = rank_source(source, task.hierarchy, crowd=2 * task.k, depth=depth)
+    ranks = rank_source(source, task.hierarchy, crowd=max(task.k // 2, 1), depth=depth)
     warn_if_small(len(ranks), task, stacklevel=2)
-    population = RankedPopulation(task, ranks, rng=rng)
-    rounds = play_rounds(Curator(task), population, progress=progress)
-    partition = replace(Partition.from_rounds(task, rounds), mark=Mark(seeded=True))
-    if not partition.crowds_are_public:  # who holds the data can count what was left behind
-        partition = replace(partition, crowds=people_in(task.hierarchy, ranks, partition.cells))
+    played = play(task, ranks, rng, progress=progress)
+    partition = partition_of(task, played, Mark(seeded=True))
     return SourceRun(
-        task, partition, rounds, _lookup(population, partition.cells), source, len(ranks), ranks.refined
+        task, partition, played.rounds, played.splits, played.answers, played.announcements, Lookup(partition.lower),
+        source, len(ranks), ranks.refined,
     )  # fmt: skip
 
 
@@ -153,6 +146,7 @@ def rank_source(source: Source, hierarchy: Hierarchy, *, crowd: int, depth: int 
         source.check()
     if depth is None:
         depth = choose_depth(hierarchy, source.sample(SAMPLE), source.count(), crowd=crowd)
+    depth = min(whole_levels(hierarchy, depth), hierarchy.max_depth)
     histogram = source.histogram(hierarchy, depth)
 
     def refine(cells: Cells, from_depth: int, deeper: int) -> Any:
@@ -201,38 +195,3 @@ def choose_depth(hierarchy: Hierarchy, sample: Any, people: int, *, crowd: int) 
         rows = np.repeat(enough, sizes)
         needed[rows] = depth + np.repeat(more, sizes)[rows]
     return min(hierarchy.max_depth, math.ceil(float(np.quantile(needed, 1.0 - _RARE))) + 1)
-
-
-def lookup_of(
-    hierarchy: Hierarchy, cells: Cells, left: Cells, moved_below: Callable[[Cells], Integers],
-    regions: npt.NDArray[np.int32], codes: Cells, moves: npt.NDArray[np.int16],
-) -> Lookup:  # fmt: skip
-    """Which region each code ends in.
-
-    Parameters
-    ----------
-    cells : uint64[m]
-        The partition's, in the order of the curve.
-    left : uint64[l]
-        Children that TRIMs left behind, in any order.
-    moved_below : callable
-        How many moved people have a code below each of some codes.
-    regions, codes, moves : int32[q], uint64[q], int16[q]
-        Of moved people, in the order of their own codes: where they ended, what they act from, how often they moved.
-    """
-    first, known = label_cells(hierarchy, cells, left, MOVED)
-    return Lookup(first, known, moved_below(first), regions, codes, moves)
-
-
-def _lookup(population: RankedPopulation, cells: Cells) -> Lookup:
-    """Which region each code ends in; ``cells`` are the partition's, in the order of the curve."""
-    hierarchy, ranks = population.task.hierarchy, population.ranks
-    who, codes, ends = population.settled
-    by_rank = np.argsort(who)
-    who, codes, ends = who[by_rank], codes[by_rank], ends[by_rank]
-    regions = np.searchsorted(hierarchy.span(cells)[0], hierarchy.span(ends)[0]).astype(np.int32)
-
-    def moved_below(first: Cells) -> Integers:
-        return np.asarray(np.searchsorted(who, ranks.below(first)))
-
-    return lookup_of(hierarchy, cells, population.left, moved_below, regions, codes, population.count_moves(who))

@@ -1,11 +1,11 @@
 """Where rows come from, and what an engine must be able to do with them: the seam.
 
 Only counts matter until the very end. A :class:`Source` groups its rows by cell (``histogram``), once more for the few
-cells that need it (``refine``), and in the end joins a table of intervals back to the rows (``attach``). All rounds are
+cells that need it (``refine``), and in the end joins a table of regions back to the rows (``attach``). All rounds are
 played in between, in numpy, on cells and counts (:mod:`semilocal.engines.run`). All randomness is the driver's.
 
 A source has an **order of its rows** that never changes: reading it twice gives the same rows in the same order. It
-decides which of several moved people with equal codes goes where, and which word of noise a row gets.
+decides which word of noise a row gets.
 
 :class:`Streamed` does everything from batches of positions, in memory that does not grow with the rows. An engine that
 can group and join by itself overrides the three.
@@ -22,19 +22,18 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Floats
 from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
 from ..geometry.mistakes import mistake_words
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
-from .histogram import CHANGED, MOVED, GrowingHistogram, Histogram, Lookup
+from .histogram import GrowingHistogram, Histogram, Lookup
 
 __all__ = [
     "PARQUET",
     "Attached",
     "PointsSource",
-    "RowEnds",
     "Source",
     "Streamed",
     "Survey",
@@ -127,17 +126,12 @@ class Attached(NamedTuple):
     positions : float64[b, d]
     regions : int32[b]
         Index of the region in the partition.
-    acting : float64[b, d]
-        Where they act from: their own position, or the one they were moved to.
-    moves : int16[b]
     others : float64[b, c]
         Further columns that were asked for.
     """
 
     positions: Floats
     regions: npt.NDArray[np.int32]
-    acting: Floats
-    moves: npt.NDArray[np.int16]
     others: Floats = np.empty((0, 0))
 
 
@@ -246,10 +240,7 @@ class Streamed:
         return found.close()
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Iterator[Attached]:
-        """Rows with their regions, batch by batch, in the order of the rows.
-
-        Reads everything twice if people were moved: their codes are sorted first (8 bytes for each of them).
-        """
+        """Rows with their regions, batch by batch, in the order of the rows."""
         if options:
             raise InvalidInput(f"this source takes no options for attach; got {', '.join(sorted(options))}")
         return attached_batches(self, hierarchy, lookup)
@@ -263,55 +254,11 @@ class Streamed:
 def attached_batches(
     source: Source, hierarchy: Hierarchy, lookup: Lookup, others: Sequence[str] = ()
 ) -> Iterator[Attached]:
-    """Rows with their regions and further columns, batch by batch, in the order of the rows, from any source.
-
-    Reads everything twice if people were moved: their codes are sorted first (8 bytes for each of them).
-    """
-    ends, axes = RowEnds(source, hierarchy, lookup), source.box.dimensions
+    """Rows with their regions and further columns, batch by batch, in the order of the rows, from any source."""
+    axes = source.box.dimensions
     for read in source.batches(*others):
-        yield ends.of(read[:, :axes])._replace(others=read[:, axes:])
-
-
-class RowEnds:
-    """Where rows ended, batch by batch, in the order of the rows.
-
-    Reads the source once if people were moved: their codes are sorted first (8 bytes for each of them).
-    """
-
-    def __init__(self, source: Source, hierarchy: Hierarchy, lookup: Lookup) -> None:
-        self._hierarchy, self._lookup, self._used = hierarchy, lookup, 0
-        self._places = _moved_places(source, hierarchy, lookup)
-
-    def of(self, batch: Floats) -> Attached:
-        """The next rows float64[b, d], and where they ended."""
-        lookup = self._lookup
-        regions = lookup.regions[lookup.interval(self._hierarchy.codes(batch))]
-        moves = np.zeros(len(batch), dtype=np.int16)
-        acting = batch
-        moved = np.flatnonzero(regions == MOVED)
-        if len(moved):
-            places = self._places[self._used : self._used + len(moved)]
-            self._used += len(moved)
-            regions[moved], moves[moved] = lookup.moved_regions[places], lookup.moves[places]
-            acting = batch.copy()
-            acting[moved] = self._hierarchy.middles(lookup.moved_codes[places])
-        return Attached(batch, regions, acting, moves)
-
-
-def _moved_places(source: Source, hierarchy: Hierarchy, lookup: Lookup) -> Integers:
-    """For each row that was moved, in the order of rows: its place among the lookup's moved people."""
-    if not len(lookup.moved_regions):
-        return np.empty(0, dtype=np.int64)
-    found = []
-    for batch in source.batches():
-        codes = hierarchy.codes(batch)
-        found.append(codes[lookup.regions[lookup.interval(codes)] == MOVED])
-    order = np.argsort(np.concatenate(found), kind="stable")
-    if len(order) != len(lookup.moved_regions):
-        raise InvalidInput(CHANGED)
-    places = np.empty(len(order), dtype=np.int64)
-    places[order] = np.arange(len(order))
-    return places
+        positions = read[:, :axes]
+        yield Attached(positions, lookup.regions(hierarchy.codes(positions)), read[:, axes:])
 
 
 class PointsSource(Streamed):

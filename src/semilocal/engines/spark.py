@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -24,15 +23,15 @@ from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.dyadic import BoxTree
 from .expressions import SPARK, coarser, key
-from .grouping import CHANGED, KEY, MOVES, ROW, Grouping, acting_name, moved_ends, region_columns
-from .histogram import MOVED, Lookup
-from .joins import JoinTable, Wanted, moved_places
-from .keys import keys_of_cells
+from .grouping import CHANGED, KEY, Grouping, region_columns
+from .histogram import Lookup
+from .joins import JoinTable, Wanted
+from .keys import fits_keys
 from .source import SAMPLE
 
 __all__ = ["SparkSource", "load_spark", "reporting_failures"]
 
-_REGION, _PLACE, _FIRST, _AMONG, _CELL = (f"semilocal {what}" for what in ("region", "place", "first", "among", "cell"))
+_REGION, _CELL = "semilocal region", "semilocal cell"
 _BATCH = 1 << 17  # rows of a batch that is streamed through the driver
 
 
@@ -111,52 +110,32 @@ class SparkSource(Grouping):
             Further columns per region, such as its centre: arrays with one value for each region.
         keep : sequence of str, optional
             Columns of the rows to keep; all if left out.
-        acting : sequence of str, optional
-            Names for columns with the position that each row acts from, one per axis: its own, or the one it was moved
-            to.
-        moves : str, optional
-            Name for a column with how often each row was moved. Private, like the rows themselves.
 
         Returns
         -------
         pyspark.sql.DataFrame
         """
-        wanted = Wanted.check(self._every, self.box, **options)
-        if isinstance(hierarchy, BoxTree):
-            tables = self.tables(hierarchy, lookup)
-            joined = self._joined(hierarchy, tables)
-        else:
-            joined = self._mapped(hierarchy, lookup)
-        if not len(lookup.moved_regions):
-            return self._chosen(joined, wanted)
-        still = self._chosen(joined.where(f"{SPARK.name(_REGION)} <> {MOVED}"), wanted)
-        if isinstance(hierarchy, BoxTree):
-            rows, keys, counts = self._moved_keys(hierarchy, self._in_moved_cells(hierarchy, tables))
-        else:
-            rows = joined.where(f"{SPARK.name(_REGION)} = {MOVED}").drop(_REGION)
-            keys, counts = self._count_groups(rows)
-            order = np.argsort(keys)  # codes ascend along the curve
-            keys, counts = keys[order], counts[order]
-        moved = self._moved(hierarchy, lookup, rows, keys, counts, wanted)
-        return still.unionByName(self._chosen(moved, wanted, moved=True))
+        wanted = Wanted.check(self._every, **options)
+        if fits_keys(hierarchy):
+            return self._chosen(self._joined(hierarchy, self.tables(hierarchy, lookup)), wanted)
+        return self._chosen(self._mapped(hierarchy, lookup), wanted)
 
     def _mapped(self, hierarchy: Hierarchy, lookup: Lookup) -> Any:
-        """The rows with the code (``KEY``) and the region of each, which executors find batch by batch."""
-        from pyspark.sql.types import IntegerType, LongType, StructType
+        """The rows with the region of each, which executors find batch by batch."""
+        from pyspark.sql.types import IntegerType, StructType
 
-        carried, axes = self._carried, self.box.dimensions
-        numbers = [f"{x} AS {SPARK.name(acting_name(axis))}" for axis, x in enumerate(self._numbers)]
-        rows = self.rows.selectExpr(*carried, *numbers)
-        schema = StructType(rows.schema.fields[:-axes]).add(KEY, LongType()).add(_REGION, IntegerType())
+        axes = self.box.dimensions
+        numbers = [f"{x} AS {SPARK.name(f'semilocal axis {axis}')}" for axis, x in enumerate(self._numbers)]
+        rows = self.rows.selectExpr(*self._own, *numbers)
+        schema = StructType(rows.schema.fields[:-axes]).add(_REGION, IntegerType())
 
         def find(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow
 
             for batch in batches:
                 columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns[-axes:]]
-                codes = hierarchy.codes(np.stack(columns, axis=1))
-                found = [pyarrow.array(codes.astype(np.int64)), pyarrow.array(lookup.regions[lookup.interval(codes)])]
-                yield pyarrow.RecordBatch.from_arrays([*batch.columns[:-axes], *found], schema.names)
+                region = pyarrow.array(lookup.regions(hierarchy.codes(np.stack(columns, axis=1))))
+                yield pyarrow.RecordBatch.from_arrays([*batch.columns[:-axes], region], schema.names)
 
         return rows.mapInArrow(find, schema)
 
@@ -175,53 +154,10 @@ class SparkSource(Grouping):
         region = f"coalesce({_first_of(found)}, raise_error('{CHANGED}'))"
         return rows.selectExpr(*self._own, f"{region} AS {SPARK.name(_REGION)}")
 
-    def _in_moved_cells(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
-        """The rows that were moved. No row is in cells of two tables."""
-        parts = [
-            self._within(self.rows, key(tree, self.columns, table.bits, SPARK), table.keys[table.regions == MOVED])
-            for table in tables
-            if (table.regions == MOVED).any()
-        ]
-        return reduce(lambda one, other: one.unionByName(other), parts)
-
-    @property
-    def _carried(self) -> list[str]:
-        """All columns that rows need until they are in order, quoted."""
-        return [*self._own, *([SPARK.name(ROW)] if self.order == ROW else [])]
-
-    def _moved_keys(self, tree: BoxTree, rows: Any) -> tuple[Any, Integers, Integers]:
-        """Rows with their key at the deepest level, these keys in the order of the curve, and how often each is."""
-        deepest = f"{key(tree, self.columns, tree.path_bits, SPARK)} AS {SPARK.name(KEY)}"
-        rows = rows.selectExpr(*self._carried, deepest)
-        counted, groups = self.group(tree, rows, tree.max_depth)
-        return rows, keys_of_cells(tree, groups.cells, groups.bits), counted.counts
-
-    def _moved(
-        self, tree: Hierarchy, lookup: Lookup, rows: Any, keys: Integers, counts: Integers, wanted: Wanted
-    ) -> Any:
-        """The rows that were moved, with the region of each and the position it acts from.
-
-        They are ordered by code, and rows with equal codes by their number, or by their contents where they have none:
-        only equal rows can change places.
-        """
-        places = self._table({KEY: keys, _FIRST: moved_places(lookup, counts)})
-        contents = ", ".join(f"CAST({column} AS STRING)" for column in self._own)
-        if self.order is not None:
-            contents = SPARK.name(self.order)
-        among = f"row_number() OVER (PARTITION BY {SPARK.name(KEY)} ORDER BY {contents}) - 1"
-        rows = rows.selectExpr("*", f"{among} AS {SPARK.name(_AMONG)}").join(places, KEY)
-        rows = rows.selectExpr(*self._own, f"{SPARK.name(_AMONG)} + {SPARK.name(_FIRST)} AS {SPARK.name(_PLACE)}")
-        return rows.join(self._table(moved_ends(tree, lookup, wanted, _REGION, _PLACE)), _PLACE)
-
-    def _chosen(self, rows: Any, wanted: Wanted, *, moved: bool = False) -> Any:
+    def _chosen(self, rows: Any, wanted: Wanted) -> Any:
         """The columns that are asked for."""
         listed = [SPARK.name(column) for column in wanted.keep]
         listed.append(f"{SPARK.name(_REGION)} AS {SPARK.name(wanted.region)}")
-        for axis, name in enumerate(wanted.acting):
-            own = SPARK.name(acting_name(axis)) if moved else self._numbers[axis]
-            listed.append(f"{own} AS {SPARK.name(name)}")
-        if wanted.moves:
-            listed.append(f"{SPARK.name(MOVES) if moved else 'CAST(0 AS SMALLINT)'} AS {SPARK.name(wanted.moves)}")
         if wanted.add:
             added = region_columns(wanted, _REGION)
             rows = rows.join(self._table(added), _REGION)

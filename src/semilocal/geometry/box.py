@@ -81,7 +81,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def world(cls) -> Box:
-        """The whole Earth in degrees. Cells of a ``BinaryTree`` over it are those of geohashes.
+        """The whole Earth in degrees. Every tenth level of a ``BinaryTree`` over it has the cells of geohashes.
 
         Examples
         --------

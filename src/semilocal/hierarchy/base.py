@@ -12,6 +12,8 @@ position on a curve through the whole domain. What every hierarchy promises:
 4. Cells of one depth ascend along the curve. So a frontier can be searched, and the children of ascending cells,
    taken in order, ascend again.
 
+So a *region* can be any interval [lower, upper) of codes: a union of few cells, with two ends.
+
 Box trees (:mod:`semilocal.hierarchy.dyadic`) and the sphere (:mod:`semilocal.hierarchy.sphere`) do this with shifts. A
 table (:mod:`semilocal.hierarchy.table`: cuts, areas, a taxonomy) numbers its cells level by level and its leaves along
 the tree.
@@ -32,11 +34,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, Words, as_integer, scale_words
+from ..arrays import Flags, Floats, Integers, as_integer
 from ..errors import InvalidInput
 from ..geometry import earth, sides
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons as Shapes
+from . import spans
 
 __all__ = ["HEAD_BITS", "ROOT", "Cells", "Heads", "Hierarchy", "Polygons"]
 
@@ -44,7 +47,7 @@ ROOT = 1
 HEAD_BITS = 32  # of a head: half as long to sort as whole codes, and rarely do cells with crowds have more
 Cells = npt.NDArray[np.uint64]
 Heads = npt.NDArray[np.uint32]
-Polygons: TypeAlias = list[list[list[float]]]  # closed rings of one cell, one per part
+Polygons: TypeAlias = list[list[list[float]]]  # closed rings of one cell or region: counter-clockwise; holes clockwise
 
 
 class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
@@ -118,18 +121,6 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Which children exist: bool[m, fanout]."""
         return np.arange(self.fanout) < self.fanouts(cells)[:, None]
 
-    def child_weights(self, cells: npt.ArrayLike) -> Floats:
-        """How the codes of a cell fall on its children, up to a factor per cell: float64[m, fanout], 0 for no child.
-
-        Whole numbers. Moved people fall on the kept children in proportion to them (:meth:`spread`).
-        """
-        array = np.asarray(cells)
-        rows, numbers = self.child_rows(array)
-        first, last = self.span(self.child(array[rows], numbers))
-        out = np.zeros((len(array), self.fanout))
-        out[rows, numbers] = (last - first).astype(np.float64) + 1.0
-        return out
-
     def all_at(self, cells: npt.ArrayLike, depth: int) -> bool:
         """Whether all numbers are cells of this depth. Never raises."""
         try:
@@ -197,10 +188,8 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     @property
     def smallest_sides(self) -> Floats:
-        """Sides of the smallest cell: float64[d]. A degree of longitude counts where it is shortest in the domain."""
-        ends = zip(self.box.lower, self.box.upper, strict=True)
-        corners = np.stack(np.meshgrid(*ends), axis=-1).reshape(-1, self.box.dimensions)
-        return np.asarray(self.sides(self.codes(corners)).min(axis=0))
+        """Shortest sides of any cell: float64[d]."""
+        raise NotImplementedError
 
     def areas(self, cells: npt.ArrayLike) -> Floats:
         """Areas in km² on a map, else products of the sides in units of the axes: float64[m]."""
@@ -256,29 +245,82 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
             np.maximum(np.minimum(end, last) - np.maximum(begin, first) + 1.0, 0.0) / (last - first + 1.0)
         )
 
-    def spread(self, cells: Cells, kept: Flags, words: Words) -> Cells:
-        """A code in the kept children of each cell, uniform if the words are: uint64[n].
+    # -- intervals of codes --------------------------------------------------------------------------------
 
-        With N codes in the kept children, it is the one with the place ⌊word · N / 2^64⌋ among them. So a cell below
-        holds it with a chance that differs from its share of the codes by less than 2^-64.
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The root's first code, and the code after its last."""
+        first, last = self.span([ROOT])
+        return int(first[0]), int(last[0]) + 1
 
-        Parameters
-        ----------
-        cells : uint64[n]
-            Above the deepest level.
-        kept : bool[n, fanout]
-            Which children may be chosen; at least one per row.
-        words : uint64[n]
-            The same words give the same codes.
+    def coarsest(self, first: npt.ArrayLike, last: npt.ArrayLike) -> Cells:
+        """Of the codes first to last (both inclusive) the one that begins the coarsest cell: uint64[m].
+
+        Cells of smaller depth are coarser; of several, the first. A quadtree counts the halves of its cells as well.
+        The root's first code is refused: nothing is cut there.
         """
-        rows, numbers = np.nonzero(kept)
-        first, last = self.span(self.child(cells[rows], numbers))
-        starts, sizes = np.zeros((2, *kept.shape), dtype=np.uint64)
-        starts[rows, numbers], sizes[rows, numbers] = first, last - first + np.uint64(1)
-        ends = np.cumsum(sizes, axis=1)
-        place = scale_words(words, ends[:, -1])
-        chosen = np.arange(len(cells)), np.argmax(ends > place[:, None], axis=1)
-        return np.asarray(starts[chosen] + (place - (ends[chosen] - sizes[chosen])))
+        lower, upper = spans.checked(self, first, np.asarray(last) + 1)
+        if np.any(lower == self.ends[0]):
+            raise InvalidInput(f"the root's first code, {self.ends[0]}, cuts nothing; give later codes")
+        return self._coarsest(lower, upper - np.uint64(1))
+
+    def _coarsest(self, first: Cells, last: Cells) -> Cells:
+        raise NotImplementedError
+
+    def interval_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Integers, Cells]:
+        """The fewest cells that intervals [lower, upper) consist of, along the curve: int64[m + 1], uint64[c].
+
+        Interval i has the cells first[i] to first[i + 1] - 1. Empty intervals are refused, here and below.
+        """
+        return spans.cover(self, *spans.checked(self, lower, upper))
+
+    def largest_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Cells:
+        """The cell with the most codes inside each interval, the first of several: uint64[m]."""
+        first, cells = self.interval_cells(lower, upper)
+        begin, end = self.span(cells)
+        order = np.lexsort((begin, ~(end - begin), spans.rows_of(first)))  # the one with the most codes first
+        return cells[order][first[:-1]]
+
+    def interval_areas(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
+        """Areas of intervals, in the units of ``areas``: float64[m]."""
+        first, cells = self.interval_cells(lower, upper)
+        return np.asarray(np.bincount(spans.rows_of(first), self.areas(cells), len(first) - 1), dtype=np.float64)
+
+    def interval_boxes(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
+        """Lower and upper corners of the smallest box around each interval's cells: float64[m, 2, d]."""
+        first, cells = self.interval_cells(lower, upper)
+        if len(first) == 1:
+            return np.empty((0, 2, self.box.dimensions))
+        low, high = self.boxes(cells).transpose(1, 0, 2)
+        return np.stack([np.minimum.reduceat(low, first[:-1]), np.maximum.reduceat(high, first[:-1])], axis=1)
+
+    def wall_lines(self, lower: npt.ArrayLike, cuts: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
+        """Where the parts of intervals below and above a cut meet, as straight lines from point to point, per interval.
+
+        In one dimension the point, twice; none where cells are not boxes.
+        """
+        middle = np.asarray(cuts, dtype=np.uint64)
+        if self.box.dimensions != 1:
+            return [[] for _ in middle]
+        return [[[[x], [x]]] for x in self.boxes(self.ancestors(middle, self.max_depth))[:, 0, 0].tolist()]
+
+    def interval_sides(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
+        """Sides of the largest cell inside each interval, in the units of ``sides``: float64[m, d]."""
+        return self.sides(self.largest_cells(lower, upper))
+
+    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
+        """Outlines of intervals in two dimensions: closed rings, those of the cells unless a hierarchy joins them."""
+        first, cells = self.interval_cells(lower, upper)
+        return spans.gathered(first, self.polygons(cells))
+
+    def interval_outlines(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
+        """The same for drawings, where small bends do not matter."""
+        first, cells = self.interval_cells(lower, upper)
+        return spans.gathered(first, self.outlines(cells))
+
+    def interval_names(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[str]:
+        """What intervals are called: a short text each, for people."""
+        raise NotImplementedError
 
 
 def _ring(box: list[list[float]]) -> list[list[float]]:

@@ -1,6 +1,7 @@
 """Public names of cells: geohashes over the whole Earth in degrees, quadkeys over Web Mercator.
 
-Both are paths down a box tree that halves longitude and latitude in turns. Knows paths of bits. Knows no participants.
+Both are paths that halve longitude and latitude in turns, whatever the order of the cells of a tree. Knows boxes. Knows
+no participants.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ def cell_names(hierarchy: Hierarchy, cells: Cells) -> dict[str, npt.NDArray[Any]
 def geohashes(tree: BoxTree, cells: npt.ArrayLike) -> npt.NDArray[np.str_]:
     """The longest geohash that holds each cell of a tree over ``Box.world()``: str[m].
 
-    A character stands for five halvings. So a ``BinaryTree``'s cells of depth 5, 10, … *are* geohashes; others are
-    parts of the one that is given. The root is the empty text.
+    A character stands for five halvings, the first of longitude. So a ``BinaryTree``'s cells of depth 10, 20, … *are*
+    geohashes; others are parts of the one that is given. The root is the empty text.
 
     Examples
     --------
     >>> from semilocal.hierarchy import BinaryTree
-    >>> tree = BinaryTree(Box.world(), max_depth=25)
-    >>> geohashes(tree, tree.locate([[-5.6, 42.6]], 25)).tolist()
+    >>> tree = BinaryTree(Box.world(), max_depth=26)
+    >>> geohashes(tree, tree.locate([[-5.6, 42.6]], 26)).tolist()
     ['ezs42']
     """
     return _texts(tree, cells, 5, lambda groups: _BASE32[groups])
@@ -65,14 +66,16 @@ def quadkeys(tree: BoxTree, cells: npt.ArrayLike) -> npt.NDArray[np.str_]:
 
 
 def _texts(tree: BoxTree, cells: npt.ArrayLike, size: int, letters: Any) -> npt.NDArray[np.str_]:
-    """One letter per group of ``size`` bits of the path, from the root."""
-    paths = np.asarray(cells, dtype=np.uint64)
-    bits = tree.level_bits * tree.depth(paths)
-    longest = tree.path_bits // size
-    out = np.full((len(paths), max(longest, 1)), "", dtype="<U1")
-    for place in range(longest):
-        long_enough = np.flatnonzero(bits >= size * (place + 1))
-        shift = (bits[long_enough] - size * (place + 1)).astype(np.uint64)
-        groups = (paths[long_enough] >> shift) & np.uint64((1 << size) - 1)
-        out[long_enough, place] = letters(groups.astype(np.int64))
+    """One letter per group of ``size`` bits that all of the cell has, longitude and latitude in turns."""
+    lower, upper = tree.tick_bounds(cells)
+    longest = 2 * tree.tick_bits // size
+    out = np.full((len(lower), max(longest, 1)), "", dtype="<U1")
+    same, group = np.ones(len(lower), dtype=bool), np.zeros(len(lower), dtype=np.int64)
+    for place in range(longest * size):
+        axis, shift = place % 2, tree.tick_bits - 1 - place // 2
+        same &= lower[:, axis] >> shift == upper[:, axis] >> shift
+        group = 2 * group + (lower[:, axis] >> shift & 1)
+        if place % size == size - 1:
+            out[same, place // size] = letters(group[same])
+            group[:] = 0
     return np.ascontiguousarray(out).view(f"<U{out.shape[1]}")[:, 0]

@@ -1,12 +1,15 @@
-"""Box trees: every cell is halved, one axis after the other or all axes at once.
+"""Box trees: every cell is halved, one axis after the other or all axes at once, along a Hilbert curve.
 
 Theory of operation. Every axis is cut into 2**b equal slices at the deepest level; a point becomes one slice
-number (a *tick*) per axis. Interleaving the bits of the ticks, axis 0 first, gives a path of bits from the root,
-and a cell is the path's prefix with a leading one: a *locational code* (root 1, child c of v is v * fanout + c).
-``BinaryTree`` takes one bit per level, ``Quadtree`` one bit per axis, so both use the same integers:
+number (a *tick*) per axis. Interleaving the bits of the ticks, axis 0 first, gives a path on a grid, and
+:mod:`semilocal.hierarchy.hilbert` turns it into a path along a curve that never jumps. A cell is a prefix of that path
+with a leading one: a *locational code* (root 1, child c of v is v * fanout + c). ``BinaryTree`` takes one bit per
+level, ``Quadtree`` one bit per axis, so both use the same integers:
 
 - depth, parent and children are shifts; the descendants of a cell are one interval of codes;
-- all points of a cell are one range of the sorted codes (what makes the simulation fast).
+- all points of a cell are one range of the sorted codes (what makes the simulation fast);
+- codes that follow each other are neighbours, so every interval of codes is one connected region;
+- which axis halves a cell, and whether its first half is the lower one, is up to the curve.
 
 A cell is half-open, ``lower <= x < upper`` per axis, and its edges are the floats
 ``lower + (upper - lower) * (i / 2**b)`` of its axis; the last cell of an axis also holds the upper edge of the
@@ -23,11 +26,14 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, cut_repr, is_integer, on_all_cores, shown
+from ..arrays import Flags, Floats, Integers, Words, cut_repr, is_integer, on_all_cores, shown
 from ..errors import InvalidInput
+from ..geometry import outline, sides
 from ..geometry.box import Box
-from .base import HEAD_BITS, ROOT, Cells, Heads
+from .base import HEAD_BITS, ROOT, Cells, Heads, Polygons
+from .hilbert import along_curve, ends_on_grid, next_halving
 from .prefix import MAX_BITS, PrefixTree, cell_array
+from .spans import rows_of
 
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 
@@ -107,7 +113,7 @@ class BoxTree(PrefixTree, frozen=True):
         out = np.empty(len(array), dtype=dtype)
 
         def work(begin: int) -> bool:
-            spare = np.empty((4, min(_CHUNK, len(array))))
+            spare = np.empty((5, min(_CHUNK, len(array))))
             return all(
                 self._codes(array[start : start + _CHUNK], spare, out[start : start + _CHUNK])
                 for start in range(begin, min(begin + _AT_ONCE, len(array)), _CHUNK)
@@ -118,12 +124,17 @@ class BoxTree(PrefixTree, frozen=True):
         return out
 
     def _codes(self, points: Floats, spare: Floats, out: npt.NDArray[_Path]) -> bool:
-        """Fill in the paths of float64[n, d]; False if a point is outside. ``spare`` is float64[4, n]."""
-        place, whole, tick, part = spare[:, : len(points)]
+        """Fill in the paths of float64[n, d]; False if a point is outside. ``spare`` is float64[5, n]."""
+        place, whole, tick, grid, path = spare[:, : len(points)]
+        words = spare[:, : len(points)].view(np.uint64)
         for axis, column in enumerate(points.T):
             if not self._ticks(axis, column, (place, whole), tick.view(np.int64)):
                 return False
-            self._interleave(axis, tick.view(np.int64), whole.view(np.int64), part.view(out.dtype)[: len(out)], out)
+            self._interleave(axis, tick.view(np.int64), words[:2], grid.view(np.uint64))
+        self._along_curve(grid.view(np.uint64), words[:2], path.view(np.uint64))
+        out[:] = path.view(np.uint64)
+        if out.dtype == np.uint64:
+            out |= np.uint64(1 << self.path_bits)
         return True
 
     def _ticks(self, axis: int, column: Floats, spare: Floats | tuple[Floats, Floats], out: Integers) -> bool:
@@ -156,18 +167,23 @@ class BoxTree(PrefixTree, frozen=True):
         low, high = self.box.lower[axis], self.box.upper[axis]
         return np.asarray(low + (high - low) * (tick * 0.5**self.tick_bits), dtype=np.float64)
 
+    def _end(self, axis: int, tick: Integers) -> Floats:
+        """Upper edge of the slice before; the last one is that of the domain."""
+        return np.where(tick == 1 << self.tick_bits, self.box.upper[axis], self._edge(axis, tick))
+
     def interleave(self, ticks: Integers) -> Cells:
         """Deepest cells from ticks: int64[n, d] to uint64[n]."""
-        out, digit, part = np.empty((3, len(ticks)), dtype=np.uint64)
+        spare, (grid, out) = np.empty((2, 2, len(ticks)), dtype=np.uint64)
         for axis, column in enumerate(ticks.T):
-            self._interleave(axis, column, digit.view(np.int64), part, out)
-        return out
+            self._interleave(axis, column, spare, grid)
+        self._along_curve(grid, spare, out)
+        out |= np.uint64(1 << self.path_bits)
+        return np.asarray(out, dtype=np.uint64)
 
-    def _interleave(
-        self, axis: int, tick: Integers, digit: Integers, part: npt.NDArray[_Path], out: npt.NDArray[_Path]
-    ) -> None:
-        """Put the bits of one axis into the paths; the first axis begins them. ``digit`` and ``part`` are spare."""
-        size, tables = _spread_tables(self.box.dimensions, self.tick_bits, self.path_bits, out.dtype)
+    def _interleave(self, axis: int, tick: Integers, spare: Words, out: Words) -> None:
+        """Put the bits of one axis into paths on the grid; the first axis begins them. ``spare`` is uint64[2, n]."""
+        size, tables = _spread_tables(self.box.dimensions, self.tick_bits)
+        digit, part = spare[0].view(np.int64), spare[1]
         for place, table in enumerate(tables[axis]):
             if len(tables[axis]) == 1:
                 digit = tick
@@ -180,6 +196,12 @@ class BoxTree(PrefixTree, frozen=True):
             else:
                 out |= table.take(digit, out=part, mode="clip")
 
+    def _along_curve(self, grid: Words, spare: Words, out: Words) -> None:
+        """Turn paths on the grid into paths of the tree, which may end within a level."""
+        along_curve(grid, self.box.dimensions, self.tick_bits, out, spare)
+        if beyond := self.box.dimensions * self.tick_bits - self.path_bits:
+            out >>= np.uint64(beyond)
+
     # -- cells to boxes ------------------------------------------------------------------------------------
 
     def tick_bounds(self, cells: npt.ArrayLike) -> tuple[Integers, Integers]:
@@ -187,16 +209,11 @@ class BoxTree(PrefixTree, frozen=True):
         array, dimensions = cell_array(cells), self.box.dimensions
         bits = self.level_bits * self.depth(array)
         path = array ^ (np.uint64(1) << bits.astype(np.uint64))
-        path <<= (dimensions * self.tick_bits - bits).astype(np.uint64)
-        table, together = _gather_table(dimensions), _DIGIT // dimensions * dimensions
-        lower = np.zeros((dimensions, len(array)), dtype=np.int64)
-        for axis, tick in enumerate(lower):
-            own = path >> np.uint64(dimensions - 1 - axis)
-            for low in range(0, dimensions * self.tick_bits, together):
-                digit = (own >> np.uint64(low)) & np.uint64((1 << together) - 1)
-                tick |= table.take(digit.astype(np.int64)) << (low // dimensions)
-        halved = (bits + (dimensions - 1) - np.arange(dimensions)[:, None]) // dimensions
-        return lower.T, (lower + (np.int64(1) << (self.tick_bits - halved)) - 1).T
+        shift = self.tick_bits - -(-bits // dimensions)
+        lower, upper = (
+            _gather(grid, dimensions, self.tick_bits) << shift for grid in ends_on_grid(path, bits, dimensions)
+        )
+        return lower.T, (upper + (np.int64(1) << shift) - 1).T
 
     def boxes(self, cells: npt.ArrayLike) -> Floats:
         """Lower and upper corners of cells: float64[m, 2, d]."""
@@ -208,12 +225,48 @@ class BoxTree(PrefixTree, frozen=True):
             part = slice(start, start + _CHUNK)
             for axis in range(self.box.dimensions):
                 lower[axis, part] = self._edge(axis, first[:, axis])
-                after = last[:, axis] + 1
-                at_end = after == 1 << self.tick_bits
-                upper[axis, part] = np.where(at_end, self.box.upper[axis], self._edge(axis, after))
+                upper[axis, part] = self._end(axis, last[:, axis] + 1)
 
         on_all_cores(work, range(0, len(array), _CHUNK))
         return np.moveaxis(out, 2, 0)
+
+    @property
+    def smallest_sides(self) -> Floats:
+        """Shortest sides of any cell: float64[d]. A degree of longitude counts where it is shortest in the domain."""
+        dimensions = self.box.dimensions
+        axes = range(dimensions)
+        widths = np.where(np.arange(dimensions) < self.path_bits, 1, 2)  # slices: the first level is alike in all cells
+        ends = [(0, (1 << self.tick_bits) - width) for width in widths.tolist()]
+        ticks = np.stack(np.meshgrid(*ends), axis=-1).reshape(-1, dimensions)
+        lower = np.stack([*map(self._edge, axes, ticks.T)], axis=1)
+        upper = np.stack([*map(self._end, axes, (ticks + widths).T)], axis=1)
+        return np.asarray(sides.sides(np.stack([lower, upper], axis=1), self.box).min(axis=0))
+
+    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
+        """One outline per interval, in two dimensions: the outer ring, then holes, without points on straight lines."""
+        if self.box.dimensions != 2:
+            raise InvalidInput(f"outlines need two dimensions; got {self.box.dimensions}")
+        first, cells = self.interval_cells(lower, upper)
+        begin, last = self.tick_bounds(cells)
+        found = outline.rings(rows_of(first), begin, last + 1)
+        return [[np.stack([*map(self._end, (0, 1), ring.T)], axis=1).tolist() for ring in rings] for rings in found]
+
+    def wall_lines(self, lower: npt.ArrayLike, cuts: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
+        """Where the parts of intervals below and above a cut meet: straight lines from point to point."""
+        if self.box.dimensions != 2:
+            return super().wall_lines(lower, cuts, upper)
+        (left, below), (right, above) = self.interval_cells(lower, cuts), self.interval_cells(cuts, upper)
+        region = np.concatenate([rows_of(left), rows_of(right)])
+        begin, last = self.tick_bounds(np.concatenate([below, above]))
+        second = np.arange(len(region)) >= len(below)
+        found = outline.borders(region, second, begin, last + 1)
+        return [
+            np.stack([self._end(axis, pieces[:, :, axis]) for axis in (0, 1)], axis=2).tolist() for pieces in found
+        ]
+
+    def interval_outlines(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
+        """The same: boxes have no bends."""
+        return self.interval_polygons(lower, upper)
 
 
 class BinaryTree(BoxTree, frozen=True, tag="binary"):
@@ -235,18 +288,31 @@ class BinaryTree(BoxTree, frozen=True, tag="binary"):
         """The same tree with more levels; refused if floats cannot tell such cells apart."""
         return BinaryTree(self.box, self.max_depth + levels)
 
+    def halvings(self, cells: npt.ArrayLike) -> tuple[Integers, Flags]:
+        """The axis on which each cell is halved, and whether its first half is the upper one: int64[m], bool[m]."""
+        array = cell_array(cells)
+        bits = self.depth(array)
+        path = array ^ (np.uint64(1) << bits.astype(np.uint64))
+        axis, upper = next_halving(path, bits, self.box.dimensions)
+        return axis, upper == 1
+
     def beside(self, cells: Cells) -> list[Cells]:
-        """The cells of the same size before and after on the axis that is halved next; at the edge, the cell itself."""
-        # The bits of that axis are every d-th of the path, whatever the depth; a number that is spread over them is
-        # counted up by filling the gaps with ones, and down by leaving them empty.
-        dimensions = self.box.dimensions
-        one = np.uint64(1 << (dimensions - 1))
-        every = np.uint64(sum(1 << place for place in range(dimensions - 1, 64, dimensions)))
-        mask = every & ((np.uint64(1) << self.depth(cells).astype(np.uint64)) - np.uint64(1))
-        own, others = cells & mask, cells & ~mask
-        before: Cells = np.where(own == 0, own, (own - one) & mask)
-        after: Cells = np.where(own == mask, own, ((own | ~mask) + one) & mask)
-        return [np.bitwise_or(others, moved) for moved in (before, after)]
+        """The cells of the same depth beside the first and beside the second half; at the edge, the cell itself.
+
+        They touch the cell at the two ends of the axis that is halved next. They have its size; where a level is begun
+        they may be longer on one axis and shorter on another.
+        """
+        shift = (self.path_bits - self.depth(cells)).astype(np.uint64)
+        axis, upper = self.halvings(cells)
+        ticks, last = self.tick_bounds(cells)
+        row = np.arange(len(cells))
+        before, after = ticks[row, axis] - 1, last[row, axis] + 1
+        out = []
+        for place in (np.where(upper, after, before), np.where(upper, before, after)):
+            inside = (place >= 0) & (place < 1 << self.tick_bits)
+            ticks[row, axis] = np.where(inside, place, 0)
+            out.append(np.where(inside, self.interleave(ticks) >> shift, cells))
+        return out
 
 
 class Quadtree(BoxTree, frozen=True, tag="quad"):
@@ -266,24 +332,28 @@ class Quadtree(BoxTree, frozen=True, tag="quad"):
 
 
 @lru_cache(maxsize=16)
-def _spread_tables(
-    dimensions: int, tick_bits: int, path_bits: int, dtype: np.dtype[_Path]
-) -> tuple[int, list[list[npt.NDArray[_Path]]]]:
-    """How many bits of a tick are looked up at once, and for each axis the tables from such a digit to bits of a path.
-
-    The first of all tables also has the leading one, if paths are uint64.
-    """
+def _spread_tables(dimensions: int, tick_bits: int) -> tuple[int, list[list[Words]]]:
+    """How many bits of a tick are looked up at once, and for each axis the tables from them to bits of a path."""
     size = -(-tick_bits // -(-tick_bits // _DIGIT))
     index = np.arange(1 << size, dtype=np.uint64)
     tables = [[np.zeros_like(index) for _ in range(0, tick_bits, size)] for _ in range(dimensions)]
-    if dtype == np.uint64:
-        tables[0][0] |= np.uint64(1 << path_bits)
-    cut_off = dimensions * tick_bits - path_bits  # the last axes are halved once less
-    for bit in range(cut_off, dimensions * tick_bits):
+    for bit in range(dimensions * tick_bits):
         place, within = divmod(bit // dimensions, size)
         digit_bit = (index >> np.uint64(within)) & np.uint64(1)
-        tables[dimensions - 1 - bit % dimensions][place] |= digit_bit << np.uint64(bit - cut_off)
-    return size, [[table.astype(dtype) for table in own] for own in tables]
+        tables[dimensions - 1 - bit % dimensions][place] |= digit_bit << np.uint64(bit)
+    return size, tables
+
+
+def _gather(grid: Words, dimensions: int, tick_bits: int) -> Integers:
+    """The ticks of all axes, from paths on the grid: int64[d, m]."""
+    table, together = _gather_table(dimensions), _DIGIT // dimensions * dimensions
+    out = np.zeros((dimensions, len(grid)), dtype=np.int64)
+    for axis, tick in enumerate(out):
+        own = grid >> np.uint64(dimensions - 1 - axis)
+        for low in range(0, dimensions * tick_bits, together):
+            digit = (own >> np.uint64(low)) & np.uint64((1 << together) - 1)
+            tick |= table.take(digit.astype(np.int64)) << (low // dimensions)
+    return out
 
 
 @lru_cache(maxsize=8)

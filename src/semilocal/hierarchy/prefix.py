@@ -8,18 +8,18 @@ Knows integers. Knows no positions and no geometry.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers
+from ..arrays import Flags, Integers
 from ..errors import InvalidInput
+from . import spans
 from .base import Cells, Hierarchy
 
 __all__ = ["MAX_BITS", "PrefixTree", "cell_array"]
 
-_Number = TypeVar("_Number", np.bool_, np.float64)
 MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for padding to whole levels
 
 
@@ -52,19 +52,8 @@ class PrefixTree(Hierarchy, frozen=True):
 
     def child_mask(self, cells: npt.ArrayLike) -> Flags:
         """Which children exist, all or none of a cell: bool[m, fanout]."""
-        return self._for_children(cells, np.bool_)
-
-    def child_weights(self, cells: npt.ArrayLike) -> Floats:
-        """All children have as many codes: float64[m, fanout]."""
-        return self._for_children(cells, np.float64)
-
-    def _for_children(self, cells: npt.ArrayLike, dtype: type[_Number]) -> npt.NDArray[_Number]:
-        """1 for every child of cells above the deepest level, else 0: [m, fanout]."""
-        array = cell_array(cells)
-        above = np.asarray(self._depth(array) < self.max_depth)
-        out = np.empty((len(array), self.fanout), dtype=dtype)
-        out[:] = above[..., None]
-        return out
+        above = self.depth(cells) < self.max_depth
+        return np.repeat(above[:, None], self.fanout, axis=1)
 
     def ancestors(self, codes: Cells, depth: int) -> Cells:
         """Cells of the given depth that hold the codes: uint64[n]."""
@@ -146,6 +135,36 @@ class PrefixTree(Hierarchy, frozen=True):
         """Which child of its ancestor of the given depth each deepest cell lies in: int64[n]."""
         shift = np.asarray(self.path_bits - self.level_bits * (depth + 1), dtype=np.uint64)
         return ((codes >> shift) & np.uint64(self.fanout - 1)).astype(np.int64)
+
+    # -- intervals of codes --------------------------------------------------------------------------------
+
+    def _coarsest(self, first: Cells, last: Cells) -> Cells:
+        # The code with the most zeros at its end: below the highest bit in which the ends differ it has none but zeros.
+        below = (np.uint64(1) << (_bit_length((first - np.uint64(1)) ^ last) - 1).astype(np.uint64)) - np.uint64(1)
+        return np.asarray(last & ~below)
+
+    def largest_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Cells:
+        """The largest cell inside each interval, the first of several: uint64[m]."""
+        low, high = spans.checked(self, lower, upper)
+        level = (_bit_length(high - low) - 1) // self.level_bits
+        cells = np.zeros_like(low)
+        for fewer in (1, 0):  # one that is as long as the interval may not fit in; of half the length, one does
+            shift = np.maximum((level - fewer) * self.level_bits, 0).astype(np.uint64)
+            found = (low + ((np.uint64(1) << shift) - np.uint64(1))) >> shift
+            cells = np.where((found + np.uint64(1)) << shift <= high, found, cells)
+        return cells
+
+    def interval_names(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[str]:
+        """From where to where on the curve, as digits (hexadecimal) behind a point: "0-8" is the first half."""
+        low, high = spans.checked(self, lower, upper)
+        begin, end = self.ends
+        digits = -(-self.path_bits // 4)
+
+        def text(code: int) -> str:
+            place = (code - begin) << (4 * digits - self.path_bits)
+            return f"{place:0{digits}x}".rstrip("0") or "0" if code < end else "end"
+
+        return [f"{text(one)}-{text(other)}" for one, other in zip(low.tolist(), high.tolist(), strict=True)]
 
 
 def cell_array(cells: npt.ArrayLike) -> Cells:

@@ -204,6 +204,11 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         out[row] = FACE_KM * (upper - lower)
         return out
 
+    @property
+    def smallest_sides(self) -> Floats:
+        """Sides of the deepest cells in the south, where faces are one level higher: float64[2]."""
+        return np.asarray(self.sides(self.codes([[0.0, -90.0]]))[0])
+
     def areas(self, cells: npt.ArrayLike) -> Floats:
         """Areas in km²: float64[m]. Exact parts of the sphere."""
         row, _, lower, upper = self._patches(cells)

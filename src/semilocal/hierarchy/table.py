@@ -33,6 +33,7 @@ MAX_LEAVES = 20_000
 MAX_TABLE_DEPTH = 40
 MAX_TABLE_FANOUT = 256
 MAX_LABEL = 80  # characters
+_SHOWN = 24  # characters of a label in the name of several cells
 
 
 class _Index(NamedTuple):
@@ -236,6 +237,31 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         ends = edges[self._index.first[rows]], edges[self._index.last[rows] + 1]
         return np.stack(ends, axis=1)[:, :, None]
 
+    @property
+    def smallest_sides(self) -> Floats:
+        """Length of the shortest leaf: float64[1]."""
+        return np.array([np.diff(self.edges).min()])
+
+    # -- intervals of codes --------------------------------------------------------------------------------
+
+    def _coarsest(self, first: Cells, last: Cells) -> Cells:
+        start, stop = first.astype(np.int64), last.astype(np.int64)
+        out = start.copy()
+        for depth in range(self.max_depth, 0, -1):
+            begins = self._index.first[self._index.starts[depth] : self._index.starts[depth + 1]]
+            found = begins[np.minimum(np.searchsorted(begins, start), len(begins) - 1)]
+            out = np.where((start <= found) & (found <= stop), found, out)
+        return out.astype(np.uint64)
+
+    def interval_names(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[str]:
+        """The labels of the first and the last cell, "a to b", or where the interval begins and ends."""
+        if not self.labels:
+            ends = self.interval_boxes(lower, upper)[:, :, 0].tolist()
+            return [f"{low:.12g} to {high:.12g}" for low, high in ends]
+        first, cells = self.interval_cells(lower, upper)
+        names = [self.names(cells[place]) for place in (first[:-1], first[1:] - 1)]
+        return [one if one == other else f"{_cut(one)} to {_cut(other)}" for one, other in zip(*names, strict=True)]
+
     # -- labels --------------------------------------------------------------------------------------------
 
     @cached_property
@@ -286,3 +312,7 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         rows = self._rows(cells)
         flat = [label for row in self.labels for label in row]
         return [flat[row - 1] if flat else "" for row in rows.tolist()]
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= _SHOWN else label[: _SHOWN - 1] + "…"

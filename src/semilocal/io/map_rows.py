@@ -1,8 +1,9 @@
-"""What a map shows after every round: the cells of the round, and the regions where paths ended before.
+"""What a map shows: regions with their people and the lines inside them, at the end or after every round.
 
-A round asks about every open cell, so a frame is made of two parts: all rows of its own round, and the rows of earlier
-rounds that are no longer open. With the rows of each round, any moment can be shown.
-Knows closed rounds and finished partitions. Knows no participants.
+A region of the local protocol and a cell of a pooled tree are both intervals of codes, and are drawn alike. Nobody is
+moved, so at any earlier moment a region held the people of the final regions inside it.
+
+Knows finished partitions and public records. Knows no participants.
 """
 
 from __future__ import annotations
@@ -20,40 +21,69 @@ from ..geometry.places import PLACES
 from ..hierarchy.base import Cells, Hierarchy
 from ..hierarchy.table import TableTree
 from ..pooled.partition import PooledPartition
+from ..protocol.estimate import Walls, estimate
 from ..protocol.partition import Partition
-from ..protocol.rule import PlayedRound
 from ..protocol.task import Task
-from .verdicts import NORMAL, child_spread, stop_reasons, trim_reasons
+from ..simulation.population import Splits
 
-__all__ = ["OPEN", "REGION", "TRIMMED", "Rows", "area_unit", "domain_json", "frame", "partition_rows", "round_rows"]
+__all__ = [
+    "OPEN", "REGION", "Line", "Rows", "area_unit", "domain_json", "frame", "partition_rows", "region_rows", "split_rows"
+]  # fmt: skip
 
-OPEN, REGION, TRIMMED = 0, 1, 2  # a cell that is asked about next; a region; a part whose participants were moved
+OPEN, REGION = 0, 1  # something may still be decided there; a region
+NORMAL = 1.959963984540054  # two-sided 95 %
 _RING_DIGITS = 6  # of degrees: 0.1 m
 MOST_LABELS = 2000  # that a list on a page offers
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Cells of a map.
+@dataclass(frozen=True)
+class Line:
+    """A wall: a line inside a region that members answered about.
 
     Attributes
     ----------
-    cells : uint64[m]
+    pieces : list of ((x, y), (x, y))
+        Straight pieces; empty where cells are not boxes.
+    asked : int
+        Members who answered about it.
+    above : float
+        Estimated share of the region's people at the cut or above it, along the public order.
+    """
+
+    pieces: list[Any]
+    asked: int
+    above: float
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Regions of a map.
+
+    Attributes
+    ----------
+    names : tuple of str
+    lower, upper : uint64[m]
+        Codes lower to before upper.
     boxes : float64[m, 2, d]
+        Smallest boxes around them.
     area : float64[m]
         In km² on a map, else in units of the axes.
     depth : int64[m]
+        Of the largest cell inside.
     state : int64[m]
-        OPEN, REGION or TRIMMED.
+        OPEN or REGION.
     crowd : float64[m]
-        Participants published in the cell: exact for regions of the rules "all" and "trim", else estimated.
+        Members, exact; of pooled cells, estimated.
     low, high : float64[m]
         95 % interval of the noise; equal to ``crowd`` where it is exact.
     reason : tuple of str
-        Why it is what it is; empty for open cells.
+        Why it is what it is; empty for open regions.
+    lines : tuple of list of Line
     """
 
-    cells: Cells
+    names: tuple[str, ...]
+    lower: Cells
+    upper: Cells
     boxes: Floats
     area: Floats
     depth: Integers
@@ -62,97 +92,150 @@ class Rows:
     low: Floats
     high: Floats
     reason: tuple[str, ...]
+    lines: tuple[list[Line], ...]
 
     __repr__ = short_repr
 
     def __len__(self) -> int:
-        return len(self.cells)
+        return len(self.lower)
 
     def take(self, rows: Integers) -> Rows:
         """Some of the rows."""
+        places = rows.tolist()
         return Rows(
-            self.cells[rows], self.boxes[rows], self.area[rows], self.depth[rows], self.state[rows], self.crowd[rows],
-            self.low[rows], self.high[rows], tuple(self.reason[row] for row in rows.tolist()),
+            tuple(self.names[row] for row in places), self.lower[rows], self.upper[rows], self.boxes[rows],
+            self.area[rows], self.depth[rows], self.state[rows], self.crowd[rows], self.low[rows], self.high[rows],
+            tuple(self.reason[row] for row in places), tuple(self.lines[row] for row in places),
         )  # fmt: skip
 
     @staticmethod
     def join(parts: Sequence[Rows]) -> Rows:
         """All rows of one or more."""
-        return Rows(
-            np.concatenate([part.cells for part in parts]), np.concatenate([part.boxes for part in parts]),
-            np.concatenate([part.area for part in parts]),
-            np.concatenate([part.depth for part in parts]), np.concatenate([part.state for part in parts]),
-            np.concatenate([part.crowd for part in parts]), np.concatenate([part.low for part in parts]),
-            np.concatenate([part.high for part in parts]), tuple(text for part in parts for text in part.reason),
-        )  # fmt: skip
+        lower, upper, boxes, area, depth, state, crowd, low, high = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("lower", "upper", "boxes", "area", "depth", "state", "crowd", "low", "high")
+        )
+        names, reason, lines = (
+            tuple(text for part in parts for text in getattr(part, name)) for name in ("names", "reason", "lines")
+        )
+        return Rows(names, lower, upper, boxes, area, depth, state, crowd, low, high, reason, lines)
 
     def to_json(self, tree: Hierarchy) -> dict[str, list[Any]]:
         """Columns, ready for JSON; one dimension is drawn as a strip from 0 to 1.
 
-        Cells that have labels come with ``label``, cells that are not boxes with ``rings``: outlines x, y, x, y, ….
+        ``rings`` are outlines x, y, x, y, … in two dimensions; ``walls`` per region the lines inside it, each with its
+        pieces x, y, x, y, the members who answered and the estimated share above.
         """
         boxes = self.boxes
         if tree.box.dimensions == 1:
             boxes = np.concatenate([boxes, np.broadcast_to([[0.0], [1.0]], boxes.shape)], axis=2)
-        return {
-            "cell": [str(cell) for cell in self.cells.tolist()],
+        columns: dict[str, list[Any]] = {
+            "cell": list(self.names),
+            "codes": [f"{low}-{high}" for low, high in zip(self.lower.tolist(), self.upper.tolist(), strict=True)],
             "x0": boxes[:, 0, 0].tolist(), "y0": boxes[:, 0, 1].tolist(),
             "x1": boxes[:, 1, 0].tolist(), "y1": boxes[:, 1, 1].tolist(),
             "area": [float(f"{area:.6g}") for area in self.area.tolist()],
             "depth": self.depth.tolist(), "state": self.state.tolist(),
             **{name: np.round(getattr(self, name), 1).tolist() for name in ("crowd", "low", "high")},
-            "reason": list(self.reason), **_more(tree, self.cells),
+            "reason": list(self.reason),
+            "walls": [[_line_json(line, tree.box.dimensions) for line in lines] for lines in self.lines],
         }  # fmt: skip
+        if tree.leaves:
+            columns["label"] = list(self.names)
+        if tree.box.dimensions == 2:
+            outlines = tree.interval_outlines(self.lower, self.upper)
+            columns["rings"] = [[np.round(ring, _RING_DIGITS).ravel().tolist() for ring in rings] for rings in outlines]
+        return columns
 
 
-def _more(tree: Hierarchy, cells: Cells) -> dict[str, list[Any]]:
-    """Labels and true outlines, where a tree has them."""
-    labels = tree.names(cells)
-    found: dict[str, list[Any]] = {"label": labels} if any(labels) else {}
-    if not tree.cells_are_boxes and tree.box.dimensions == 2:
-        found["rings"] = [
-            [np.round(ring, _RING_DIGITS).ravel().tolist() for ring in rings] for rings in tree.outlines(cells)
-        ]
-    return found
+def _line_json(line: Line, dimensions: int) -> dict[str, Any]:
+    pieces = [[(point[0], strip) for point, strip in zip(piece, (0.0, 1.0), strict=True)] for piece in line.pieces]
+    drawn = pieces if dimensions == 1 else line.pieces
+    return {
+        "pieces": [np.round(piece, _RING_DIGITS).ravel().tolist() for piece in drawn],
+        "asked": line.asked, "above": round(line.above, 3),
+    }  # fmt: skip
 
 
-def round_rows(task: Task, played: PlayedRound) -> Rows:
-    """The cells that a closed round leaves: regions, trimmed parts, and the cells that are asked about next."""
-    ruling, hierarchy = played.ruling, task.hierarchy
-    spread = child_spread(task, played)
-    estimates = np.maximum(ruling.estimates, 0.0)
-    exposed = task.rule == "each" and bool(played.tally.shape[1])
-    rows, numbers = np.nonzero(ruling.kept) if ruling.kept.shape[1] else (np.empty(0, np.int64), np.empty(0, np.int64))
-    parts = [_children(task, rows, numbers, played, OPEN, estimates, spread.low, spread.high, [""] * len(rows))]
-    ended = ruling.ended
-    if exposed:
-        left = hierarchy.number(ended.cells)
-        texts = trim_reasons(task, played, ended.rows, left, spread)
-        parts.append(_children(task, ended.rows, left, played, REGION, estimates, spread.low, spread.high, texts))
-    else:
-        crowds = played.responders[ended.rows].astype(np.float64)
-        texts = stop_reasons(task, played, ended.rows, spread)
-        parts.append(_rows(task, ended.cells, REGION, crowds, crowds, crowds, texts))
-    off = np.zeros_like(ruling.kept) if exposed or not ruling.kept.shape[1] else ~ruling.kept & ruling.trimmed[:, None]
-    rows, numbers = np.nonzero(off & hierarchy.child_mask(played.cells)) if off.shape[1] else (rows[:0], numbers[:0])
-    texts = trim_reasons(task, played, rows, numbers, spread)
-    parts.append(_children(task, rows, numbers, played, TRIMMED, estimates, spread.low, spread.high, texts))
-    return Rows.join(parts)
+def region_rows(
+    task: Task, lower: Cells, upper: Cells, members: Integers, *, state: Integers, walls: Walls | None = None
+) -> Rows:
+    """Rows of regions of the local protocol.
 
-
-def _children(
-    task: Task, rows: Integers, numbers: Integers, played: PlayedRound, state: int, crowd: Floats, low: Floats,
-    high: Floats, texts: Sequence[str],
-) -> Rows:  # fmt: skip
-    cells = task.hierarchy.child(played.cells[rows], numbers) if len(rows) else np.empty(0, dtype=np.uint64)
-    return _rows(task, cells, state, crowd[rows, numbers], low[rows, numbers], high[rows, numbers], texts)
-
-
-def _rows(task: Task, cells: Cells, state: int, crowd: Floats, low: Floats, high: Floats, texts: Sequence[str]) -> Rows:
+    Parameters
+    ----------
+    lower, upper : uint64[m]
+    members : int64[m]
+    state : int64[m]
+    walls : Walls, optional
+        What members answered inside each region; no lines are drawn without.
+    """
     tree = task.hierarchy
-    states = np.full(len(cells), state, dtype=np.int64)
-    boxes, area = tree.boxes(cells), tree.areas(cells)
-    return Rows(cells, boxes, area, tree.depth(cells), states, crowd, low, high, tuple(texts))
+    crowd = np.asarray(members, dtype=np.float64)
+    text = f"Not cut further: no cut would likely show {task.crowd} people on both sides."
+    return Rows(
+        tuple(tree.interval_names(lower, upper)), lower, upper, tree.interval_boxes(lower, upper),
+        tree.interval_areas(lower, upper), tree.depth(tree.largest_cells(lower, upper)), state, crowd, crowd, crowd,
+        tuple(text if one == REGION else "" for one in state.tolist()),
+        tuple([] for _ in crowd) if walls is None else _lines(task, lower, upper, walls),
+    )  # fmt: skip
+
+
+def _lines(task: Task, lower: Cells, upper: Cells, walls: Walls) -> tuple[list[Line], ...]:
+    region = np.repeat(np.arange(len(lower)), np.diff(walls.first))
+    pieces = task.hierarchy.wall_lines(lower[region], walls.cuts, upper[region])
+    if task.rule == "cut":
+        shares = estimate(lower, upper, walls, task.truth)
+        above = [1.0 - float(shares.share[shares.first[r] : place + r + 1].sum()) for place, r in enumerate(region)]
+    else:
+        above = (walls.yes / np.maximum(walls.asked, 1)).tolist()
+    out: tuple[list[Line], ...] = tuple([] for _ in lower)
+    for place, row in enumerate(region.tolist()):
+        out[row].append(Line(pieces[place], int(walls.asked[place]), above[place]))
+    return out
+
+
+def partition_rows(partition: Partition | PooledPartition) -> Rows:
+    """The map of a finished partition."""
+    if isinstance(partition, Partition):
+        return region_rows(
+            partition.task, partition.lower, partition.upper, partition.crowds,
+            state=np.full(len(partition), REGION), walls=partition.walls,
+        )  # fmt: skip
+    tree, cells = partition.task.hierarchy, partition.cells
+    first, last = tree.span(cells)
+    crowd, half = np.asarray(partition.crowds, dtype=np.float64), NORMAL * partition.stderr
+    names = tree.names(cells) if tree.leaves else [str(cell) for cell in cells.tolist()]
+    return Rows(
+        tuple(names), first, last + np.uint64(1), tree.boxes(cells), tree.areas(cells), tree.depth(cells),
+        np.full(len(cells), REGION), crowd, np.maximum(crowd - half, 0.0), crowd + half, ("",) * len(cells),
+        tuple([] for _ in cells),
+    )  # fmt: skip
+
+
+def split_rows(partition: Partition, splits: Splits) -> list[Rows]:
+    """The map after every round in which a region was cut, and at the end.
+
+    Each has the regions that go on (OPEN) and those that end there; :func:`frame` puts a whole map together. Crowds are
+    sums of the final ones.
+    """
+    final = partition_rows(partition)
+    before = np.concatenate([[0], np.cumsum(partition.crowds)])
+    edges = np.append(partition.lower, partition.upper[-1:])
+    root = partition.task.hierarchy.ends
+    cuts = np.array(root, dtype=np.uint64)
+    out, ended = [], np.zeros(len(partition), dtype=bool)
+    for number in np.unique(splits.rounds).tolist():
+        cuts = np.union1d(cuts, splits.cut[splits.rounds == number])
+        lower, upper = cuts[:-1], cuts[1:]
+        whole = np.isin(partition.lower, lower) & np.isin(partition.upper, upper)
+        whole &= upper[np.minimum(np.searchsorted(lower, partition.lower), len(lower) - 1)] == partition.upper
+        rows = np.flatnonzero(~np.isin(lower, partition.lower[whole]))
+        crowd = before[np.searchsorted(edges, upper[rows])] - before[np.searchsorted(edges, lower[rows])]
+        going = region_rows(partition.task, lower[rows], upper[rows], crowd, state=np.full(len(rows), OPEN))
+        out.append(Rows.join([going, final.take(np.flatnonzero(whole & ~ended))]))
+        ended |= whole
+    return out or [final]
 
 
 def frame(rounds: Sequence[Rows], number: int) -> Rows:
@@ -161,29 +244,12 @@ def frame(rounds: Sequence[Rows], number: int) -> Rows:
     Parameters
     ----------
     rounds : sequence of Rows
-        From :func:`round_rows`, in order from round 1.
+        From :func:`split_rows`, in order.
     number : int
         From 1.
     """
     before = [rows.take(np.flatnonzero(rows.state != OPEN)) for rows in rounds[: number - 1]]
     return Rows.join([*before, rounds[number - 1]])
-
-
-def partition_rows(partition: Partition | PooledPartition) -> Rows:
-    """The map of a finished partition, without reasons; refused where its crowds are not public."""
-    partition = partition if isinstance(partition, PooledPartition) else partition.to_publish()
-    task, crowds = partition.task, np.asarray(partition.crowds, dtype=np.float64)
-    hierarchy = task.hierarchy
-    low, high = crowds, crowds
-    if isinstance(partition, PooledPartition):
-        half = NORMAL * partition.stderr
-        low, high = np.maximum(crowds - half, 0.0), crowds + half
-    trimmed = partition.trimmed_cells
-    cells, zeros = np.concatenate([partition.cells, trimmed]), np.zeros(len(trimmed))
-    states = np.repeat([REGION, TRIMMED], [len(partition.cells), len(trimmed)])
-    crowds, low, high = (np.concatenate([column, zeros]) for column in (crowds, low, high))
-    boxes, area = hierarchy.boxes(cells), hierarchy.areas(cells)
-    return Rows(cells, boxes, area, hierarchy.depth(cells), states, crowds, low, high, ("",) * len(cells))
 
 
 def area_unit(box: Box) -> str:

@@ -22,7 +22,7 @@ from ..protocol.mark import Mark
 from ..simulation.run import Run
 from .coast import coast
 from .files import replacing
-from .map_rows import TRIMMED, Rows, area_unit, frame, partition_rows, round_rows
+from .map_rows import Rows, area_unit, frame, partition_rows, split_rows
 from .regions import AnyPartition
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def draw_regions(
     points: npt.ArrayLike | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draw the regions coloured by density, trimmed parts hatched, with the coast; optionally the points on top.
+    """Draw the regions coloured by density, the lines inside them thin, with the coast; optionally the points on top.
 
     A simulation is marked along the right side. On longitude and latitude, densities are per km² and both directions
     have the same scale. Colours run from the 2nd to the 98th percentile of the densities, so that one crowded region
@@ -69,8 +69,6 @@ def draw_regions(
     if box.dimensions != 2:
         raise InvalidInput(f"a picture needs two dimensions; this partition has {box.dimensions}")
     axes, filled = draw_rows(partition_rows(partition), partition.task.hierarchy, ax, limits=limits)
-    if len(partition.trimmed_cells):
-        axes.set_title("Hatched: trimmed areas. Participants there were moved into the part that was kept.", fontsize=9)
     _say(axes, partition.mark)
     if points is not None:
         shown = box.check(points)
@@ -102,20 +100,22 @@ def draw_rows(
 
         ax = plt.subplots(figsize=SIZE, layout="constrained")[1]
     box = hierarchy.box
-    solid, hollow = rows.state != TRIMMED, rows.state == TRIMMED
     density = densities(rows)
-    low, high = limits or robust_limits(density[solid])
-    outlines = hierarchy.polygons(rows.cells[solid])
-    parts = [len(rings) for rings in outlines]
+    low, high = limits or robust_limits(density)
+    first, cells = hierarchy.interval_cells(rows.lower, rows.upper)
+    outlines = hierarchy.polygons(cells)
+    # Regions are filled cell by cell, because holes are not for PolyCollection; then their outlines are drawn.
     filled = PolyCollection(
-        [ring for rings in outlines for ring in rings], cmap="YlGnBu", norm=LogNorm(low, high), edgecolor="white",
-        linewidth=0.25,
+        [ring for rings in outlines for ring in rings], cmap="YlGnBu", norm=LogNorm(low, high), edgecolor="face",
+        linewidth=0.1,
     )  # fmt: skip
-    filled.set_array(np.repeat(density[solid], parts))
+    parts = np.add.reduceat([len(rings) for rings in outlines], first[:-1])
+    filled.set_array(np.repeat(density, parts))
     ax.add_collection(filled)
-    if np.any(hollow):
-        rings = [ring for rings in hierarchy.polygons(rows.cells[hollow]) for ring in rings]
-        ax.add_collection(PolyCollection(rings, facecolor="none", edgecolor="0.75", linewidth=0.3, hatch="////"))
+    borders = [ring for rings in hierarchy.interval_outlines(rows.lower, rows.upper) for ring in rings]
+    ax.add_collection(LineCollection(borders, colors="white", linewidths=0.4))
+    walls = [piece for lines in rows.lines for line in lines for piece in line.pieces]
+    ax.add_collection(LineCollection(walls, colors="white", linewidths=0.15))
     if lines := coast(box):
         ax.add_collection(LineCollection(lines, colors="0.15", linewidths=0.6, zorder=3))
     ax.set_xlim(box.lower[0], box.upper[0])
@@ -140,7 +140,7 @@ def robust_limits(density: Floats) -> tuple[float, float]:
 
 
 def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
-    """Draw the regions of a run as they are found, one picture per round, into a GIF.
+    """Draw the regions of a run as they are found, one picture per round with a split, into a GIF.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
     path : str or Path
         Ends in .gif.
     seconds : float
-        How long a round is shown; the last one is shown four times as long.
+        How long a picture is shown; the last one is shown four times as long.
     """
     target, box = Path(path), run.task.box
     if target.suffix.lower() != ".gif":
@@ -159,9 +159,9 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
     from matplotlib.figure import Figure
     from PIL import Image
 
-    rounds = [round_rows(run.task, played) for played in run.rounds]
+    rounds = split_rows(run.partition, run.splits)
     frames = [frame(rounds, number) for number in range(1, len(rounds) + 1)]
-    limits = robust_limits(densities(frames[-1])[frames[-1].state != TRIMMED])
+    limits = robust_limits(densities(frames[-1]))
     figure = Figure(figsize=SIZE)
     axes, filled = draw_rows(frames[-1], run.task.hierarchy, figure.add_subplot(), limits=limits)
     figure.colorbar(filled, ax=axes, label=f"participants per {area_unit(box)}", shrink=0.85, extend="both")
@@ -170,7 +170,7 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
         axes.clear()
         draw_rows(rows, run.task.hierarchy, axes, limits=limits)
         _say(axes, run.partition.mark)
-        axes.set_title(f"after round {number} of {len(frames)}: {len(rows):,} cells", fontsize=9)
+        axes.set_title(f"step {number} of {len(frames)}: {len(rows):,} regions", fontsize=9)
         stream = io.BytesIO()
         figure.savefig(stream, dpi=80, format="png")
         pictures.append(Image.open(stream).convert("P", palette=Image.Palette.ADAPTIVE))
@@ -187,16 +187,14 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
     figure = Figure(figsize=(4.6 * len(panels), 5.6), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     boxes = [(partition_rows(partition), partition.task.box) for partition in panels.values()]
-    limits = robust_limits(np.concatenate([densities(rows)[rows.state != TRIMMED] for rows, _ in boxes]))
+    limits = robust_limits(np.concatenate([densities(rows) for rows, _ in boxes]))
     for ax, (title, partition) in zip(axes, panels.items(), strict=True):
         draw_regions(partition, ax, limits=limits).set_title(title, fontsize=9)
         ax.label_outer()
     bar = figure.colorbar(
         axes[0].collections[0], ax=list(axes), location="bottom", shrink=0.5, aspect=40, extend="both"
     )
-    moved = any(len(partition.trimmed_cells) for partition in panels.values())
-    note = "\nhatched: participants there were moved into the part that was kept" if moved else ""
-    bar.set_label(f"participants per {area_unit(boxes[0][1])}, one scale for all{note}", fontsize=9)
+    bar.set_label(f"participants per {area_unit(boxes[0][1])}, one scale for all", fontsize=9)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=130, format=path.suffix.lower().lstrip("."))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.earth import areas
-from ..hierarchy.base import Cells, Hierarchy, Polygons
+from ..geometry.shapes import latitude_first
+from ..hierarchy.base import Polygons
 from ..hierarchy.codes import cell_names
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
@@ -33,6 +34,7 @@ __all__ = [
     "box_geometries",
     "csv_text",
     "feature_collection",
+    "region_geometries",
     "regions_geojson",
     "regions_geoparquet",
     "regions_json",
@@ -63,19 +65,16 @@ def ring(box: Floats) -> list[list[float]]:
     return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
 
 
-class _Polygon(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Polygon"):
-    coordinates: msgspec.Raw
-
-
-class _Properties(msgspec.Struct, frozen=True, gc=False):
+class _Properties(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     kind: str
-    cell: str
-    crowd: float | msgspec.UnsetType = msgspec.UNSET
-    density: float | msgspec.UnsetType = msgspec.UNSET
-    stderr: float | msgspec.UnsetType = msgspec.UNSET
-    geohash: str | msgspec.UnsetType = msgspec.UNSET
-    quadkey: str | msgspec.UnsetType = msgspec.UNSET
-    simulation_seed: int | msgspec.UnsetType = msgspec.UNSET
+    region: str
+    crowd: float
+    density: float
+    stderr: float | None = None
+    walls: int | None = None
+    geohash: str | None = None
+    quadkey: str | None = None
+    simulation_seed: int | None = None
 
 
 class _Feature(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Feature"):
@@ -84,7 +83,7 @@ class _Feature(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Fea
 
 
 def regions_json(partition: AnyPartition) -> bytes:
-    """GeoJSON of the regions and of the trimmed parts; longitude first, other axes in their order.
+    """GeoJSON of the regions; longitude first, other axes in their order.
 
     The mark of a simulation is a member of the collection, and its seed, if it is known, a property of every feature.
 
@@ -93,27 +92,57 @@ def regions_json(partition: AnyPartition) -> bytes:
     InvalidInput
         Unless there are two dimensions.
     """
-    tree, cells = partition.task.hierarchy, partition.cells
-    pooled, trimmed = isinstance(partition, PooledPartition), partition.trimmed_cells
-    mark, unset = partition.mark, repeat(msgspec.UNSET)
-    seeded = msgspec.UNSET if mark is None or mark.seed is None else mark.seed
-    named = {name: column.tolist() for name, column in cell_names(tree, cells).items()}
-    sizes = areas(partition.boxes, geographic=False) if tree.cells_are_boxes else tree.areas(cells)
-    public = isinstance(partition, PooledPartition) or partition.crowds_are_public
-    columns = (
-        repeat("cell" if pooled else "region"), map(str, cells.tolist()),
-        partition.crowds.tolist() if public else unset, (partition.crowds / sizes).tolist() if public else unset,
-        partition.stderr.tolist() if isinstance(partition, PooledPartition) else unset,
-        named.get("geohash", unset), named.get("quadkey", unset), repeat(seeded),
-    )  # fmt: skip
-    properties = chain(
-        map(_Properties, *columns),
-        (_Properties("trimmed", str(cell), simulation_seed=seeded) for cell in trimmed.tolist()),
-    )
-    geometries = chain(_geometries(tree, cells, partition.boxes), _geometries(tree, trimmed, tree.boxes(trimmed)))
+    tree, mark = partition.task.hierarchy, partition.mark
+    geometries = region_geometries(partition)
+    sizes = partition.areas if not tree.cells_are_boxes else areas_in_units(partition)
+    densities = (partition.crowds / sizes).tolist()
+    seeded = None if mark is None else mark.seed
+    crowds = partition.crowds.tolist()
+    if isinstance(partition, PooledPartition):
+        named = {name: column.tolist() for name, column in cell_names(tree, partition.cells).items()}
+        columns = zip(
+            map(str, partition.cells.tolist()), crowds, densities, partition.stderr.tolist(),
+            named.get("geohash", repeat(None)), named.get("quadkey", repeat(None)), strict=False,
+        )  # fmt: skip
+        properties = [
+            _Properties("cell", cell, crowd, density, stderr, None, geohash, quadkey, seeded)
+            for cell, crowd, density, stderr, geohash, quadkey in columns
+        ]
+        note = {}
+    else:
+        rows = zip(partition.names, crowds, densities, np.diff(partition.walls.first).tolist(), strict=True)
+        properties = [
+            _Properties("region", name, crowd, density, walls=walls, simulation_seed=seeded)
+            for name, crowd, density, walls in rows
+        ]
+        note = {"note": UNPROTECTED}
     features = list(map(_Feature, geometries, properties))
-    document = {"type": "FeatureCollection", "features": features, **marked(mark)}
-    return msgspec.json.encode(document if pooled else document | {"note": UNPROTECTED})
+    return msgspec.json.encode({"type": "FeatureCollection", "features": features, **marked(mark), **note})
+
+
+def areas_in_units(partition: AnyPartition) -> Floats:
+    """Areas in units of the axes, whatever they are: float64[m]. Cells of box trees halve them."""
+    tree = partition.task.hierarchy
+    lower, upper = partition.intervals
+    first, cells = tree.interval_cells(lower, upper)
+    return np.asarray(np.add.reduceat(areas(tree.boxes(cells), geographic=False), first[:-1]))
+
+
+def region_geometries(partition: AnyPartition) -> list[dict[str, Any]]:
+    """The outline of every region as a GeoJSON geometry, x (longitude) first.
+
+    A region of boxes is one polygon with its holes; on the sphere each of its cells is a part.
+    """
+    tree = partition.task.hierarchy
+    map_boxes(partition.boxes, tree.box)  # refuses other than two dimensions
+    turned = latitude_first(tree.box)
+    outlines = tree.interval_polygons(*partition.intervals)
+    return [_geometry(_turned(rings) if turned else rings, boxes=tree.cells_are_boxes) for rings in outlines]
+
+
+def _turned(rings: Polygons) -> Polygons:
+    """The same with the axes the other way round, walked around in the same sense."""
+    return [[[y, x] for x, y in reversed(ring)] for ring in rings]
 
 
 def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
@@ -122,15 +151,8 @@ def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
     return document
 
 
-def _geometries(hierarchy: Hierarchy, cells: Cells, boxes: Floats) -> Iterable[Any]:
-    """Cells as polygons; those of several parts, as across the date line, as multipolygons."""
-    if hierarchy.cells_are_boxes or hierarchy.box.dimensions != 2:
-        return map(_Polygon, map(msgspec.Raw, _rings(map_boxes(boxes, hierarchy.box))))
-    return map(_geometry, hierarchy.polygons(cells))
-
-
-def _geometry(rings: Polygons) -> dict[str, Any]:
-    if len(rings) == 1:
+def _geometry(rings: Polygons, *, boxes: bool) -> dict[str, Any]:
+    if boxes or len(rings) == 1:
         return {"type": "Polygon", "coordinates": rings}
     return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 

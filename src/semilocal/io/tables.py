@@ -21,8 +21,7 @@ from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..geometry.crs import crs_of
 from ..geometry.shapes import latitude_first
-from ..hierarchy.base import Cells, Hierarchy
-from ..protocol.cellmap import CellMap
+from ..protocol.cellmap import CodeMap
 from ..protocol.mark import NAME, Mark
 from .files import replacing
 
@@ -73,21 +72,16 @@ def marked(mark: Mark | None) -> dict[str, str]:
     return {} if mark is None else {NAME: mark.words}
 
 
-def to_geodataframe(columns: Columns, hierarchy: Hierarchy, cells: Cells, mark: Mark | None) -> Any:
-    """A geopandas.GeoDataFrame with the outlines of cells and the CRS of the domain, if it has one.
+def to_geodataframe(columns: Columns, drawn: CodeMap) -> Any:
+    """A geopandas.GeoDataFrame with the outlines of a map's regions and the CRS of the domain, if it has one.
 
     Parameters
     ----------
     columns : mapping of str to array[m]
-    hierarchy : Hierarchy
-    cells : uint64[m]
+    drawn : CodeMap
     """
-    geopandas, shapely = _library("geopandas", "maps"), _library("shapely", "maps")
-    if hierarchy.cells_are_boxes:
-        shapes = shapely.box(*map_boxes(hierarchy.boxes(cells), hierarchy.box).reshape(-1, 4).T)
-    else:
-        shapes = _outlines(hierarchy, cells)
-    return _attributed(geopandas.GeoDataFrame(dict(columns), geometry=shapes, crs=crs_of(hierarchy.box)), mark)
+    geopandas, crs = _library("geopandas", "maps"), crs_of(drawn.task.box)
+    return _attributed(geopandas.GeoDataFrame(dict(columns), geometry=_outlines(drawn), crs=crs), drawn.mark)
 
 
 def _attributed(frame: Any, mark: Mark | None) -> Any:
@@ -95,25 +89,25 @@ def _attributed(frame: Any, mark: Mark | None) -> Any:
     return frame
 
 
-def write_geoparquet(columns: Columns, drawn: CellMap, path: str | PathLike[str]) -> None:
+def write_geoparquet(columns: Columns, drawn: CodeMap, path: str | PathLike[str]) -> None:
     """Write :func:`geoparquet` to a file, in one step."""
     content = geoparquet(columns, drawn)
     with replacing(Path(path)) as stream:
         stream.write(content)
 
 
-def geoparquet(columns: Columns, drawn: CellMap) -> bytes:
-    """The outlines of a map's cells, and columns, as a GeoParquet 1.1 file.
+def geoparquet(columns: Columns, drawn: CodeMap) -> bytes:
+    """The outlines of a map's regions, and columns, as a GeoParquet 1.1 file.
 
     Bounds are in the geometry and nowhere else. Estimates are rounded to 0.01 people.
     """
-    hierarchy, cells = drawn.task.hierarchy, drawn.cells
+    hierarchy = drawn.task.hierarchy
     box = hierarchy.box
-    places = map_boxes(hierarchy.boxes(cells), box)
-    if hierarchy.cells_are_boxes:
+    places = map_boxes(drawn.boxes, box)
+    if hierarchy.cells_are_boxes and drawn.are_cells:
         geometry, kinds = _binary(places), ["Polygon"]
     else:
-        geometry, kinds = _library("shapely", "maps").to_wkb(_outlines(hierarchy, cells)), ["Polygon", "MultiPolygon"]
+        geometry, kinds = _library("shapely", "maps").to_wkb(_outlines(drawn)), ["Polygon", "MultiPolygon"]
     bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
     kept = {name: column for name, column in columns.items() if name not in bounds}
     small = [name for name, column in kept.items() if column.dtype.kind != "u"]
@@ -184,13 +178,25 @@ def map_boxes(boxes: Floats, box: Box) -> Floats:
     return boxes[:, :, ::-1] if latitude_first(box) else boxes
 
 
-def _outlines(hierarchy: Hierarchy, cells: Cells) -> Any:
-    """Shapely geometries of cells that are not boxes: object[m]."""
-    shapely = _library("shapely", "maps")
-    parts = [[shapely.Polygon(ring) for ring in rings] for rings in hierarchy.polygons(cells)]
-    return np.array(
-        [polygons[0] if len(polygons) == 1 else shapely.MultiPolygon(polygons) for polygons in parts], dtype=object
-    )
+def _outlines(drawn: CodeMap) -> Any:
+    """Shapely geometries of regions, x (longitude) first: object[m]."""
+    shapely, tree = _library("shapely", "maps"), drawn.task.hierarchy
+    places = map_boxes(drawn.boxes, tree.box)
+    if tree.cells_are_boxes and drawn.are_cells:
+        return shapely.box(*places.reshape(-1, 4).T)
+    turn = slice(None, None, -1) if latitude_first(tree.box) else slice(None)
+    out = np.empty(len(places), dtype=object)
+    for row, rings in enumerate(tree.interval_polygons(*drawn.intervals)):
+        parts = [np.asarray(ring)[:, turn] for ring in rings]
+        if tree.cells_are_boxes:
+            out[row] = shapely.Polygon(parts[0], parts[1:])
+        else:
+            out[row] = (
+                shapely.MultiPolygon([shapely.Polygon(part) for part in parts])
+                if len(parts) > 1
+                else (shapely.Polygon(parts[0]))
+            )
+    return out
 
 
 def box_wkb(boxes: Floats) -> npt.NDArray[np.uint8]:

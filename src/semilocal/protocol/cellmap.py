@@ -1,6 +1,6 @@
-"""Cells as a map: their boxes, and the ways out as a table, GeoJSON or a picture.
+"""Regions as a map: their boxes, and the ways out as a table, GeoJSON or a picture.
 
-Knows cells of a hierarchy. Files and drawing are in io/ and loaded when used.
+A region is an interval of codes; a cell of a tree is one, too. Files and drawing are in io/ and loaded when used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..hierarchy.base import Hierarchy
 
-__all__ = ["CellMap", "WaysOut"]
+__all__ = ["CellMap", "CodeMap", "WaysOut"]
 
 
 class _Task(Protocol):
@@ -36,16 +36,41 @@ class _Task(Protocol):
     def box(self) -> Box: ...
 
 
+class CodeMap(Protocol):
+    """What drawings and files take: regions of a task's hierarchy as intervals of codes, one row each."""
+
+    @property
+    def task(self) -> _Task: ...
+
+    @property
+    def intervals(self) -> tuple[Cells, Cells]:
+        """First code of each region and the code after its last: uint64[m] each."""
+
+    @property
+    def are_cells(self) -> bool:
+        """Whether every region is one cell of the hierarchy."""
+
+    @property
+    def boxes(self) -> Floats:
+        """Corners of the smallest box around each region: float64[m, 2, d]."""
+
+    @property
+    def mark(self) -> Mark | None: ...
+
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """The regions as columns, one row each."""
+
+
 class WaysOut:
     """Regions on a map as tables, files and pictures of other libraries, which are loaded when used.
 
-    A subclass has ``_map``, the cells, and may add columns in ``to_table``.
+    A subclass has ``_map``, the regions, and may add columns in ``to_table``.
     """
 
     if TYPE_CHECKING:
 
         @property
-        def _map(self) -> CellMap: ...
+        def _map(self) -> CodeMap: ...
 
     def to_table(self) -> dict[str, npt.NDArray[Any]]:
         """The regions as columns, one row each."""
@@ -73,14 +98,14 @@ class WaysOut:
         The CRS is EPSG:4326 if the axes are longitude and latitude, EPSG:3857 over ``Box.mercator()``, else none.
         If it is simulated, ``attrs["simulation"]`` says so.
         """
-        return _tables().to_geodataframe(self.to_table(), self._map.task.hierarchy, self._map.cells, self._map.mark)
+        return _tables().to_geodataframe(self.to_table(), self._map)
 
     def to_geoparquet(self, path: str | PathLike[str]) -> None:
         """Write the regions as GeoParquet (two dimensions only); estimates are rounded to 0.01 people."""
         _tables().write_geoparquet(self.to_table(), self._map, path)
 
     def to_geojson(self) -> dict[str, Any]:
-        """A GeoJSON FeatureCollection of the regions and of trimmed parts (two dimensions only).
+        """A GeoJSON FeatureCollection of the regions (two dimensions only).
 
         Longitude comes first; axes with other names are written in their order. If the result is simulated, the
         member ``simulation`` says so.
@@ -98,7 +123,7 @@ class WaysOut:
         import_module("semilocal.io.regions").write_geojson(self._map, path)
 
     def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
-        """Draw the regions coloured by density, trimmed parts hatched; optionally the points on top.
+        """Draw the regions coloured by density, the lines inside them thin; optionally the points on top.
 
         Parameters
         ----------
@@ -131,6 +156,22 @@ class CellMap(WaysOut):
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    @property
+    def intervals(self) -> tuple[Cells, Cells]:
+        """First code of each cell and the code after its last: uint64[m] each."""
+        first, last = self.task.hierarchy.span(self.cells)
+        return first, last + np.uint64(1)
+
+    @property
+    def are_cells(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def areas(self) -> Floats:
+        """Areas in km² on a map, else products of sides in units of the axes: float64[m]."""
+        return self.task.hierarchy.areas(self.cells)
 
     @cached_property
     def boxes(self) -> Floats:

@@ -6,8 +6,8 @@
                 and who was away, announce their region
     values      everybody with a region gives one value, per release           the counts of outputs
 
-A region goes through: announced -> asked (first portion) -> asked (rest) -> split, or a wall and asked again elsewhere ->
-ended, and its free members refine the estimate -> done. The state is a function of the task, the plan and the events
+A region goes through: announced -> asked (first portion) -> asked (rest) -> split, or a wall and asked again elsewhere
+-> ended, and its free members refine the estimate -> done. The state is a function of the task, the plan and the events
 so far: server, simulation, replay and verifier drive this class. Everything about what is asked is in
 :mod:`.rule`. Knows reports. Knows no clock, database or position.
 """
@@ -135,6 +135,18 @@ class Curator:
         """The parts that a region was split into by the last closing, ascending."""
         return tuple(sorted(part for part, log in self._announcing.items() if log.region == region))
 
+    def awaits(self, report: AnyReport) -> bool:
+        """Whether a report that belongs to the open round is one of the ``expected``; others close no round."""
+        if self.round == 1 or self.partitioned:
+            return True
+        split = self._announcing.get(report.region)
+        announces = split is not None and report.pseudonym in split.members
+        return announces or report.pseudonym in self.asked_now(report.region)
+
+    def ended(self, region: Region) -> bool:
+        """Whether nothing is decided any more in a region."""
+        return self.partitioned or region in self._finishing
+
     def asked_now(self, region: Region) -> tuple[bytes, ...]:
         """Who is drawn to answer in the open round, in one region."""
         return self.logs[region].asked_now if any(one.region == region for one in self._open) else ()
@@ -200,17 +212,19 @@ class Curator:
         """
         if self.finished:
             raise InvalidInput("the task is finished; there is no round to close")
-        names = [report.pseudonym for report in reports]
-        if len(set(names)) != len(names):
-            raise DeviceViolation("reported-twice", "a pseudonym has more than one report in this round")
-        for report in reports:
-            self.check(report)
+        self._check_all(reports)
         if self.partitioned:
             return self._close_values([report for report in reports if isinstance(report, ValueReport)])
         if self.task.chain and self._chain is None:
             raise InvalidInput("the task has a hash chain: give it to the Curator")
         preimage = b"" if self._chain is None else self._chain.preimage(self.round)
         return self._close([report for report in reports if isinstance(report, Report)], preimage)
+
+    def _check_all(self, reports: Sequence[AnyReport]) -> None:
+        if len({report.pseudonym for report in reports}) != len(reports):
+            raise DeviceViolation("reported-twice", "a pseudonym has more than one report in this round")
+        for report in reports:
+            self.check(report)
 
     def follow(self, closed: AnyClosed, reports: Sequence[AnyReport]) -> None:
         """Go on with a closing that was published, and its reports.
@@ -225,12 +239,11 @@ class Curator:
         if isinstance(closed, ValueClosed) != self.partitioned:
             wanted = "values" if self.partitioned else "the partition"
             raise InvalidInput(f"round {self.round} is one of {wanted}; got a closing of the other kind")
-        for report in reports:
-            self.check(report)
+        self._check_all(reports)
         if isinstance(closed, ValueClosed):
             own: AnyClosed = self._close_values([report for report in reports if isinstance(report, ValueReport)])
         else:
-            if self.task.chain and not HashChain.leads(closed.preimage, self._preimage):
+            if not HashChain.goes_on(self._preimage, closed.preimage):
                 raise InvalidInput(f"the closing of round {closed.round} has a preimage that is not of the hash chain")
             own = self._close([report for report in reports if isinstance(report, Report)], closed.preimage)
         if own != closed:
@@ -240,7 +253,7 @@ class Curator:
     def replay(
         cls, task: Task, events: Iterable[Event], plan: Plan | None = None, *, chain: HashChain | None = None
     ) -> Curator:
-        """The curator after the given events (reports and closings, in order); closings that do not follow are refused."""
+        """The curator after some events (reports and closings, in order); closings that do not follow are refused."""
         curator = cls(task, plan, chain=chain)
         reports: list[AnyReport] = []
         for event in events:
@@ -282,17 +295,20 @@ class Curator:
             elif verdict.outcome == "more":
                 pending[question.region] = question
         following = self._next(pending)
-        finished = not following and not self._announcing or self.round >= self.task.max_rounds
+        finished = (not following and not self._announcing) or self.round >= self.task.max_rounds
         heads = tuple(Head(*part.region, len(part.entries), part.digest()) for part in self.slices)
         closed = Closed(self.task.id, self.round, heads, verdicts, preimage, finished)
         self._preimage = preimage
         self.round += 1
         self.partitioned = finished
         self._open = () if finished else following
-        seed = seed_of(closed)
-        for question in self._open:
-            self.logs[question.region].ask(question, seed, self.task.answers)
+        self._put(self._open, seed_of(closed))
         return closed
+
+    def _put(self, questions: Iterable[Question], seed: bytes) -> None:
+        """Open the round: draw the members that each question is put to."""
+        for question in questions:
+            self.logs[question.region].ask(question, seed, self.task.answers)
 
     def _announce(self, part: Slice) -> None:
         """Move members who announce a new region out of the one they were in."""
@@ -303,20 +319,16 @@ class Curator:
             self.home[entry.pseudonym] = part.region
 
     def _judge(self) -> tuple[Verdict, ...]:
-        out = []
-        for question in self._open:
-            log = self.logs[question.region]
-            tally = log.tally
-            outcome = "wall"
-            if question.stop < question.asked:
-                asking, row = self._asking[question.region]
-                one = Asking(*(column[row : row + 1] for column in asking))
-                if go_on(self.task, one, np.array([sum(tally)]), np.array([tally[1]]))[0]:
-                    outcome = "more"
-            elif splits(np.array([tally]), np.array([question.threshold]))[0]:
-                outcome = "split"
-            out.append(Verdict(outcome, tally))  # type: ignore[arg-type]
-        return tuple(out)
+        return tuple(self._verdict(question) for question in self._open)
+
+    def _verdict(self, question: Question) -> Verdict:
+        tally = self.logs[question.region].tally
+        if question.stop < question.asked:
+            asking, row = self._asking[question.region]
+            more = go_on(self.task, asking.pick(np.array([row])), np.array([sum(tally)]), np.array([tally[1]]))[0]
+            return Verdict("more" if more else "wall", tally)
+        split = splits(np.array([tally]), np.array([question.threshold]))[0]
+        return Verdict("split" if split else "wall", tally)
 
     def _split(self, question: Question) -> None:
         log = self.logs.pop(question.region)

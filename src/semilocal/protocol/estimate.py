@@ -80,9 +80,7 @@ class Pieces(NamedTuple):
     share: Floats
 
 
-def estimate(
-    lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float = PRIOR, steps: int = STEPS
-) -> Pieces:
+def estimate(lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float = PRIOR, steps: int = STEPS) -> Pieces:
     """Shares of the pieces of m regions.
 
     Parameters

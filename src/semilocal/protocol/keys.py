@@ -1,4 +1,4 @@
-"""Everything a device derives from its secret: its noise, its nonces and its name in a task; and the server's hash chain.
+"""What a device derives from its secret: its noise, its nonces, its name in a task; and the server's hash chain.
 
 Noise is derived, not drawn, so a retry, a crash and a restart give the same bytes; answering the same question twice
 with fresh noise would let an observer average it away. HMAC-SHA-256 is the keyed function; a change of task, round,
@@ -114,6 +114,11 @@ class HashChain:
     def preimage(self, round_: int) -> bytes:
         """What is given away when a round closes: 32 bytes."""
         return self._values[round_]
+
+    @staticmethod
+    def goes_on(before: bytes, preimage: bytes) -> bool:
+        """Whether what a closing gives away follows what was given before; nothing follows nothing (no chain)."""
+        return HashChain.leads(preimage, before) if before else not preimage
 
     @staticmethod
     def leads(preimage: bytes, to: bytes) -> bool:

@@ -1,13 +1,13 @@
 """All messages, as frozen values with canonical bytes, and the one codec.
 
-    server -> all      Query         opens a round of the partition: what is asked in which region
-    device -> server   Report        names the region a participant is in, and answers if it was drawn
-    server -> all      Slice         all reports of one region in a round, by pseudonym
-    server -> all      Closed        closes the round: the slices' hashes, what follows, the server's part of the next draw
-    server -> all      ValueQuery    opens a round of values: which release, and the range it is clipped to in each region
-    device -> server   ValueReport   f at the participant's position, clipped and scaled, through the mechanism
-    server -> all      ValueClosed   closes it: how often each output came
-    server -> all      Checkpoint, Seal          the transcript's root after a round, in a chain, signed
+    server -> all      Query              opens a round of the partition: what is asked in which region
+    device -> server   Report             names the region a participant is in, and answers if it was drawn
+    server -> all      Slice              all reports of one region in a round, by pseudonym
+    server -> all      Closed             closes the round: hashes of slices, what follows, a part of the next draw
+    server -> all      ValueQuery         opens a round of values: which release, clipped to which range
+    device -> server   ValueReport        f at the participant's position, clipped and scaled, through the mechanism
+    server -> all      ValueClosed        closes it: how often each output came
+    server -> all      Checkpoint, Seal   the transcript's root after a round, in a chain, signed
 
 The task (:mod:`.task`) and the plan of releases (:mod:`.plan`) go through the same codec. Bytes are MessagePack, fields
 in the order written here; a message is accepted only if encoding it again gives the same bytes. A region is named by

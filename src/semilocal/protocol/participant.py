@@ -1,9 +1,9 @@
 """The device's machine: one participant, sans-IO, for the whole campaign.
 
     receives              if all checks hold
-    Query, observed       notes what is asked in the region of its place; refuses what breaks the protocol or the policy
-    Query, answered       a report: its answer if it was drawn; its region if the log does not have it there, or holds it
-                          for silent; else nothing
+    Query, observed       notes what is asked in the region of its place; refuses what breaks the protocol
+    Query, answered       a report: its answer if it was drawn; its region if the log does not have it there, or takes
+                          it for silent; else nothing
     Closed and a Slice    follows the log: members, answers, walls, splits
     ValueQuery            a value, once per release
 
@@ -148,6 +148,7 @@ class Participant:
         self._value = value
         self.path = Path(task) if path is None else path
         self._lost = 0  # the question (round of its draw) whose log lacks its answer
+        self._refused: ServerViolation | None = None  # why its owner's limits stopped it
 
     # -- what the owner may see ------------------------------------------------------------------------------
 
@@ -215,6 +216,9 @@ class Participant:
             If the query breaks the protocol. Nothing changes then.
         """
         self.path.observe(query)
+        question = self.path.question
+        if question is not None and question.decides and not self.state.stopped:
+            self._check_parts(question)
 
     def answer(self, query: Query) -> Report | None:
         """The report for the open round, if it has something to say. Keep ``state`` before sending it.
@@ -226,21 +230,22 @@ class Participant:
         ServerViolation
             If the query breaks the protocol. The state does not change.
         """
+        before = self.state.stopped
         self.observe(query)
         path = self.path
+        if self._refused is not None and not before:
+            raise self._refused
         if self.state.stopped or not path.is_open:
             return None
         home = self.state.region
         if home is not None and not (home[0] <= path.region[0] and path.region[1] <= home[1]):
             raise ServerViolation("grown-region", "the log leads to a region that is not inside the one it announced")
         again = query.round == self.state.round
-        if query.round < self.state.round or (again and path.digest != self.state.question):
+        if query.round < self.state.round or (again and (path.digest, path.region) != (self.state.question, home)):
             raise ServerViolation(
                 "repeated-round", f"it reported in round {self.state.round} already, to another query"
             )
         question = path.question
-        if question is not None and question.decides:
-            self._check_parts(question)
         if again:
             return self._report(query.round, self._answered_to(query.round))
         free = self._booked(*path.region) < self.task.answers
@@ -260,13 +265,18 @@ class Participant:
         return self.path.question if any(booked.round == round_ for booked in self.state.book) else None
 
     def _check_parts(self, question: Question) -> None:
-        """Refuse a question of which either part is below the owner's limits, for good: silence tells no side."""
+        """Stop, for good, at a question of which either part is below the owner's limits: silence tells no side.
+
+        A device that was away stops at the same question when it reads the log. Splits that it reported of are counted
+        even if a server shows another log after a restart.
+        """
+        splits = max(self.path.splits, self.state.splits if self.round > self.state.round else 0)
         try:
             for lower, upper in question.parts:
-                check_region(self.task, lower, upper, self.policy, splits=self.path.splits + 1)
+                check_region(self.task, lower, upper, self.policy, splits=splits + 1)
         except ServerViolation as error:
+            self._refused = error
             self.state = msgspec.structs.replace(self.state, stopped=str(error))
-            raise
 
     def _report(self, round_: int, question: Question | None) -> Report:
         lower, upper = self.path.region

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..arrays import Floats, Integers, short_repr
 from ..hierarchy.base import Cells, Polygons
-from .cellmap import WaysOut
+from .cellmap import CodeMap, WaysOut
 from .estimate import Pieces, Walls, estimate
 from .mark import Mark
 from .promise_words import PROTECTED
@@ -83,8 +83,18 @@ class Partition(WaysOut):
         return len(self.lower)
 
     @property
-    def _map(self) -> Partition:
+    def _map(self) -> CodeMap:
         return self
+
+    @property
+    def intervals(self) -> tuple[Cells, Cells]:
+        """First code of each region and the code after its last: uint64[m] each."""
+        return self.lower, self.upper
+
+    @property
+    def are_cells(self) -> bool:
+        """No: a region is a union of cells."""
+        return False
 
     @property
     def people(self) -> int:
@@ -96,7 +106,7 @@ class Partition(WaysOut):
         """Between the walls of each region, with estimated shares (the rule's estimate)."""
         if self.task.rule != "cut":
             return estimate(self.lower, self.upper, Walls.none(len(self)), 0.75)
-        return estimate(self.lower, self.upper, self.walls, self.task.randomizer.probabilities[0])  # type: ignore[union-attr]
+        return estimate(self.lower, self.upper, self.walls, self.task.truth)
 
     @cached_property
     def boxes(self) -> Floats:

@@ -193,7 +193,9 @@ def check_region(task: Task, lower: int, upper: int, policy: Policy, *, splits: 
     ServerViolation
     """
     if policy.max_splits is not None and splits > policy.max_splits:
-        raise ServerViolation("many-splits", f"the region would be cut {splits} times; the owner allows {policy.max_splits}")
+        raise ServerViolation(
+            "many-splits", f"the region would be cut {splits} times; the owner allows {policy.max_splits}"
+        )
     if not policy.min_side and policy.max_depth is None:
         return
     ends = np.array([lower], dtype=np.uint64), np.array([upper], dtype=np.uint64)

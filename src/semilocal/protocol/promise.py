@@ -1,73 +1,66 @@
 """What is promised, as a value: computed once from a task, worded once, shown everywhere.
 
 Statements, ledgers, device summaries, releases, baselines, legends and pages take numbers *and* words from here. The
-theorems behind the words are in docs/explanation/proofs.md. Knows numbers and words. Knows no positions and no state of
-a run.
+theorems behind the words are in PROOF.md. Knows numbers and words. Knows no positions and no state of a run.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
 from ..arrays import short_repr
 from ..errors import InvalidInput
+from ..words import number_of
 from . import promise_words as wording
-from .promise_words import INSIDE, PUBLIC, Adjacency, Trust
+from .promise_words import INSIDE, LIMITS, PARTICIPANT, Adjacency, Trust
 
 if TYPE_CHECKING:
     from .mark import Mark
     from .plan import Plan
     from .task import Task
 
-__all__ = ["INSIDE", "PUBLIC", "Adjacency", "Guarantee", "Trust", "marked", "promise"]
+__all__ = [
+    "INSIDE", "Adjacency", "Guarantee", "Trust", "marked", "participant_parts", "participant_sentence", "promise",
+]  # fmt: skip
 
-Counted = Literal["limit", "run", "region"]  # what T counts: the task's limit, the run's largest, one region's
 _RULES = {
-    "all": "a sparse part keeps its cell from being split",
-    "trim": "participants in sparse parts are moved",
-    "each": "participants in sparse parts are exposed",
+    "cut": "a region is cut where both sides show k people",
+    "all": "a cell is split if every child shows k people",
 }
 
 
 class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One promise: who is trusted, which positions are hard to tell apart, and by how much.
+    """One promise: who is trusted, which places are hard to tell apart, and by how much.
 
-    A loss bounds the log of how much likelier anything published is at one position than at the other. Use
+    A loss bounds the log of how much likelier anything published is at one place than at the other. Use
     :func:`promise` for a task, :meth:`plain` for differential privacy without regions.
 
     Attributes
     ----------
     trust : {"nobody", "two-servers", "curator"}
     adjacency : {"inside", "bucket", "anywhere", "presence", "nothing"}
-        Between what ``epsilon`` holds: two positions inside one published region, two positions inside a coarse cell
-        that the person named in the open, two positions anywhere, a person taking part or not; "nothing" if no loss
-        is bounded.
+        Between what ``epsilon`` holds: two places of one's region, two positions inside a coarse cell that the person
+        named in the open, two positions anywhere, a person taking part or not; "nothing" if no loss is bounded.
     epsilon : float or None
-        The loss for that adjacency, releases included; None for "nothing".
+        The loss for that adjacency, both ways, releases included; None for "nothing".
     anywhere : float or None
         The loss for any change of one person's position: the number to compare methods by. None: unbounded, as it is
         wherever regions are public.
     delta : float
-        With a crowd: the chance, for every participant, that fewer than k are published in their region. Without:
-        the probability that may be missing from the ratio.
+        With a crowd: the chance, for every participant, that a split put it with fewer than k. Without: the
+        probability that may be missing from the ratio.
     k : int
         The crowd that is promised, the participant included; 0 if none is.
-    report : float
-        Loss of one report; what a TRIM on the path adds for a moved position.
-    trims : int
-        T, the TRIMs that are counted; 0 if nobody is moved.
-    counted : {"limit", "run", "region"}
-        Whether T is the most that the task allows, the largest of a run, or that of one region's path.
-    rule, accounting : str
+    answers : int
+        The most answers of a participant about lines inside its region; 0 where there are no regions.
+    smallest : int or None
+        Members of the smallest region now, where a run is known.
+    rule : str
         Of the task; empty where there is none.
-    rounds : int
-        The most rounds that ask for children.
-    quorum : float
-        Share of those expected whose answers may close a round; below 1 the others are out, and no crowd is sure.
     releases : tuple of (str, float)
         What is released after the partition, and its part of ``epsilon``.
     ladder : tuple of (str, float)
@@ -95,13 +88,9 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     anywhere: float | None = None
     delta: float = 0.0
     k: int = 0
-    report: float = 0.0
-    trims: int = 0
-    counted: Counted = "limit"
+    answers: int = 0
+    smallest: int | None = None
     rule: str = ""
-    accounting: str = ""
-    rounds: int = 0
-    quorum: float = 1.0
     releases: tuple[tuple[str, float], ...] = ()
     ladder: tuple[tuple[str, float], ...] = ()
     rows: int = 1
@@ -116,15 +105,13 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.adjacency == "nothing"):
             raise InvalidInput(f"a loss needs an adjacency; got epsilon {self.epsilon} and {self.adjacency!r}")
-        losses = [self.epsilon or 0.0, self.anywhere or 0.0, self.report, *(loss for _, loss in self.ladder)]
+        losses = [self.epsilon or 0.0, self.anywhere or 0.0, *(loss for _, loss in self.ladder)]
         if not all(0 <= loss < math.inf for loss in losses) or not 0 <= self.delta <= 1:
             raise InvalidInput(
                 f"losses must be finite and not negative, delta a probability; got {losses}, {self.delta}"
             )
         if self.seeded and not self.simulated:
             raise InvalidInput("seeded noise is for simulation; say simulated, too")
-        if self.trims and self.adjacency != "inside":
-            raise InvalidInput("only positions in public regions can be moved by a TRIM")
 
     # -- ways to make one --------------------------------------------------------------------------------------
 
@@ -172,27 +159,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             epsilon=None if self.epsilon is None else rows * self.epsilon,
             anywhere=None if self.anywhere is None else rows * self.anywhere,
             delta=min(1.0, rows * self.delta),
-            report=rows * self.report,
+            answers=rows * self.answers,
             releases=tuple((words, rows * loss) for words, loss in self.releases),
             ladder=tuple((words, rows * loss) for words, loss in self.ladder),
         )
-
-    # -- numbers -----------------------------------------------------------------------------------------------
-
-    @property
-    def moved(self) -> float | None:
-        """Loss between a moved position and any inside: (1 + T) reports and the releases; None if nobody is moved."""
-        return None if not self.trims or self.epsilon is None else self.epsilon + self.trims * self.report
-
-    @property
-    def worst(self) -> float | None:
-        """The larger of the losses that are promised; None if none is."""
-        return self.epsilon if self.moved is None else self.moved
-
-    @property
-    def exposure(self) -> float:
-        """Loss against a server that lies: every report and every release counts."""
-        return self.rounds * self.report + sum(loss for _, loss in self.releases)
 
     # -- words -------------------------------------------------------------------------------------------------
 
@@ -208,19 +178,21 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        before = self.counted == "limit" and not self.simulated  # afterwards the crowds are known
-        given = wording.GIVEN if before else ""
-        early = ", if no round closes early" if self.quorum < 1 else ""
-        return f"{wording.published(self.k, self.rows)}{given}{early}, except with probability delta = {self.delta:g}"
+        return f"{wording.published(self.k, self.rows)} except with probability {self.delta:g}"
 
     def sentence(self) -> str:
-        """The promise in one sentence: every loss with its adjacency and delta."""
+        """The promise in one line: every loss with its adjacency and delta.
+
+        Examples
+        --------
+        >>> found = Guarantee(trust="nobody", adjacency="inside", epsilon=1.0, k=20, delta=1e-6)
+        >>> found.sentence()
+        "epsilon = 1 (delta = 0) between any two places of one's region; 20 in it except with probability 1e-06."
+        """
         if self.epsilon is None:
             parts = ["no loss is bounded: this is no differential privacy"]
         else:
             parts = [f"{wording.loss_words(self.epsilon, self._delta)} between {self.between}"]
-        if self.moved is not None:
-            parts.append(f"{wording.loss_words(self.moved)} for {wording.MOVED}{self._with_values}: {self._price}")
         if self.adjacency == "presence" and self.anywhere is not None:
             parts.append(f"{wording.loss_words(self.anywhere, self._delta)} between {wording.BETWEEN['anywhere']}")
         if self.crowd:
@@ -257,32 +229,25 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
         Examples
         --------
-        >>> Guarantee(trust="nobody", adjacency="inside", epsilon=1.0, report=0.45, trims=16, k=50).cost("ε")
-        'ε inside, moved (1 + 0.45 T) ε, T ≤ 16'
+        >>> Guarantee(trust="nobody", adjacency="inside", epsilon=1.0, k=50).cost("ε")
+        'ε inside'
         >>> Guarantee.plain("curator", 2.0, presence=1.0).cost("ε")
         '2 ε anywhere, ε for taking part or not'
         """
         if self.epsilon is None:
             return "unbounded"
-        inside = wording.times_words(self.epsilon, unit)
+        loss = wording.times_words(self.epsilon, unit)
         if self.adjacency == "presence":
-            part = f"{inside} for taking part or not"
+            part = f"{loss} for taking part or not"
             return part if self.anywhere is None else f"{wording.times_words(self.anywhere, unit)} anywhere, {part}"
-        if self.adjacency != "inside":
-            return f"{inside} inside a bucket" if self.adjacency == "bucket" else f"{inside} anywhere"
-        if not self.trims:
-            return f"{inside} inside"
-        each = wording.times_words(self.report, "T") if unit else f"{self.report:g} T"
-        moved = f"({self.epsilon:g} + {each}) {unit}".strip()
-        return f"{inside} inside, moved {moved}, T {'=' if self.counted == 'region' else '≤'} {self.trims}"
+        return loss + {"inside": " inside", "bucket": " inside a bucket"}.get(self.adjacency, " anywhere")
 
     def row(self) -> dict[str, str]:
-        """Cells of a table: trust, epsilon, between, moved, crowd, delta."""
+        """Cells of a table: trust, epsilon, between, crowd, delta."""
         return {
             "trust": self.trust,
             "epsilon": "unbounded" if self.epsilon is None else f"{self.epsilon:g}",
-            "between": self.between if self.moved is None else f"{self.between}; moved: {wording.MOVED}",
-            "moved": "" if self.moved is None else f"{self.moved:g}",
+            "between": self.between,
             "crowd": "none" if not self.k else f"{self.k}",
             "delta": self._delta_cell(),
         }
@@ -294,7 +259,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def to_json(self) -> dict[str, Any]:
         """Numbers and words, ready for JSON; :meth:`from_json` gives the same promise back."""
-        words = {"between": self.between, "moved": self.moved, "sentence": self.sentence(), "text": self.text()}
+        words = {"between": self.between, "sentence": self.sentence(), "text": self.text()}
         return {**msgspec.to_builtins(self), **words}
 
     @property
@@ -311,60 +276,19 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def _with_values(self) -> str:
         return wording.values_words(self.own)
 
-    @property
-    def _price(self) -> str:
-        """How the loss of a moved position comes about."""
-        most = {"limit": f"at most {self.trims} in this task", "run": f"at most {self.trims} in this run"}
-        count = most.get(self.counted, f"here {self.trims}")
-        more = " and the releases" if self.releases else ""
-        each = " of each row" if self.rows > 1 else ""
-        return f"(1 + T) reports{each}{more}, T the TRIMs on the region's path (public, {count})"
-
     def _regions(self) -> list[str]:
         assert self.epsilon is not None
-        out = [
-            "Protected: where a participant is inside the region that is published for them"
-            + (", and their own value." if self.own else "."),
-            f"Two positions inside that region{self._with_values}: epsilon = {self.epsilon:g}, delta = 0. Everything a "
-            "participant sends changes the odds between the two by at most a factor "
-            f"e^{self.epsilon:g} = {wording.factor_words(self.epsilon)}, however many rounds are played.",
-        ]
-        if self.moved is not None:
-            out.append(
-                f"{wording.MOVED.capitalize()}{self._with_values}: epsilon = {self.moved:g}, delta = 0, which is "
-                f"{self._price}. Nothing published makes the moved position likelier than those inside by more than "
-                "that. The other way round, and between two moved positions, nothing is promised."
-            )
-            if self.accounting and self.counted == "limit":
-                core = self.accounting == "core"
-                which, asked = ("first", self.report) if core else ("second", (1 + self.trims) * self.report)
-                without = ", without the releases" if self.releases else ""
-                own = f"the task's own epsilon, {asked:g}, is the {which} number{without}"
-                out.append(f'Accounting "{self.accounting}": {own}.')
-        elif self.rule == "trim":
-            out.append("No TRIM is on the path: nobody was moved.")
-        out += self._parts(", after the partition")
-        if self.k:
-            given = "" if self.simulated else wording.GIVEN
-            out.append(
-                f"Crowd: at least {wording.published(self.k, self.rows)}{given}, except "
-                f"with probability at most delta = {self.delta:g} for every participant."
-                + (" Some of them may have been moved there and live elsewhere." if self.trims else "")
-            )
-        else:
-            out.append("Crowd: NOT kept. A region may hold one person.")
-        if self.rule != "all" or not self.k:  # the theorem of rule "all" rests on its crowd tests
-            out.append(
-                "What the numbers are: a bound for what was published, once the region is known. Two positions fixed "
-                "beforehand may also be told apart by ending in different regions; how likely that is, is not bounded."
-            )
-        out.append(f"Not protected: {PUBLIC} Between positions in different regions the loss is infinite.")
-        out.append(
-            "Against: everyone who sees all messages, the server too, if it follows the protocol. A server that lies "
-            f"can make up the crowd and lead a device to a small cell; that costs {self.report:g} per "
-            f"{'answer' if self.rows == 1 else 'round'}, and the cell itself."
-        )
-        return out
+        values = sum(loss for _, loss in self.releases)
+        parts = _filled(self.k, self.delta, self.epsilon - values, values, answers=max(self.answers, 1))
+        now = "." if self.smallest is None else f"; now the smallest region has {number_of(self.smallest, 'member')}."
+        chosen = [parts["region"], parts["crowd"] + now, parts["few"], parts["lines"]]
+        chosen += [parts["values"]] if values else []
+        out = [" ".join([*chosen, parts["rest"]]), *self._parts(", after the partition")]
+        # The paper's theorem for fixed positions rests on the crowd tests of its rule.
+        paper = self.rule == "all" and self.k > 0
+        limits = ["paper" if paper else "fixed", *(["map", "others"] if self.k else []), "lies", "several"]
+        fields = {"epsilon": f"{self.epsilon:g}", "delta": f"{self.delta:g}", "k": f"{self.k}"}
+        return [*out, "Limits: " + " ".join(_fill(LIMITS[name], fields) for name in limits)]
 
     def _plain(self) -> list[str]:
         if self.epsilon is None:
@@ -406,13 +330,89 @@ def marked(mark: Mark | None) -> Marked:
     return {"simulated": mark is not None, "seeded": mark is not None and mark.seeded}
 
 
+def _fill(text: str, fields: dict[str, str]) -> str:
+    """The text with some of its fields; the others stay."""
+    for name, value in fields.items():
+        text = text.replace("{" + name + "}", value)
+    return text
+
+
+def _filled(k: int, delta: float, epsilon: float, values: float, *, answers: int) -> dict[str, str]:
+    fields = {
+        "k": f"{k}", "delta": f"{delta:g}", "epsilon": f"{epsilon:g}", "odds": wording.odds_words(epsilon),
+        "total": f"{epsilon + values:g}", "total_odds": wording.odds_words(epsilon + values), "answers": f"{answers}",
+    }  # fmt: skip
+    parts = {name: _fill(text, fields) for name, text in PARTICIPANT.items()}
+    return parts if k else parts | {"crowd": parts["no-crowd"], "crowd-late": parts["no-crowd"]}
+
+
+def participant_parts(task: Task, values: float = 0.0) -> dict[str, str]:
+    """The parts of the participant's sentence with the task's numbers: data for a page that plays a device.
+
+    Parameters
+    ----------
+    task : Task
+    values : float
+        Loss of the values that the participant gives.
+
+    Returns
+    -------
+    dict of str to str
+        By the names of ``promise_words.PARTICIPANT``. The fields {members}, {answered} and {inside} are open; said are,
+        in this order: region; crowd (crowd-late) and now, without a space between them; none if nothing was answered,
+        outside if no answer is inside, inside if all are, else mixed; lines if any is inside; values if any was given;
+        rest.
+
+    Examples
+    --------
+    >>> from semilocal import Box, Task
+    >>> participant_parts(Task.build(Box((0,), (1,)), epsilon=1.0))["now"]
+    '; now there are {members}.'
+    """
+    k = task.k if task.keeps_crowd else 0
+    return _filled(k, task.delta, task.epsilon, values, answers=task.answers)
+
+
+def participant_sentence(
+    task: Task, *, members: int, answered: int, inside: int, late: bool = False, values: float = 0.0
+) -> str:
+    """What is promised to one participant, and what it told: the paragraph that devices, page and command line show.
+
+    Parameters
+    ----------
+    task : Task
+    members : int
+        n, participants of the roster in its region now.
+    answered, inside : int
+        q, questions that it answered; a, those of them about lines inside its region.
+    late : bool
+        Whether it enrolled after the first round, and is counted nowhere.
+    values : float
+        Loss of the values that it gave.
+
+    Examples
+    --------
+    >>> from semilocal import Box, Task
+    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0)
+    >>> print(participant_sentence(task, members=31, answered=1, inside=0))
+    Everybody learns, under your pseudonym, which region you are in. When it was drawn, at least 20 participants, you included, were in it (the chance that this failed for you is at most 1e-06); now there are 31. You answered 1 question, about lines outside of your region: they tell nothing more. What people know about you anyway, and what the others' answers say about the region as a whole, is not limited by this.
+    """  # noqa: E501
+    if not 0 <= inside <= answered:
+        raise InvalidInput(f"inside must be from 0 to the number of answers, {answered}; got {inside}")
+    parts = participant_parts(task, values)
+    which = "none" if not answered else "outside" if not inside else "inside" if inside == answered else "mixed"
+    chosen = ["region", "", which, *(["lines"] if inside else []), *(["values"] if values else []), "rest"]
+    fields = {"members": f"{members:,}", "answered": number_of(answered, "question"), "inside": f"{inside:,}"}
+    parts[""] = parts["crowd-late" if late else "crowd"] + parts["now"]
+    return _fill(" ".join(parts[name] for name in chosen), fields)
+
+
 def promise(
     task: Task,
     releases: Plan | Iterable[tuple[str, float]] = (),
     *,
-    trims: int | None = None,
-    counted: Counted = "limit",
     participants: int | None = None,
+    smallest: int | None = None,
     mark: Mark | None = None,
 ) -> Guarantee:
     """What a task promises, with what is released after its partition.
@@ -421,28 +421,20 @@ def promise(
     ----------
     task : Task
     releases : Plan, or (words, loss) of each release
-    trims : int, optional
-        T where it is known: the largest of a run's ``Partition.path_trims`` (``counted="run"``), or that of one
-        region (``counted="region"``). The task's limit if left out.
-    counted : {"limit", "run", "region"}
     participants : int, optional
-        How many took part, or the smallest crowd of a run, where it is known: fewer than k are a smaller crowd, and the
-        promise says so.
+        How many are on the roster, where it is known: fewer than k are a smaller crowd, and the promise says so.
+    smallest : int, optional
+        Members of the smallest region of a run.
     mark : Mark, optional
         Of a simulation.
 
     Examples
     --------
     >>> from semilocal import Box, Task
-    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=1e-6, k=50, max_trims=4)
-    >>> found = promise(task)
-    >>> found.epsilon, found.moved
-    (1.0, 5.0)
+    >>> found = promise(Task.build(Box((0,), (1,)), epsilon=1.0), [("mean", 0.5)])
+    >>> found.epsilon, found.k, found.delta
+    (1.5, 20, 1e-06)
     """
-    if trims is not None and not 0 <= trims <= task.max_trims:
-        raise InvalidInput(f"trims must be from 0 to the task's max_trims {task.max_trims}; got {trims}")
-    if (trims is None) != (counted == "limit"):
-        raise InvalidInput(f"trims and counted go together; got trims {trims} and counted {counted!r}")
     planned = getattr(releases, "releases", None)
     added = tuple(releases) if planned is None else tuple((one.what, one.epsilon) for one in planned)  # type: ignore[arg-type]
     return Guarantee(
@@ -451,13 +443,9 @@ def promise(
         epsilon=task.epsilon + sum(loss for _, loss in added),
         delta=task.delta if task.keeps_crowd else 1.0,
         k=0 if not task.keeps_crowd else task.k if participants is None else min(task.k, participants),
-        report=task.epsilon,
-        trims=task.max_trims if trims is None else trims,
-        counted=counted,
+        answers=task.answers,
+        smallest=smallest,
         rule=task.rule,
-        accounting=task.accounting,
-        rounds=task.max_rounds,
-        quorum=task.quorum,
         releases=added,
         **marked(mark),
         own="" if planned is None else releases.own_words,  # type: ignore[union-attr]
@@ -469,16 +457,10 @@ def promise(
 
 def _notes(task: Task) -> tuple[str, ...]:
     notes = []
-    if task.quorum < 1 and task.keeps_crowd:
-        notes.append(
-            f"A round may close when {100 * task.quorum:g} % of those expected have answered. The others are then out, "
-            f"so a region may hold fewer than {task.k} participants, by the task's own rule."
-        )
     if task.tolerate_liars:
         notes.append(f"Up to {task.tolerate_liars} lying devices are not counted in a crowd.")
     if not task.keeps_crowd:
-        why = "a failing child is left behind" if task.rule == "each" else "the printed margin fails for small delta"
-        notes.append(f"A region may hold fewer than {task.k} participants: {why}.")
+        notes.append(f"A region may hold fewer than {task.k} participants: the printed margin fails for small delta.")
     if task.randomizer.simulation_only:
         notes.append("For simulation only: its noise is in floats, which leak through rounding; devices refuse it.")
     return tuple(notes)

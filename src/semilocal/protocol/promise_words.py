@@ -1,6 +1,7 @@
-"""The words of a promise: who is trusted, which positions are compared, what is public. Each is written once, here.
+"""The words of a promise: who is trusted, which places are compared, what is public. Each is written once, here.
 
-Knows words, and no task.
+:data:`PARTICIPANT` is the promise of the local protocol as one paragraph for one reader, in parts with fields. Device
+summary, command line and page fill in the same parts. Knows words, and no task.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from typing import Literal
 from ..words import number_of
 
 __all__ = [
-    "BETWEEN", "FROM_DATA", "GIVEN", "INSIDE", "MOVED", "PROTECTED", "PUBLIC", "SEEDED", "SIMULATED", "TRUSTED",
+    "BETWEEN", "FROM_DATA", "INSIDE", "LIMITS", "PARTICIPANT", "PROTECTED", "SEEDED", "SIMULATED", "TRUSTED",
     "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words", "loss_words",
-    "losses_words", "priced", "published", "times_words", "values_words",
+    "losses_words", "odds_words", "priced", "published", "times_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
 Adjacency = Literal["inside", "bucket", "anywhere", "presence", "nothing"]
 
-INSIDE = "any two positions inside a participant's published region"
+INSIDE = "any two places of one's region"
+INSIDE_ALL = "any two places inside all of one's regions"
 PROTECTED = "of a position, only the place inside a region is protected"
 _BUCKET, _BUCKETS = "inside the public bucket that they named", "inside all public buckets that they named"
-PUBLIC = f"Regions, crowds, tallies and who answered are public by design; {PROTECTED}."
 BETWEEN: dict[Adjacency, str] = {
     "inside": INSIDE,
     "bucket": f"any two positions of one person {_BUCKET}",
@@ -31,10 +32,6 @@ BETWEEN: dict[Adjacency, str] = {
     "presence": "a person taking part or not",
     "nothing": "nothing: this is no differential privacy",
 }
-MOVED = "a moved position against any position inside the region it was moved to"
-INSIDE_ALL = "any two positions inside all regions that were published for a participant"
-MOVED_ALL = "a position that was moved, against any position inside all of these regions"
-GIVEN = ", if so many take part and nobody drops out"
 TRUSTED: dict[Trust, str] = {
     "nobody": "nobody: each device randomizes its own answers",
     "two-servers": "two operators not to collude: together they could read every position",
@@ -53,28 +50,68 @@ SEEDED = (
     "the same task with noise from the operating system."
 )
 
+# The promise to one participant. Which parts are said, and in which order, is in ``promise.participant_parts``.
+PARTICIPANT: dict[str, str] = {
+    "region": "Everybody learns, under your pseudonym, which region you are in.",
+    "crowd": "When it was drawn, at least {k} participants, you included, were in it (the chance that this failed for "
+    "you is at most {delta})",
+    "crowd-late": "When it was drawn, at least {k} participants were in it, you not counted (the chance that this "
+    "failed for you is at most {delta})",
+    "no-crowd": "No crowd is kept: it may have been drawn around you alone",
+    "now": "; now there are {members}.",
+    "none": "You answered no question.",
+    "outside": "You answered {answered}, about lines outside of your region: they tell nothing more.",
+    "mixed": "You answered {answered}. All but {inside} of them are about lines outside of your region and tell "
+    "nothing more.",
+    "inside": "You answered {answered}.",
+    "few": "You answer a few questions. All but at most {answers} of them are about lines outside of your region and "
+    "tell nothing more.",
+    "lines": "Noisy answers about the lines drawn here do not help anybody to choose between two places on the same "
+    "side of every line, and between two places on different sides they move the odds by at most a factor e^{epsilon}: "
+    "from even to at most {odds}.",
+    "values": "Values that you give are noisy, too, and differ between any two places: with them it is at most a "
+    "factor e^{total}, from even to at most {total_odds}.",
+    "rest": "What people know about you anyway, and what the others' answers say about the region as a whole, is not "
+    "limited by this.",
+}
+# What the promise does not say. "fixed" is for rule "cut", "paper" for rule "all"; "map" and "others" are about crowds.
+LIMITS: dict[str, str] = {
+    "fixed": "These numbers are for what was published, once the region is known (ex post). A split may separate two "
+    "places that are fixed beforehand, and between different regions the loss is infinite.",
+    "paper": "As the paper defines it: (epsilon, delta)-SLDP, epsilon = {epsilon}, delta = {delta}, for two places of "
+    "the cell that is reached by splitting while every child has {k}. Between different regions the loss is infinite.",
+    "map": "The chance {delta} is for each participant, not for the map: of N participants up to {delta} N are "
+    "expected to miss the crowd in the worst case.",
+    "others": "Against somebody who knows where all others are the crowd is worth nothing; only the factor holds.",
+    "lies": "Fake members, or a server that forges, can make up a crowd and lead a device to the smallest region that "
+    "its owner allows. Inside it the factor holds.",
+    "several": "Losses of several tasks add up; crowds do not compose.",
+}
 
-def losses_words(epsilon: float, moved: float, *, own: str = "", several: bool = False, buckets: int = 0) -> str:
-    """Both losses inside regions, each with its adjacency and delta.
+
+def losses_words(epsilon: float, *, own: str = "", several: bool = False, buckets: int = 0) -> str:
+    """The loss inside regions, with its adjacency and delta.
 
     Parameters
     ----------
     own : str
         As in a :class:`Guarantee`.
     several : bool
-        Whether the losses are sums over several partitions: a region of any of them tells positions apart.
+        Whether the loss is a sum over several partitions: a region of any of them tells places apart.
     buckets : int
-        How many public buckets a person named besides: they tell positions apart, too.
+        How many public buckets a person named besides: they tell places apart, too.
+
+    Examples
+    --------
+    >>> losses_words(1.5)
+    "epsilon = 1.5 (delta = 0) between any two places of one's region"
     """
-    between, whom = (INSIDE_ALL, MOVED_ALL) if several else (INSIDE, MOVED)
     also = f" and {_BUCKET if buckets == 1 else _BUCKETS}" if buckets else ""
-    values = also + values_words(own)
-    words = f"{loss_words(epsilon)} between {between}{values}"
-    return words if moved <= epsilon else f"{words}; at most {moved:g} (delta = 0) for {whom}{values}"
+    return f"{loss_words(epsilon)} between {INSIDE_ALL if several else INSIDE}{also}{values_words(own)}"
 
 
 def values_words(own: str) -> str:
-    """What else may differ between the two positions."""
+    """What else may differ between the two places."""
     return f", with any two values of {own}" if own else ""
 
 
@@ -103,7 +140,7 @@ def loss_words(epsilon: float, delta: float = 0.0) -> str:
 def crowds_words(crowds: Sequence[tuple[int, float, int]]) -> list[str]:
     """What (k, delta, rows per person) of one or more partitions promise about crowds, in sentences."""
     parts = [
-        f"{published(k, rows)}, except with probability delta = {delta:g}." if k else "No crowd is promised."
+        f"{published(k, rows)} except with probability {delta:g}." if k else "No crowd is promised."
         for k, delta, rows in crowds
     ]
     if len(crowds) > 1:
@@ -117,16 +154,11 @@ def published(k: int, rows: int = 1) -> str:
     Examples
     --------
     >>> published(50)
-    'k = 50 participants are published in a region (49 others)'
-    >>> published(2)
-    'k = 2 participants are published in a region (1 other)'
+    '50 in it'
     >>> published(50, rows=3)
-    'k = 50 rows are published in a region, of at least 17 people (16 others)'
+    '50 rows in it, of at least 17 people,'
     """
-    if rows == 1:
-        return f"k = {k} participants are published in a region ({number_of(k - 1, 'other')})"
-    people = -(-k // rows)
-    return f"k = {k} rows are published in a region, of at least {people} people ({number_of(people - 1, 'other')})"
+    return f"{k} in it" if rows == 1 else f"{k} rows in it, of at least {number_of(-(-k // rows), 'person', 'people')},"
 
 
 def priced(what: str, epsilon: float, *, own: str = "") -> str:
@@ -135,7 +167,7 @@ def priced(what: str, epsilon: float, *, own: str = "") -> str:
     Examples
     --------
     >>> priced("mean of x", 0.5)
-    "mean of x (epsilon = 0.5, delta = 0 between any two positions inside a participant's published region)"
+    "mean of x (epsilon = 0.5, delta = 0 between any two places of one's region)"
     """
     between = f"any two values of {own}" if own else BETWEEN["inside"]
     return f"{what} (epsilon = {epsilon:g}, delta = 0 between {between})" if epsilon else f"{what} (no loss)"
@@ -149,3 +181,18 @@ def times_words(number: float, unit: str) -> str:
 def factor_words(epsilon: float) -> str:
     """How much e^epsilon is."""
     return f"{math.exp(min(epsilon, 700.0)):.3g}"
+
+
+def odds_words(epsilon: float) -> str:
+    """To how many percent a factor of e^epsilon moves even odds.
+
+    Examples
+    --------
+    >>> [odds_words(epsilon) for epsilon in (1, 2, 4, 8, 50)]
+    ['73 %', '88 %', '98 %', '99.97 %', 'almost 100 %']
+    """
+    rest = 1.0 / (1.0 + math.exp(min(epsilon, 700.0)))
+    if rest < 1e-8:
+        return "almost 100 %"
+    digits = max(0, math.ceil(-math.log10(rest)) - 2)
+    return f"{100 * (1 - rest):.{digits}f} %"

@@ -3,8 +3,8 @@
 The same record is kept by the server for every region, by the verifier, and by a device for the regions on its path.
 It is built from the public log alone. Two numbers of it matter for the promise (PROOF.md):
 
-- **askable**, F: members of the roster with fewer than A answers about cuts strictly inside the region, who did not stay
-  silent when they were last asked;
+- **askable**, F: members of the roster with fewer than A answers about cuts strictly inside the region, who did not
+  stay silent when they were last asked;
 - **failed**, w: questions whose cut lies strictly inside the region and that did not split it, each as often as it was
   put, counted from its draw on.
 

@@ -1,14 +1,15 @@
 """The rule: what is asked next, of whom, what the answers mean, and when a region ends. Functions of the public log.
 
-    rule     a region …                                                       promise
-    "cut"    is cut near its estimated median; m drawn members answer in two   epsilon between any two places of a region,
-             portions; SPLIT if both sides show k people, else the cut is a    both ways; k people in it except with
-             wall and the next question is put elsewhere                       probability delta per participant
-    "all"    is a cell; all members answer; SPLIT if every child shows k       the same, with the paper's definition
-             people, else it ends
+    rule     a region …                                            promise
+    "cut"    is cut near its estimated median; m drawn members      epsilon between any two places of a region, both
+             answer in two portions; SPLIT if both sides show k     ways; k people in it except with probability delta
+             people, else the cut is a wall and the next question   per participant
+             is put elsewhere
+    "all"    is a cell; all members answer once; SPLIT if every     the same, with the paper's definition
+             child shows k people, else it ends
 
-Where is cut and when a question is given up is quality, not safety: both theorems (PROOF.md) hold for any choice that is
-fixed before the draw. What devices check again is the threshold (:func:`threshold_holds`) and their own book.
+Where is cut and when a question is given up is quality, not safety: both theorems (PROOF.md) hold for any choice that
+is fixed before the draw. What devices check again is the threshold (:func:`threshold_holds`) and their own book.
 
 Everything works on many regions at once. Knows counts of answers. Knows no participants, positions or randomness.
 """
@@ -107,6 +108,21 @@ class Asking(NamedTuple):
     above: Floats
     doubt: Floats
 
+    def pick(self, chosen: Integers) -> Asking:
+        """Some of the questions: int64[c]."""
+        return Asking(
+            self.rows[chosen], self.cuts[chosen], self.asked[chosen], self.portion[chosen], self.threshold[chosen],
+            self.above[chosen], self.doubt[chosen],
+        )  # fmt: skip
+
+    def with_others(self, rows: Integers, other: Asking) -> Asking:
+        """These questions and others, about the regions in ``rows``."""
+        return Asking(
+            rows, np.concatenate([self.cuts, other.cuts]), np.concatenate([self.asked, other.asked]),
+            np.concatenate([self.portion, other.portion]), np.concatenate([self.threshold, other.threshold]),
+            np.concatenate([self.above, other.above]), np.concatenate([self.doubt, other.doubt]),
+        )  # fmt: skip
+
 
 def randomizer_for(task: Task, parts: int) -> Randomizer:
     """What answers about so many parts go through."""
@@ -131,7 +147,7 @@ def questions(task: Task, census: Census) -> Asking:
 
 
 def _halves(task: Task, census: Census) -> Asking:
-    k, epsilon = task.crowd, task.randomizer.epsilon
+    k, epsilon = _planned_crowd(task), task.randomizer.epsilon
     levels = np.array([level(task.delta, failed) for failed in census.failed.tolist()])
     rows = np.flatnonzero(census.askable >= max(2 * k, _FEWEST))
     askable, levels = census.askable[rows], levels[rows]
@@ -144,7 +160,7 @@ def _halves(task: Task, census: Census) -> Asking:
     keep = np.flatnonzero(np.array(hopeful, dtype=bool) & (asked >= _FEWEST))
     rows, asked, levels = rows[keep], asked[keep], levels[keep]
     some = census.rows(rows)
-    pieces = estimate(some.lower, some.upper, some.walls, task.randomizer.probabilities[0])
+    pieces = estimate(some.lower, some.upper, some.walls, task.truth)
     lowest, highest = _quantile(pieces, _LOW), _quantile(pieces, _HIGH)
     lowest = np.maximum(lowest, some.lower + np.uint64(1))
     highest = np.minimum(highest, some.upper - np.uint64(1))
@@ -153,7 +169,7 @@ def _halves(task: Task, census: Census) -> Asking:
     cuts[keep] = task.hierarchy.coarsest(lowest[keep], highest[keep])
     keep = keep[_large_enough(task, some.lower[keep], cuts[keep]) & _large_enough(task, cuts[keep], some.upper[keep])]
     above, doubt = _expected(pieces, cuts)
-    t = thresholds(some.askable[keep], asked[keep], k, epsilon, levels[keep])
+    t = thresholds(some.askable[keep], asked[keep], task.k, epsilon, levels[keep]) + task.tolerate_liars
     most = first_portion(task)
     portion = np.minimum(np.maximum(np.minimum((_PORTION * asked).astype(np.int64), most), _FEWEST), asked)
     return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t, above[keep], doubt[keep])
@@ -183,8 +199,7 @@ def _children(task: Task, census: Census) -> Asking:
     t = np.zeros(len(rows), dtype=np.int64)
     for parts in np.unique(counts).tolist():
         own = counts == parts
-        t[own] = randomizer_for(task, parts).threshold(asked[own], k=task.crowd, delta=task.delta)
-    t = np.maximum(t, 1)
+        t[own] = _all_threshold(task, parts, asked[own])
     keep = np.flatnonzero(fits & ((t <= asked) | (task.randomizer.words > 1)))
     nothing = np.zeros(len(keep))
     return Asking(rows[keep], cuts[keep], asked[keep], asked[keep], t[keep], nothing, nothing)
@@ -197,7 +212,7 @@ def refinements(task: Task, census: Census) -> Asking:
     most = first_portion(task)
     rows = np.flatnonzero((census.members > 0) & (census.askable >= max(12, most // 4)))
     some = census.rows(rows)
-    pieces = estimate(some.lower, some.upper, some.walls, task.randomizer.probabilities[0])
+    pieces = estimate(some.lower, some.upper, some.walls, task.truth)
     divisible = np.where(pieces.upper - pieces.lower > 1, pieces.share, -1.0)
     largest = _largest(divisible, pieces.first)
     begin, end = pieces.lower[largest], pieces.upper[largest]
@@ -225,7 +240,7 @@ def go_on(task: Task, asking: Asking, answers: Integers, yes: Integers) -> Flags
     answers, yes : int64[q]
         Answers of the first portion, and those that say "at the cut or above".
     """
-    p = task.randomizer.probabilities[0]
+    p = task.truth
     q, noise = 1.0 - p, _answer_noise(task)
     left = asking.asked - asking.portion
     count = np.maximum(answers, 1)
@@ -258,15 +273,30 @@ def threshold_holds(task: Task, *, askable: int, asked: int, failed: int, parts:
         t as published.
     """
     if task.rule == "cut":
-        own = tail(askable, asked, task.crowd, task.randomizer.epsilon, threshold)
+        honest = max(threshold - task.tolerate_liars, 0)
+        own = tail(askable, asked, task.k, task.randomizer.epsilon, honest)
         return parts == 2 and own <= (1.0 + _TOLERANCE) * level(task.delta, failed)
-    least = randomizer_for(task, parts).threshold(np.array([asked]), k=task.crowd, delta=task.delta)
-    return failed == 0 and asked == askable and threshold >= max(int(least[0]), 1)
+    return failed == 0 and asked == askable and threshold >= int(_all_threshold(task, parts, np.array([asked]))[0])
+
+
+def _all_threshold(task: Task, parts: int, asked: Integers) -> Integers:
+    """Rule "all": answers that show k honest people in a part, at least 1. Liars add at most one each: int64[n]."""
+    liars = task.tolerate_liars
+    honest = randomizer_for(task, parts).threshold(np.maximum(asked - liars, 0), k=task.k, delta=task.delta)
+    return np.maximum(honest + liars, 1)
+
+
+def _planned_crowd(task: Task) -> int:
+    """The crowd whose test asks for about as many answers as k honest people and the liars that are tolerated."""
+    if not task.tolerate_liars:
+        return task.k
+    p = task.randomizer.probabilities[0]  # type: ignore[union-attr]
+    return task.k + math.ceil(task.tolerate_liars / (2.0 * p - 1.0))
 
 
 def _answer_noise(task: Task) -> float:
     """Variance that noise gives to the share of one answer: p q / (p - q)^2."""
-    p = task.randomizer.probabilities[0]  # type: ignore[union-attr]
+    p = task.truth
     q = 1.0 - p
     return p * q / ((p - q) * (p - q))
 

@@ -159,7 +159,9 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         noise, tree = self.randomizer, self.hierarchy
         if self.rule == "cut":
             if not isinstance(noise, RandomizedResponse) or noise.fanout != 2:
-                raise InvalidInput(f"rule 'cut' asks for one of two sides: RandomizedResponse with fanout=2; got {noise!r}")
+                raise InvalidInput(
+                    f"rule 'cut' asks for one of two sides: RandomizedResponse with fanout=2; got {noise!r}"
+                )
             return
         if tree.fanout != noise.fanout:
             raise InvalidInput(
@@ -241,7 +243,9 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         >>> task.epsilon, task.answers, task.randomizer.epsilon, task.k, task.delta
         (4.0, 2, 2.0, 20, 1e-06)
         """
-        epsilon, delta, k, max_depth, max_rounds = map(plain, (epsilon, delta, k, max_depth, max_rounds))
+        epsilon, delta, k, max_depth, max_rounds = (
+            plain(epsilon), plain(delta), plain(k), plain(max_depth), plain(max_rounds)
+        )  # fmt: skip
         quorum, window, tolerate_liars = plain(quorum), plain(window), plain(tolerate_liars)
         if hierarchy is None:
             require(isinstance(box, Box), "box", "a semilocal.Box", box)
@@ -291,6 +295,12 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
     def epsilon(self) -> float:
         """Loss between any two positions inside a region, both ways: that of ``answers`` answers (delta = 0)."""
         return self.answers * self.randomizer.epsilon
+
+    @property
+    def truth(self) -> float:
+        """p: the chance that an answer about one cut tells the true side; q = 1 - p. Rule "cut" only."""
+        assert isinstance(self.randomizer, RandomizedResponse)
+        return self.randomizer.probabilities[0]
 
     @property
     def keeps_crowd(self) -> bool:

@@ -1,8 +1,8 @@
 """What the devices of a crowd would send, all in one program: reports derived from secrets, counted by the Curator.
 
 The same secrets give the same bytes as real devices do, and so the same transcript. Public records of regions are the
-curator's own, so that nobody keeps them twice. Devices of a crowd may drop out. Knows secrets and positions. Verdicts are
-the curator's.
+curator's own, so that nobody keeps them twice. Devices of a crowd may drop out. Knows secrets and positions. Verdicts
+are the curator's.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ to know of a person is how many answers it has inside its region: one small numb
 question, ordered by rank, so that the answers of a region's present members are one range of each question.
 
 Every region plays its next question in the same step, whatever round it is in; rounds are counted per region. What is
-asked, how many, and what the answers mean is decided in :mod:`semilocal.protocol.rule`, as for devices. Draws come from a
-generator, so this is for simulation only. The order of draws depends on counts alone: sorted codes and a histogram give
+asked, how many, and what the answers mean is decided in :mod:`semilocal.protocol.rule`, as for devices. Draws come from
+a generator, so this is for simulation only. The order of draws depends on counts alone: sorted codes and a histogram give
 the same result.
 
 Knows ranks and answers. Knows no positions and no rule.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -142,13 +142,17 @@ class _Open(NamedTuple):
     wall_last: Integers
     wall_decides: Flags  # whether it counts in w
 
-    def rows(self, chosen: Integers) -> _Open:
-        """Some of the regions, ascending, with their walls."""
+    def pick(self, chosen: Integers) -> _Open:
+        """Some of the regions, in any order, with their walls."""
         new = np.full(len(self.lower), -1)
         new[chosen] = np.arange(len(chosen))
         own = np.flatnonzero(new[self.wall_region] >= 0)
-        columns = [column[chosen] for column in self[:6]]
-        return _Open(*columns, new[self.wall_region[own]], *(column[own] for column in self[7:]))  # type: ignore[arg-type]
+        own = own[np.argsort(new[self.wall_region[own]], kind="stable")]
+        return _Open(
+            self.lower[chosen], self.upper[chosen], self.start[chosen], self.stop[chosen], self.clock[chosen],
+            self.ended[chosen], new[self.wall_region[own]], self.wall_question[own], self.wall_first[own],
+            self.wall_last[own], self.wall_decides[own],
+        )  # fmt: skip
 
 
 def play(
@@ -211,10 +215,9 @@ class _Play:
         candidates = np.sort(np.concatenate([refining, newly]))
         more = refinements(self.task, census.rows(candidates))
         refined = candidates[more.rows]
-        self._finish(regions.rows(np.setdiff1d(candidates, refined, assume_unique=True)))
+        self._finish(regions.pick(np.setdiff1d(candidates, refined, assume_unique=True)))
         rows = np.concatenate([chosen, refined])
-        both = Asking(rows, *(np.concatenate(pair) for pair in zip(asking[1:], more[1:], strict=True)))  # type: ignore[arg-type]
-        return self._answer(regions, ended, both, free, first, askable)
+        return self._answer(regions, ended, asking.with_others(rows, more), free, first, askable)
 
     def _census(self, regions: _Open, askable: Integers) -> Census:
         count = len(regions.lower)
@@ -246,13 +249,12 @@ class _Play:
         """Draw who is asked, let them answer, judge, and make the next regions."""
         rows = asking.rows
         if not len(rows):
-            return regions.rows(rows)
+            return regions.pick(rows)
         cuts = asking.cuts[:, 0]
         middle = self.ranks.below(cuts)
         who = self._draw(free, first[rows], askable[rows], asking.asked)
         place = np.repeat(np.arange(len(rows)), asking.asked)
-        p = self.task.randomizer.probabilities[0]  # type: ignore[union-attr]
-        yes = (who >= middle[place]) ^ (self.rng.random(len(who)) >= p)
+        yes = (who >= middle[place]) ^ (self.rng.random(len(who)) >= self.task.truth)
         last = np.cumsum(asking.asked)
         begin = last - asking.asked
         said = np.concatenate([[0], np.cumsum(yes)])
@@ -261,7 +263,7 @@ class _Play:
         go = np.ones(len(rows), dtype=bool)
         early = said[begin + asking.portion] - said[begin]
         two = np.flatnonzero(portions)
-        go[two] = go_on(self.task, Asking(*(column[two] for column in asking)), asking.portion[two], early[two])
+        go[two] = go_on(self.task, asking.pick(two), asking.portion[two], early[two])
         total = np.where(go, asking.asked, asking.portion)
         right = said[begin + total] - said[begin]
         split = go & splits(np.stack([total - right, right], axis=1), asking.threshold)
@@ -329,7 +331,7 @@ class _Play:
         order = np.argsort(region, kind="stable")
         return _Open(
             lower, upper, start, stop, clock, regions.ended[parent], region[order], *(c[order] for c in columns)
-        )  # type: ignore[arg-type]
+        )
 
     def _free(self, regions: _Open, alive: Flags, first: Integers, last: Integers) -> None:
         """People whose answers lie outside their region now may be asked again."""
@@ -364,9 +366,9 @@ class _Play:
         )  # fmt: skip
         asking = questions(self.task, census)
         rows = asking.rows
-        self._finish(regions.rows(np.setdiff1d(np.arange(len(members)), rows, assume_unique=True)))
+        self._finish(regions.pick(np.setdiff1d(np.arange(len(members)), rows, assume_unique=True)))
         if not len(rows):
-            return regions.rows(rows)
+            return regions.pick(rows)
         parts = 1 + (asking.cuts > 0).sum(axis=1)
         bounds = np.repeat(regions.stop[rows, None], asking.cuts.shape[1] + 2, axis=1)
         bounds[:, 0] = regions.start[rows]
@@ -405,7 +407,7 @@ class _Play:
     ) -> None:
         """Cells that did not split end; where answers are yes or no, the last question is a wall."""
         stay = np.flatnonzero(~split)
-        ended = regions._replace(clock=_with(regions.clock, rows, clock)).rows(rows[stay])
+        ended = regions._replace(clock=_with(regions.clock, rows, clock)).pick(rows[stay])
         plain = self.task.randomizer.words == 1 and self.task.randomizer.fanout == 2
         if plain and len(stay):
             self._cell_walls(ended, asking.cuts[stay, 0], asking.asked[stay], yes[stay])
@@ -438,25 +440,20 @@ class _Play:
         self.rounds = max(self.rounds, int(regions.clock.max(initial=0)))
 
     def _result(self) -> Played:
-        offsets = np.cumsum([0] + [len(part.lower) for part in self.done])
-        shifted = [
-            part._replace(wall_region=part.wall_region + offset)
-            for part, offset in zip(self.done, offsets.tolist(), strict=False)
-        ]
-        whole = _Open(*(np.concatenate(columns) for columns in zip(*shifted, strict=True)))  # type: ignore[arg-type]
-        order = np.argsort(whole.lower)
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        walls = np.argsort(place[whole.wall_region], kind="stable")
-        columns = [column[order] for column in whole[:6]]
-        whole = _Open(*columns, place[whole.wall_region[walls]], *(column[walls] for column in whole[7:]))  # type: ignore[arg-type]
+        offsets = np.cumsum([0] + [len(part.lower) for part in self.done]).tolist()
+        for place, offset in enumerate(offsets[:-1]):
+            self.done[place] = self.done[place]._replace(wall_region=self.done[place].wall_region + offset)
+        columns: list[Any] = [np.concatenate(column) for column in zip(*self.done, strict=True)]
+        whole = _Open(*columns)
+        whole = whole.pick(np.argsort(whole.lower))
         none = np.empty(0, dtype=np.uint64)
         noted = [Splits(np.empty(0, dtype=np.int64), none, none, none), *self.splits]
-        found = Splits(*(np.concatenate(columns) for columns in zip(*noted, strict=True)))
-        by_round = np.argsort(found.rounds, kind="stable")
+        rounds, *codes = (np.concatenate(column) for column in zip(*noted, strict=True))
+        by_round = np.argsort(rounds, kind="stable")
+        lower, cut, upper = (column[by_round].astype(np.uint64) for column in codes)
         return Played(
             whole.lower, whole.upper, whole.start, whole.stop, self._walls(whole),
-            Splits(*(column[by_round] for column in found)), self.rounds, self.given, self.announced,
+            Splits(rounds[by_round].astype(np.int64), lower, cut, upper), self.rounds, self.given, self.announced,
         )  # fmt: skip
 
 

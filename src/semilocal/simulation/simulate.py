@@ -20,6 +20,7 @@ from ..hierarchy.ranks import LeadingBits
 from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES, HashChain
 from ..protocol.mark import Mark
+from ..protocol.messages import Closed, Event, Query, Question, Report
 from ..protocol.partition import Away, Partition
 from ..protocol.task import Task
 from ..words import number_of
@@ -133,26 +134,31 @@ def _derived(
     events = play_devices(curator, devices, dropout=dropout, rng=rng)
     partition = curator.partition
     object.__setattr__(partition, "mark", Mark(seeded=False))
-    rows = {region: row for row, region in enumerate(zip(partition.lower.tolist(), partition.upper.tolist(), strict=True))}
+    rows = {
+        region: row for row, region in enumerate(zip(partition.lower.tolist(), partition.upper.tolist(), strict=True))
+    }
     homes = [rows.get(curator.home.get(name, (0, 0)), LOST) for name in devices.names]
-    answers = sum(getattr(event, "answer", None) is not None for event in events)
-    reports = sum(hasattr(event, "nonce") for event in events)
+    reports = [event for event in events if isinstance(event, Report)]
+    answers = sum(report.answer is not None for report in reports)
     return Run(
         task, partition, np.array(homes, dtype=np.int32), curator.round - 1, _splits(events), answers,
-        reports - answers, tuple(events),
+        len(reports) - answers, tuple(events),
     )  # fmt: skip
 
 
-def _splits(events: list[object]) -> Splits:
+def _splits(events: Sequence[Event]) -> Splits:
     rows = []
-    questions: tuple[object, ...] = ()
+    questions: tuple[Question, ...] = ()
     for event in events:
-        questions = getattr(event, "questions", questions)
-        for question, verdict in zip(questions, getattr(event, "verdicts", ()), strict=False):
-            if verdict.outcome == "split":
-                rows += [(event.round, question.lower, cut, question.upper) for cut in question.cuts]  # type: ignore[attr-defined]
-    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
-    return Splits(np.array(columns[0], dtype=np.int64), *(np.array(c, dtype=np.uint64) for c in columns[1:]))
+        if isinstance(event, Query):
+            questions = event.questions
+        elif isinstance(event, Closed):
+            for question, verdict in zip(questions, event.verdicts, strict=True):
+                if verdict.outcome == "split":
+                    rows += [(event.round, question.lower, cut, question.upper) for cut in question.cuts]
+    rounds, lower, cut, upper = zip(*rows, strict=True) if rows else ((), (), (), ())
+    codes = (np.array(column, dtype=np.uint64) for column in (lower, cut, upper))
+    return Splits(np.array(rounds, dtype=np.int64), *codes)
 
 
 def check_task(task: Task) -> None:

@@ -1,0 +1,251 @@
+"""The public log as a device follows it: the region of its place, round by round, with all checks that need no secret.
+
+A :class:`Path` is one region in one round. Observing the query and following the closing lead to the next one; a split
+leads to one per part. Nothing of a device is in it, so devices of one process that are in the same region share it, and
+every check is made once. Checks are those of local.md 3: the draw, w and the tail of t are recomputed from the log;
+where a region is cut and when a question is given up is the server's affair.
+
+Knows messages and the log of a region. Knows no secret, no position and no policy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from ..errors import InvalidInput, ServerViolation
+from .keys import HashChain
+from .messages import Closed, Head, Query, Question, Slice, Verdict, encode, seed_of
+from .region import RegionLog
+from .rule import randomizer_for, threshold_holds
+from .task import Task
+
+__all__ = ["Path"]
+
+
+class Path:
+    """A region in one round.
+
+    Parameters
+    ----------
+    task : Task
+        Pinned. The path begins with round 1 and the whole domain.
+
+    Attributes
+    ----------
+    log : RegionLog
+        What everybody knows about the region. It moves on with the path: read it only while the round is open.
+    round : int
+        The open round.
+    splits : int
+        How often the region was cut since the beginning.
+    partitioned : bool
+        Whether the partition is finished.
+    query : Query or None
+        Of the open round, once it was observed; ``digest`` is the SHA-256 of its bytes.
+    question : Question or None
+        The one about this region.
+    asked : frozenset of bytes
+        Pseudonyms that the draw names for this round.
+    """
+
+    __slots__ = (
+        "_checked", "_closed", "_head", "_next", "_preimage", "_seed", "asked", "digest", "log", "partitioned", "query",
+        "question", "region", "round", "splits", "task",
+    )  # fmt: skip
+
+    def __init__(self, task: Task) -> None:
+        self._begin(task, RegionLog(*task.hierarchy.ends), 1, 0, b"", task.chain)
+
+    def _begin(self, task: Task, log: RegionLog, round_: int, splits: int, seed: bytes, preimage: bytes) -> None:
+        self.task, self.log, self.region, self.round, self.splits = task, log, log.region, round_, splits
+        self.partitioned = False
+        self.query: Query | None = None
+        self.question: Question | None = None
+        self.asked: frozenset[bytes] = frozenset()
+        self._seed, self._preimage = seed, preimage
+        self._closed: Closed | None = None
+        self._next: tuple[Path, ...] = ()
+        self._head: tuple[Closed, Head | None] | None = None  # of the last closing that was looked at
+        self._checked: tuple[Closed, Slice | None] | None = None
+        self.digest = b""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the closing of the round was not followed yet."""
+        return self._closed is None
+
+    # -- the query -----------------------------------------------------------------------------------------------
+
+    def observe(self, query: Query) -> None:
+        """Note what the open round asks here.
+
+        Raises
+        ------
+        ServerViolation
+            If the query breaks the protocol. Nothing changes then.
+        """
+        if query is self.query:
+            return
+        if query.task != self.task.id:
+            raise ServerViolation("other-task", "the message belongs to another task than the one pinned")
+        if query.round != self.round or self.partitioned:
+            token = "skipped-round" if query.round > self.round else "repeated-round"
+            raise ServerViolation(token, f"round {query.round} was asked; the open one is {self.round}")
+        if self.query is not None:
+            if self.query != query:
+                raise ServerViolation("changed-query", f"round {query.round} was asked before with other questions")
+            return
+        question = self._find(query)
+        if question is not None:
+            self._check(question)
+            self.log.ask(question, self._seed, self.task.answers)
+            self.asked = frozenset(self.log.asked_now)
+        self.query, self.question, self.digest = query, question, hashlib.sha256(encode(query)).digest()
+
+    def _find(self, query: Query) -> Question | None:
+        """The question about this region; one that overlaps it in part breaks the protocol."""
+        lower, upper = self.region
+        for question in query.questions:
+            if question.lower < upper and lower < question.upper:
+                if question.region != (lower, upper):
+                    raise ServerViolation("other-region", "a question is about a region that the log does not have")
+                return question
+        return None
+
+    def _check(self, question: Question) -> None:
+        task, log = self.task, self.log
+        if question.drawn == self.round:
+            askable = len(log.askable(task.answers, late=not question.decides))
+            if not question.asked <= askable:
+                raise ServerViolation("wrong-draw", f"{question.asked} are asked, but only {askable} may be")
+            if question.start:
+                raise ServerViolation("wrong-draw", "a new question begins with the first of the draw")
+            if question.decides and not threshold_holds(
+                task, askable=askable, asked=question.asked, failed=len(log.failed), parts=len(question.parts),
+                threshold=question.threshold,
+            ):  # fmt: skip
+                raise ServerViolation(
+                    "weak-threshold",
+                    f"{question.threshold} answers of {question.asked} do not show a crowd of {task.k}",
+                )
+        elif log.question is None or not _continues(question, log.question):
+            raise ServerViolation("wrong-draw", "a second portion does not continue the question before it")
+        if not question.decides and (len(question.cuts) != 1 or task.rule != "cut"):
+            raise ServerViolation("wrong-question", "an estimate is refined by one cut, with rule 'cut' only")
+
+    # -- the closing ---------------------------------------------------------------------------------------------
+
+    def head(self, closed: Closed) -> Head | None:
+        """What a closing says about the reports of this region; None if nobody named it."""
+        if self._head is None or self._head[0] is not closed:
+            named = (head for head in closed.heads if (head.lower, head.upper) == self.region)
+            self._head = closed, next(named, None)
+        return self._head[1]
+
+    def check(self, closed: Closed, reports: Slice | None) -> None:
+        """Check the closing of the open round, with the region's slice. Nothing changes.
+
+        Raises
+        ------
+        ServerViolation
+            If it breaks the protocol.
+        """
+        if self._checked is not None and self._checked[0] is closed and self._checked[1] is reports:
+            return
+        if not self.is_open:
+            if closed != self._closed:
+                raise ServerViolation("changed-closing", f"round {closed.round} was closed before in another way")
+            self._check_slice(closed, reports)
+            return
+        if closed.task != self.task.id:
+            raise ServerViolation("other-task", "the message belongs to another task than the one pinned")
+        if closed.round != self.round or self.partitioned:
+            token = "skipped-round" if closed.round > self.round else "repeated-round"
+            raise ServerViolation(token, f"round {closed.round} was closed; the open one is {self.round}")
+        if self.query is None:
+            raise ServerViolation("skipped-round", "a round was closed before its query was seen")
+        if not HashChain.goes_on(self._preimage, closed.preimage):
+            raise ServerViolation("broken-chain", "the preimage does not lead to the one before it")
+        self._check_slice(closed, reports)
+        verdict = self._verdict(closed)
+        if self.question is not None and verdict is not None:
+            self._check_verdict(self.question, verdict, reports)
+        self._checked = closed, reports
+
+    def close(self, closed: Closed, reports: Slice | None) -> tuple[Path, ...]:
+        """Follow a closing that holds; gives the next path, or one per part after a split."""
+        self.check(closed, reports)
+        if not self.is_open:
+            return self._next
+        log, verdict = self.log, self._verdict(closed)
+        log.take(reports, asked=self.question is not None, late=closed.round > 1)
+        logs = [log]
+        if self.question is not None and verdict is not None and verdict.outcome == "split":
+            logs = [log.part(*part) for part in self.question.parts]
+        elif verdict is not None and verdict.outcome == "wall":
+            log.question = None
+        self._closed = closed
+        self._next = tuple(self._following(one, closed, seed_of(closed), len(logs) > 1) for one in logs)
+        return self._next
+
+    def _following(self, log: RegionLog, closed: Closed, seed: bytes, split: bool) -> Path:
+        path = Path.__new__(Path)
+        path._begin(self.task, log, self.round + 1, self.splits + split, seed, closed.preimage)
+        path.partitioned = closed.finished
+        return path
+
+    def _check_slice(self, closed: Closed, reports: Slice | None) -> None:
+        head = self.head(closed)
+        if (head is None) != (reports is None):
+            raise ServerViolation("wrong-slice", "the closing and the reports of the region do not fit together")
+        if head is not None and reports is not None:
+            named = reports.task == closed.task and reports.round == closed.round and reports.region == self.region
+            if not named or len(reports.entries) != head.reports or reports.digest() != head.digest:
+                raise ServerViolation("wrong-slice", "the reports of the region are not those of the closing")
+            self._check_answers(reports)
+
+    def _check_answers(self, reports: Slice) -> None:
+        """Only those who were drawn answer, with an answer that the question has."""
+        given = [entry for entry in reports.entries if entry.answer is not None]
+        if any(entry.pseudonym not in self.asked for entry in given):
+            raise ServerViolation("wrong-slice", "the log has an answer of a participant who was not drawn")
+        if given and self.question is not None:
+            randomizer = randomizer_for(self.task, len(self.question.parts))
+            try:
+                for entry in given:
+                    randomizer.check_answer(entry.answer)
+            except InvalidInput as error:
+                raise ServerViolation(
+                    "wrong-slice", f"the log has an answer that the question does not have: {error}"
+                ) from None
+
+    def _verdict(self, closed: Closed) -> Verdict | None:
+        assert self.query is not None
+        if len(closed.verdicts) != len(self.query.questions):
+            raise ServerViolation("wrong-verdict", "a closing has one verdict per question")
+        return None if self.question is None else closed.verdicts[self.query.questions.index(self.question)]
+
+    def _check_verdict(self, question: Question, verdict: Verdict, reports: Slice | None) -> None:
+        tally = self._tally(reports)
+        if tally != verdict.tally:
+            raise ServerViolation("wrong-tally", "the published sums are not those of the published answers")
+        whole = question.stop == question.asked
+        reached = question.decides and whole and all(count >= question.threshold for count in tally)
+        if verdict.outcome == "split" and not reached:
+            raise ServerViolation("wrong-verdict", "the region was split, but the answers do not reach the threshold")
+        if verdict.outcome == "more" and (whole or not question.decides):
+            raise ServerViolation("wrong-verdict", "there is no second portion to ask")
+
+    def _tally(self, reports: Slice | None) -> tuple[int, ...]:
+        """The sums of the question after this round's answers."""
+        trial = RegionLog(*self.region)
+        trial.question, trial.drawn, trial.tally = self.log.question, self.log.drawn, self.log.tally
+        trial.take(reports, asked=True, late=True)
+        return trial.tally
+
+
+def _continues(question: Question, before: Question) -> bool:
+    same = (question.region, question.cuts, question.asked, question.drawn, question.threshold)
+    return (before.region, before.cuts, before.asked, before.drawn, before.threshold) == same and (
+        question.start == before.stop and question.stop == question.asked
+    )
