@@ -1,8 +1,9 @@
-"""A second client, written from spec/protocol.md alone: plain integers, decimals and the standard library.
+"""A second client, written from spec/protocol.md alone: plain integers, fractions, decimals and the standard library.
 
 It exists to show that the text is enough, and as an oracle for the vectors: nothing here shares code, arrays or
-floating-point tails with the package. It is slow and small, and it trusts its input; refusals are the package's.
-Section numbers are those of the text; section 15 is in ``reference_values.py``.
+floating-point tails with the package. It is slow and small. It refuses messages that break the protocol, with the
+tokens of the text; it does not look for malformed bytes and knows no owner's limits.
+Section numbers are those of the text; section 13 is in ``reference_values.py``, section 4 in ``reference_trees.py``.
 """
 
 from __future__ import annotations
@@ -12,15 +13,36 @@ import hmac
 import math
 import struct
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from reference_trees import Sphere, Table
+from reference_trees import Boxes, Sphere, Table
 
 WORD = 2**64
-QUANTILE, VISITOR_QUANTILE = 1.6448536269514722, 3.090232306167813
-LONGITUDE, LATITUDE = ("lon", "lng", "long", "longitude"), ("lat", "latitude")
+AnyTree = Boxes | Sphere | Table
+Region = tuple[int, int]
+
+
+class Refused(Exception):
+    """A message breaks the protocol."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(token)
+        self.token = token
+
+
+def need(good: object, token: str) -> None:
+    """Refuse what is not good."""
+    if not good:
+        raise Refused(token)
+
+
+def tree_of(hierarchy: dict[str, Any]) -> AnyTree:
+    """The hierarchy of a task (4)."""
+    kinds: dict[str, type[AnyTree]] = {"sphere": Sphere, "table": Table}
+    return kinds.get(hierarchy["kind"], Boxes)(hierarchy)
 
 
 # -- 3. bytes ----------------------------------------------------------------------------------------------------
@@ -31,7 +53,7 @@ def pack(value: Any) -> bytes:
     if value is None:
         return b"\xc0"
     if isinstance(value, bool):
-        raise TypeError("the protocol has no booleans")
+        return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):
         return _pack_int(value)
     if isinstance(value, float):
@@ -67,119 +89,41 @@ def _header(size: int, short: tuple[int, int] | None, codes: tuple[int | None, i
     return struct.pack(">BH", codes[1], size) if size < 65536 else struct.pack(">BI", codes[2], size)
 
 
-# -- 4. cells ----------------------------------------------------------------------------------------------------
+def unpack(data: bytes) -> Any:
+    """The value of MessagePack bytes; only the forms that :func:`pack` writes."""
+    value, end = _unpack(data, 0)
+    assert end == len(data)
+    return value
 
 
-class Tree:
-    """The hierarchy of a task given as plain maps."""
-
-    def __init__(self, hierarchy: dict[str, Any]) -> None:
-        self.lower, self.upper = hierarchy["box"]["lower"], hierarchy["box"]["upper"]
-        self.names = hierarchy["box"]["names"]
-        self.axes = len(self.lower)
-        self.max_depth = hierarchy["max_depth"]
-        self.level_bits = 1 if hierarchy["kind"] == "binary" else self.axes
-        self.fanout = 2**self.level_bits
-        self.path_bits = self.level_bits * self.max_depth
-        self.tick_bits = -(-self.path_bits // self.axes)
-
-    def edge(self, axis: int, tick: int) -> float:
-        """Lower edge of a slice."""
-        low, high = self.lower[axis], self.upper[axis]
-        return float(low + (high - low) * (tick * 2.0**-self.tick_bits))
-
-    def ticks(self, point: list[float]) -> list[int]:
-        """Slice numbers, by bisection on the edges."""
-        out = []
-        for axis, x in enumerate(point):
-            low, high = 0, 2**self.tick_bits
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if self.edge(axis, middle) <= x else (low, middle)
-            out.append(low)
-        return out
-
-    def code(self, ticks: list[int]) -> int:
-        """Deepest cell."""
-        code = 1
-        for step in range(self.path_bits):
-            code = code << 1 | ticks[step % self.axes] >> (self.tick_bits - 1 - step // self.axes) & 1
-        return code
-
-    def bounds(self, cell: int) -> list[tuple[int, int]]:
-        """First and last tick on each axis."""
-        path = bin(cell)[3:]
-        out = []
-        for axis in range(self.axes):
-            fixed = path[axis :: self.axes]
-            out.append((int(fixed.ljust(self.tick_bits, "0"), 2), int(fixed.ljust(self.tick_bits, "1"), 2)))
-        return out
-
-    def code_of(self, point: list[float]) -> int:
-        """Deepest cell of a position."""
-        return self.code(self.ticks(point))
-
-    def width(self, cell: int) -> int:
-        """Number of children."""
-        return int(self.fanout)
-
-    def child_weights(self, cell: int) -> list[int]:
-        """How moved people fall on the children (10)."""
-        return [1] * int(self.fanout)
-
-    def has_depth(self, cell: int, depth: int) -> bool:
-        """Whether a cell has this depth."""
-        return bool(cell >> self.level_bits * depth == 1)
-
-    def child_cell(self, cell: int, child: int) -> int:
-        """A child of a cell."""
-        return int(cell * self.fanout + child)
-
-    def child(self, code: int, depth: int) -> int:
-        """Which child of its ancestor of this depth a code lies in."""
-        return int(code // self.fanout ** (self.max_depth - depth - 1) % self.fanout)
-
-    def box(self, cell: int) -> tuple[list[float], list[float]]:
-        """Lower and upper corner."""
-        lower, upper = [], []
-        for axis, (first, last) in enumerate(self.bounds(cell)):
-            lower.append(self.edge(axis, first))
-            upper.append(self.upper[axis] if last + 1 == 2**self.tick_bits else self.edge(axis, last + 1))
-        return lower, upper
-
-    def sides(self, cell: int) -> list[float]:
-        """Lengths of the sides; in kilometres where the axes are longitude and latitude (10)."""
-        lower, upper = self.box(cell)
-        out = [high - low for low, high in zip(lower, upper, strict=True)]
-        names = [name.lower() for name in self.names]
-        kinds = ["latitude" if n in LATITUDE else "longitude" if n in LONGITUDE else "" for n in names]
-        if sorted(kinds) == ["latitude", "longitude"]:
-            axis = kinds.index("latitude")
-            out = [length * 111.32 for length in out]
-            out[1 - axis] *= math.cos(math.radians((lower[axis] + upper[axis]) / 2))
-        return out
-
-    def move(self, cell: int, kept: list[int], word: int) -> int:
-        """The code after a TRIM (11)."""
-        below = self.fanout ** (self.max_depth - (len(bin(cell)) - 3) // self.level_bits - 1)
-        place, within = divmod(word * len(kept) * below >> 64, below)
-        return int((cell * self.fanout + kept[place]) * below + within)
-
-    def middle(self, code: int) -> list[float]:
-        """The position that stands for a code (11)."""
-        return [low + (high - low) * 0.5 for low, high in zip(*self.box(code), strict=True)]
+def _unpack(data: bytes, at: int) -> tuple[Any, int]:
+    code, at = data[at], at + 1
+    if code < 0x80 or code >= 0xE0:
+        return code if code < 0x80 else code - 256, at
+    if code in (0xC0, 0xC2, 0xC3):
+        return {0xC0: None, 0xC2: False, 0xC3: True}[code], at
+    if code >= 0xCB and code <= 0xD3:
+        form = ">" + "dBHIQbhiq"[code - 0xCB]
+        size = struct.calcsize(form)
+        return struct.unpack(form, data[at : at + size])[0], at + size
+    short = {0x80: (0, 15), 0x90: (1, 15), 0xA0: (2, 31)}.get(code & 0xE0 if code >= 0xA0 else code & 0xF0)
+    if code < 0xC0 and short is not None:
+        kind, size = short[0], code & short[1]
+    else:
+        kind, width = {0xC4: (3, 1), 0xC5: (3, 2), 0xC6: (3, 4), 0xD9: (2, 1), 0xDA: (2, 2), 0xDB: (2, 4),
+                       0xDC: (1, 2), 0xDD: (1, 4), 0xDE: (0, 2), 0xDF: (0, 4)}[code]  # fmt: skip
+        size, at = int.from_bytes(data[at : at + width], "big"), at + width
+    if kind >= 2:
+        raw = data[at : at + size]
+        return raw.decode() if kind == 2 else raw, at + size
+    items = []
+    for _ in range(size * (2 - kind)):
+        item, at = _unpack(data, at)
+        items.append(item)
+    return items if kind else dict(zip(items[::2], items[1::2], strict=True)), at
 
 
-AnyTree = Tree | Sphere | Table
-
-
-def tree_of(hierarchy: dict[str, Any]) -> AnyTree:
-    """The hierarchy of a task."""
-    kinds: dict[str, type[AnyTree]] = {"sphere": Sphere, "table": Table}
-    return kinds.get(hierarchy["kind"], Tree)(hierarchy)
-
-
-# -- 7. entropy --------------------------------------------------------------------------------------------------
+# -- 7. what is derived ------------------------------------------------------------------------------------------
 
 
 def derive(secret: bytes, label: bytes, length: int) -> bytes:
@@ -195,17 +139,35 @@ def pseudonym(secret: bytes, task: bytes) -> bytes:
     return derive(secret, b"semilocal/1/pseudonym" + task, 16)
 
 
-def report_words(secret: bytes, task: bytes, number: int, cell: int, words: int) -> list[int]:
-    """The words of one report."""
-    label = b"semilocal/1/report" + task + number.to_bytes(4, "big") + cell.to_bytes(8, "big")
-    data = derive(secret, label, 8 * words)
+def nonce(secret: bytes, task: bytes, number: int) -> bytes:
+    """The device's part of the draw after a round."""
+    return derive(secret, b"semilocal/2/nonce" + task + number.to_bytes(4, "big"), 16)
+
+
+def report_words(secret: bytes, task: bytes, number: int, region: Region, cuts: list[int], words: int) -> list[int]:
+    """The words of one answer."""
+    codes = b"".join(code.to_bytes(8, "big") for code in [*region, *cuts])
+    return as_words(derive(secret, b"semilocal/2/report" + task + number.to_bytes(4, "big") + codes, 8 * words))
+
+
+def as_words(data: bytes) -> list[int]:
+    """64-bit words, most significant byte first."""
     return [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
 
 
-def move_word(secret: bytes, task: bytes, number: int, cell: int) -> int:
-    """The word of a move out of a cell that was trimmed in this round."""
-    label = b"semilocal/1/move" + task + number.to_bytes(4, "big") + cell.to_bytes(8, "big")
-    return int.from_bytes(derive(secret, label, 8), "big")
+def before(preimage: bytes) -> bytes:
+    """The value of the server's hash chain that a preimage leads to."""
+    return hashlib.sha256(b"semilocal/2/chain" + preimage).digest()
+
+
+def seed(closed: bytes) -> bytes:
+    """What draws the members of the round after a closing."""
+    return hashlib.sha256(b"semilocal/2/draw" + closed).digest()
+
+
+def draw(names: list[bytes], seed: bytes, count: int) -> list[bytes]:
+    """The names with the smallest hashes, in that order (9)."""
+    return sorted(names, key=lambda name: hashlib.sha256(seed + name).digest())[:count]
 
 
 # -- 8. randomizers ----------------------------------------------------------------------------------------------
@@ -243,13 +205,13 @@ def _floor(value: Decimal) -> int:
     return int(value.to_integral_value(ROUND_FLOOR))
 
 
-def for_width(randomizer: dict[str, Any], width: int) -> dict[str, Any]:
-    """The randomizer of a cell with so many children."""
-    return {**randomizer, "fanout": width}
+def for_parts(randomizer: dict[str, Any], parts: int) -> dict[str, Any]:
+    """The randomizer of a question with so many parts."""
+    return {**randomizer, "fanout": parts}
 
 
 def word_count(randomizer: dict[str, Any]) -> int:
-    """Words that one report takes."""
+    """Words that one answer takes."""
     return 1 if randomizer["kind"] == "randomized-response" else int(randomizer["fanout"])
 
 
@@ -272,45 +234,59 @@ def respond(randomizer: dict[str, Any], child: int, words: list[int]) -> int | l
     return out
 
 
-# -- 9. the crowd test -------------------------------------------------------------------------------------------
+def possible(randomizer: dict[str, Any], answer: Any) -> bool:
+    """Whether a participant can have given this answer."""
+    if randomizer["kind"] == "randomized-response":
+        return isinstance(answer, int) and 0 <= answer < randomizer["fanout"]
+    values = laplace_weights(randomizer["epsilon"])
+    return isinstance(answer, list) and len(answer) == randomizer["fanout"] and all(one in values for one in answer)
+
+
+# -- 10. the crowd test ------------------------------------------------------------------------------------------
+
+
+def tail(askable: int, asked: int, k: int, epsilon: float, t: int) -> Fraction:
+    """P(at least t answers name a side) when k - 1 of the askable are on it; exact."""
+    true, other = response_weights(epsilon, 2)
+    side = min(k - 1, askable)
+    total = Fraction(0)
+    for h in range(max(0, asked + side - askable), min(side, asked) + 1):
+        ways = math.comb(side, h) * math.comb(askable - side, asked - h)
+        total += ways * two_binomials(h, true, asked - h, other, t)
+    return total / math.comb(askable, asked)
+
+
+def two_binomials(a: int, p: int, b: int, q: int, t: int) -> Fraction:
+    """P(Bin(a, p) + Bin(b, q) >= t), p and q out of 2^64."""
+    reach = [0]  # reach[i]: weight of at least b + 1 - i of the b
+    for y in range(b, -1, -1):
+        reach.append(reach[-1] + math.comb(b, y) * q**y * (WORD - q) ** (b - y))
+    total = 0
+    for x in range(a + 1):
+        needed = min(max(t - x, 0), b + 1)
+        total += math.comb(a, x) * p**x * (WORD - p) ** (a - x) * reach[b + 1 - needed]
+    return Fraction(total, WORD ** (a + b))
 
 
 @lru_cache(maxsize=4096)
-def threshold(kind: str, epsilon: float, fanout: int, n: int, k: int, delta: float) -> int:
-    """Smallest tally that passes; n + 1 or a huge number if none does."""
-    if n < k:
-        return n + 1 if kind == "randomized-response" else 2**63 - 1
-    if kind == "randomized-response":
-        return _response_threshold(response_weights(epsilon, fanout), n, k, Decimal(delta) * (1 - Decimal(10) ** -6))
-    return math.ceil(k - 1 + _chernoff_margin(epsilon, n, delta))
+def holds(epsilon: float, askable: int, asked: int, k: int, t: int, delta: float, failed: int) -> bool:
+    """Rule "cut": whether a threshold is large enough."""
+    level = Fraction(delta) / ((failed + 1) * (failed + 2))
+    found = tail(askable, asked, k, epsilon, t)
+    # Two clients may differ within 1e-6 of the bound; the vectors stay clear of it.
+    assert abs(found / level - 1) > 2e-6
+    return found <= level
 
 
-def _response_threshold(weights: tuple[int, int], n: int, k: int, allowed: Decimal) -> int:
-    with localcontext(Context(prec=50, Emin=-(10**9), Emax=10**9)):
-        true, other = (Decimal(weight) / WORD for weight in weights)
-        members = _masses(k - 1, true)
-        others = list(accumulate(reversed(_masses(n - k + 1, other))))[::-1]  # P(at least 0, 1, … of the others)
-
-        def tail(count: int) -> Decimal:
-            ways = ((x, mass) for x, mass in enumerate(members) if count - x < len(others))
-            return sum((mass * others[max(count - x, 0)] for x, mass in ways), Decimal(0))
-
-        low, high = 0, n + 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if tail(middle) <= allowed else (middle + 1, high)
-        # Two clients may only differ within 1e-7 of the bound; the vectors stay clear of it.
-        assert abs(tail(low - 1) / allowed - 1) > Decimal("1e-7") < abs(tail(low) / allowed - 1)
-        return low
-
-
-def _masses(size: int, p: Decimal) -> list[Decimal]:
-    mass = (1 - p) ** size
-    out = [mass]
-    for y in range(size):
-        mass = mass * (size - y) / (y + 1) * p / (1 - p)
-        out.append(mass)
-    return out
+@lru_cache(maxsize=4096)
+def passes(kind: str, epsilon: float, parts: int, n: int, k: int, delta: float, t: int) -> bool:
+    """Rule "all": whether a threshold is large enough."""
+    if kind != "randomized-response":
+        return n >= k and t >= math.ceil(k - 1 + _chernoff_margin(epsilon, n, delta))
+    if t > n or n < k:
+        return t > n
+    true, other = response_weights(epsilon, parts)
+    return two_binomials(k - 1, true, n - k + 1, other, t) <= Fraction(delta) * (1 - Fraction(1, 10**6))
 
 
 @lru_cache
@@ -330,136 +306,57 @@ def _chernoff_margin(epsilon: float, n: int, delta: float) -> float:
     return min((n * moment + math.log(1 / delta)) / x for x, moment in _log_moments(epsilon))
 
 
-# -- 10. verdicts ------------------------------------------------------------------------------------------------
+# -- 9, 11, 12. the device ---------------------------------------------------------------------------------------
 
 
-def in_order(numbers: list[float]) -> float:
-    """A sum in doubles, from the first number to the last; ``sum`` of newer Pythons rounds in another way."""
-    total = 0.0
-    for number in numbers:
-        total = total + number
-    return total
+class Question(NamedTuple):
+    """What is asked in one region (6)."""
+
+    lower: int
+    upper: int
+    cuts: list[int]
+    asked: int
+    start: int
+    stop: int
+    drawn: int
+    threshold: int
+
+    @property
+    def parts(self) -> list[Region]:
+        """The parts that the cuts make."""
+        return list(pairwise([self.lower, *self.cuts, self.upper]))
 
 
-def estimates(randomizer: dict[str, Any], n: int, tally: list[int]) -> list[float]:
-    """Estimated responders in each child (8)."""
-    if randomizer["kind"] != "randomized-response" or len(tally) == 1:
-        return [float(count) for count in tally]
-    p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], len(tally)))
-    return [(count - n * p0) / (p - p0) for count in tally]
+class Log:
+    """What everybody knows about one region (9)."""
 
+    def __init__(
+        self, region: Region, late: dict[bytes, bool], answers: list[tuple[bytes, int]], put: list[int]
+    ) -> None:
+        self.region = region
+        self.late = late  # everybody who was seen so far, and whether they enrolled late
+        self.members: set[bytes] = set()
+        self.silent: set[bytes] = set()
+        self.answers = [(name, cut) for name, cut in answers if region[0] < cut < region[1]]
+        self.put = [cut for cut in put if region[0] < cut < region[1]]  # w of them
+        self.question: Question | None = None
+        self.drawn: list[bytes] = []
+        self.tally: list[int] = []
 
-def variance(randomizer: dict[str, Any], tau: float, m: int, width: int) -> float:
-    """Of the estimated number of people in m of so many children, per responder (8)."""
-    if randomizer["kind"] == "randomized-response":
-        p, p0 = (weight / WORD for weight in response_weights(randomizer["epsilon"], width))
-        u, v = p + (m - 1) * p0, m * p0
-        return (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / ((p - p0) * (p - p0))
-    weights = laplace_weights(randomizer["epsilon"]).items()
-    mean, square = (sum(weight * value**power for value, weight in weights) for power in (1, 2))
-    return m * ((WORD * square - mean**2) / WORD**2)
+    def askable(self, limit: int, decides: bool) -> list[bytes]:
+        """Who may be asked."""
+        given = [name for name, _ in self.answers]
+        free = (name for name in self.members if name not in self.silent and given.count(name) < limit)
+        return [name for name in free if not (decides and self.late[name])]
 
-
-def present(weights: list[int], visitors: float, doubt: float) -> list[tuple[float, float]]:
-    """Visitors in each child before the verdict, and their variance."""
-    out = []
-    for weight in weights:
-        own, share = visitors * weight / sum(weights), weight / sum(weights)
-        out.append((own, doubt * share * share + own * (1 - share)))
-    return out
-
-
-def arriving(
-    task: dict[str, Any], n: int, weights: list[int], own: list[tuple[float, float]], kept: list[int],
-    found: list[float],
-) -> dict[int, tuple[float, float]]:  # fmt: skip
-    """Visitors that come to each kept child, and their variance."""
-    trimmed = [child for child in range(len(weights)) if child not in kept]
-    if not trimmed:
-        return dict.fromkeys(kept, (0.0, 0.0))
-    moved = max(in_order([own[child][0] for child in trimmed]), in_order([found[child] for child in trimmed]))
-    noise = n * variance(task["randomizer"], task["tau"], len(trimmed), len(weights))
-    room, out = sum(weights[child] for child in kept), {}
-    for child in kept:
-        come, part = moved * weights[child] / room, weights[child] / room
-        out[child] = (come, part * part * noise + come * (1 - part))
-    return out
-
-
-def sparse(task: dict[str, Any], n: int, tally: list[int], failing: list[int]) -> bool:
-    """Whether the failing children together are surely at most a share tau."""
-    randomizer, tau, m = task["randomizer"], task["tau"], len(failing)
-    found = estimates(randomizer, n, tally)
-    total = in_order([found[child] for child in failing])
-    return bool(total + QUANTILE * math.sqrt(n * variance(randomizer, tau, m, len(tally))) <= tau * n)
-
-
-def too_small(task: dict[str, Any], cell: int) -> bool:
-    """Whether a child of the cell has a side below the task's shortest."""
-    tree, least = tree_of(task["hierarchy"]), task["min_side"]
-    width = tree.width(cell)
-    lengths = [side for child in range(width) for side in tree.sides(tree.child_cell(cell, child))]
-    shortest = (least * tree.axes if len(least) == 1 else least) * width
-    return bool(least) and any(a < b * (1 - 1e-9) for a, b in zip(lengths, shortest, strict=True))
-
-
-def verdict(
-    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, doubt: float, cell: int
-) -> tuple[list[int], bool, list[float], list[float]]:
-    """Children that go on, whether that is a TRIM, the visitors then in each of them, and the doubt about these."""
-    kept, trimmed = judged(task, n, tally, trims, visitors, doubt, cell)
-    if task["rule"] != "trim":
-        return kept, trimmed, [0.0] * len(kept), [0.0] * len(kept)
-    weights = tree_of(task["hierarchy"]).child_weights(cell)
-    own = present(weights, visitors, doubt)
-    come = arriving(task, n, weights, own, kept, estimates(task["randomizer"], n, tally))
-    after, doubts = ([own[child][part] + come[child][part] for child in kept] for part in (0, 1))
-    return kept, trimmed, after, doubts
-
-
-def judged(
-    task: dict[str, Any], n: int, tally: list[int], trims: int, visitors: float, doubt: float, cell: int
-) -> tuple[list[int], bool]:
-    """Children that go on, and whether that is a TRIM."""
-    if too_small(task, cell):
-        return [], False
-    if len(tally) == 1:
-        return [0], False
-    randomizer = task["randomizer"]
-    children = randomizer["fanout"] if task["max_trims"] and randomizer["fanout"] > 2 else 1
-    delta = task["delta"] / ((1 + task["max_trims"]) * children)
-    liars = task["tolerate_liars"]
-    weights, limit = tree_of(task["hierarchy"]).child_weights(cell), task["max_visitors"]
-    own, noise = present(weights, visitors, doubt), n * variance(randomizer, task["tau"], 1, len(tally))
-    passing = []
-    for child, count in enumerate(tally):
-        needed = task["k"]
-        if limit < 1:
-            number, spread = own[child]
-            unsure = math.sqrt(noise + spread / limit / limit) - math.sqrt(noise)
-            needed = max(needed, math.ceil(number / limit + VISITOR_QUANTILE * unsure))
-        least = threshold(randomizer["kind"], randomizer["epsilon"], len(tally), n - liars, needed, delta)
-        if n - liars >= needed and count - liars >= least:
-            passing.append(child)
-    if task["rule"] == "each" or len(passing) == len(tally):
-        return passing, False
-    failing = [child for child in range(len(tally)) if child not in passing]
-    found = estimates(randomizer, n, tally)
-    crowded = False
-    for child, (come, spread) in arriving(task, n, weights, own, passing, found).items():
-        most = own[child][0] + come + VISITOR_QUANTILE * math.sqrt(own[child][1] + spread)
-        crowded = crowded or (limit < 1 and most > limit * (found[child] + come))
-    trims_left = task["rule"] == "trim" and passing and trims < task["max_trims"]
-    if trims_left and sparse(task, n, tally, failing) and not crowded:
-        return passing, True
-    return [], False
-
-
-# -- 11, 12. the device ------------------------------------------------------------------------------------------
+    @property
+    def asked(self) -> list[bytes]:
+        """Who answers now."""
+        return [] if self.question is None else self.drawn[self.question.start : self.question.stop]
 
 
 class Device:
-    """A device that plays along: asks no policy, but follows only verdicts that it finds itself."""
+    """A device in a task given as plain maps; messages are lists, as :func:`unpack` gives them."""
 
     def __init__(self, task: dict[str, Any], point: list[float], secret: bytes) -> None:
         self.task, self.secret, self.point = task, secret, point
@@ -467,51 +364,181 @@ class Device:
         self.id = hashlib.sha256(pack(task)).digest()
         self.pseudonym = pseudonym(secret, self.id)
         self.code = self.tree.code_of(point)
-        self.cell, self.round, self.trims, self.moves = 1, 1, 0, 0
-        self.visitors = self.doubt = 0.0
-        self.finished = self.lost = self.answered = False
-        self.crowd: int | None = None
+        self.round, self.partitioned, self.splits = 1, False, 0
+        self.log = Log(self.tree.ends, {}, [], [])
+        self.query: Any = None
+        self.seed, self.link = b"", task["chain"]
+        # What a device keeps before it sends: the rest is read from the log again after a restart.
+        self.region: Region | None = None
+        self.reported, self.digest = 0, b""
+        self.book: list[tuple[int, list[int]]] = []
+        self.given: dict[int, bytes] = {}
+        self.stopped = False
+        self.lost = 0
 
-    def report(self) -> list[Any]:
-        """The report of the open round, as a list for :func:`pack`."""
-        self.answered = True
-        answer: Any = None
-        if self.round <= self.task["max_rounds"]:
-            randomizer = for_width(self.task["randomizer"], self.tree.width(self.cell))
-            words = report_words(self.secret, self.id, self.round, self.cell, word_count(randomizer))
-            child = self.tree.child(self.code, self.round - 1)
-            answer = 0 if randomizer["fanout"] == 1 else respond(randomizer, child, words)
-        return ["report", self.id, self.round, self.pseudonym, self.cell, answer]
+    # -- queries
 
-    def follow(self, cells: list[int], responders: list[int], tally: list[list[int]], kept: list[list[int]]) -> None:
-        """Take the closing of the open round."""
-        if self.finished or self.lost:
+    def observe(self, query: list[Any]) -> None:
+        """Take the query of the open round."""
+        _, task, number, questions = query
+        self._check_round(task, number)
+        if self.query is not None:
+            need(query == self.query, "changed-query")
             return
-        if not self.answered:
-            self.lost = True
+        question = self._find([Question(*row) for row in questions])
+        log = self.log
+        if question is None:
+            self.query = query
             return
-        row = cells.index(self.cell)
-        if self.round > self.task["max_rounds"]:
-            self.finished, self.crowd = True, responders[row]
-            return
-        path = self.trims, self.visitors, self.doubt, self.cell
-        found, trimmed, visitors, doubts = verdict(self.task, responders[row], tally[row], *path)
-        assert found == kept[row], "a verdict that does not follow from the tally"
-        child = self.tree.child(self.code, self.round - 1)
-        if self.task["rule"] == "each" and child not in found:
-            self.finished, self.cell = True, self.tree.child_cell(self.cell, child)
-        elif not found:
-            self.finished, self.crowd = True, responders[row]
+        decides = question.threshold > 0
+        if question.drawn == number:
+            askable = log.askable(self.task["answers"], decides)
+            need(question.asked <= len(askable) and question.start == 0, "wrong-draw")
+            need(not decides or self._holds(question, len(askable)), "weak-threshold")
         else:
-            if child not in found:
-                word = move_word(self.secret, self.id, self.round, self.cell)
-                self.code = self.tree.move(self.cell, found, word)
-                self.point = self.tree.middle(self.code)
-                child = self.tree.child(self.code, self.round - 1)
-                self.moves += 1
-            self.cell, place = self.tree.child_cell(self.cell, child), found.index(child)
-            self.visitors, self.doubt = visitors[place], doubts[place]
-            self.round, self.trims, self.answered = self.round + 1, self.trims + trimmed, False
+            previous = log.question
+            need(
+                previous is not None
+                and question._replace(start=0, stop=0) == previous._replace(start=0, stop=0)
+                and (question.start, question.stop) == (previous.stop, question.asked),
+                "wrong-draw",
+            )
+        need(decides or len(question.cuts) == 1, "wrong-question")
+        if question.drawn == number:
+            log.drawn = draw(askable, self.seed, question.asked)
+            log.tally = [0] * len(question.parts)
+            log.put += question.cuts[:1] if decides else []
+        log.question, self.query = question, query
+
+    def _check_round(self, task: bytes, number: int) -> None:
+        need(task == self.id, "other-task")
+        if number != self.round or self.partitioned:
+            raise Refused("skipped-round" if number > self.round else "repeated-round")
+
+    def _find(self, questions: list[Question]) -> Question | None:
+        lower, upper = self.log.region
+        for question in questions:
+            if question.lower < upper and lower < question.upper:
+                need((question.lower, question.upper) == (lower, upper), "other-region")
+                return question
+        return None
+
+    def _holds(self, question: Question, askable: int) -> bool:
+        task, noise, w = self.task, self.task["randomizer"], len(self.log.put)
+        m, t, parts, k = question.asked, question.threshold, len(question.parts), task["k"] + task["tolerate_liars"]
+        if task["rule"] == "all":
+            fits = w == 0 and m == askable
+            return fits and passes(noise["kind"], noise["epsilon"], parts, m, k, task["delta"], t)
+        return parts == 2 and holds(noise["epsilon"], askable, m, k, t, task["delta"], w)
+
+    def answer(self, query: list[Any]) -> list[Any] | None:
+        """The report to a query of the partition, as a list for :func:`pack`."""
+        self.observe(query)
+        if self.stopped:
+            return None
+        log, number, digest = self.log, query[2], hashlib.sha256(pack(query)).digest()
+        if self.region is not None:
+            need(self.region[0] <= log.region[0] and log.region[1] <= self.region[1], "grown-region")
+        need(number > self.reported or (number == self.reported and digest == self.digest), "repeated-round")
+        question = self._now()
+        if number == self.reported:
+            return self._report(number)
+        free = len(self.inside(log.region)) < self.task["answers"]
+        asked = free and question is not None and self.pseudonym in log.asked
+        heard = self.pseudonym in log.members and not (free and self.pseudonym in log.silent)
+        if heard and not asked:
+            return None
+        if asked and question is not None:
+            self.book.append((number, question.cuts))
+        self.region, self.reported, self.digest = log.region, number, digest
+        return self._report(number)
+
+    def inside(self, region: Region) -> list[tuple[int, list[int]]]:
+        """Its answers about cuts strictly inside a region."""
+        return [(number, cuts) for number, cuts in self.book if any(region[0] < cut < region[1] for cut in cuts)]
+
+    def _now(self) -> Question | None:
+        """The question of the open round in its region."""
+        return self._find([Question(*row) for row in self.query[3]])
+
+    def _report(self, number: int) -> list[Any]:
+        answer, question = None, self._now()
+        if question is not None and number in [booked for booked, _ in self.book]:
+            noise = for_parts(self.task["randomizer"], len(question.parts))
+            words = report_words(self.secret, self.id, number, self.log.region, question.cuts, word_count(noise))
+            answer = respond(noise, sum(self.code >= cut for cut in question.cuts), words)
+        own = nonce(self.secret, self.id, number)
+        return ["report", self.id, number, self.pseudonym, *self.log.region, answer, own]
+
+    # -- closings
+
+    def close(self, closed: list[Any], reports: list[Any] | None) -> None:
+        """Follow a closing, with the slice of the region of its place."""
+        _, task, number, heads, verdicts, preimage, finished = closed
+        self._check_round(task, number)
+        need(self.query is not None, "skipped-round")
+        need(not self.task["chain"] or before(preimage) == self.link, "broken-chain")
+        entries = self._entries(heads, number, reports)
+        need(len(verdicts) == len(self.query[3]), "wrong-verdict")
+        question, log = self._now(), self.log
+        given = {name: answer for name, answer, _ in entries if answer is not None}
+        tally, outcome = list(log.tally), None
+        if question is not None:
+            outcome, sums = verdicts[self.query[3].index(list(question))]
+            for answer in given.values():
+                tally = [
+                    count + (answer[i] if isinstance(answer, list) else answer == i) for i, count in enumerate(tally)
+                ]
+            need(sums == tally, "wrong-tally")
+            whole, decides = question.stop == question.asked, question.threshold > 0
+            passed = decides and whole and min(tally) >= question.threshold
+            need(outcome != "split" or passed, "wrong-verdict")
+            need(outcome != "more" or (decides and not whole), "wrong-verdict")
+        lost = self._check_own(number, entries)
+        # Everything holds: now the record changes.
+        if question is not None:
+            log.tally, self.lost = tally, question.drawn if lost else self.lost
+            log.silent |= set(log.asked)
+            log.answers += [(name, question.cuts[0]) for name in given]
+        for name, _, _ in entries:
+            log.late.setdefault(name, number > 1)
+            log.members.add(name)
+            log.silent.discard(name)
+        if question is not None and outcome == "split":
+            self.stopped = self.stopped or self.lost == question.drawn
+            part = next((low, high) for low, high in question.parts if low <= self.code < high)
+            self.log = Log(part, dict(log.late), log.answers, log.put)
+            self.splits += 1
+        elif outcome == "wall":
+            log.question = None
+        self.seed, self.link, self.query = seed(pack(closed)), preimage, None
+        self.round, self.partitioned = number + 1, finished
+
+    def _entries(self, heads: list[Any], number: int, reports: list[Any] | None) -> list[Any]:
+        lower, upper = self.log.region
+        head = next((row for row in heads if (row[0], row[1]) == (lower, upper)), None)
+        need((head is None) == (reports is None), "wrong-slice")
+        if head is None or reports is None:
+            return []
+        fits = reports[:5] == ["slice", self.id, number, lower, upper]
+        digest = hashlib.sha256(pack(reports)).digest()
+        need(fits and len(reports[5]) == head[2] and digest == head[3], "wrong-slice")
+        question = self._now()
+        for name, answer, _ in reports[5]:
+            if answer is not None:
+                need(question is not None and name in self.log.asked, "wrong-slice")
+                assert question is not None
+                need(possible(for_parts(self.task["randomizer"], len(question.parts)), answer), "wrong-slice")
+        return list(reports[5])
+
+    def _check_own(self, number: int, entries: list[Any]) -> bool:
+        """Whether its answer of this round is missing in the log."""
+        own = [entry for entry in entries if entry[0] == self.pseudonym]
+        if not own:
+            return number in [booked for booked, _ in self.book]
+        sent = self._report(number)
+        need(number <= self.reported and own[0][1:] == sent[6:], "changed-report")
+        return False
 
 
 # -- 14. the transcript ------------------------------------------------------------------------------------------

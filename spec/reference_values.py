@@ -1,4 +1,4 @@
-"""The second client's rounds of values, written from section 15 of spec/protocol.md alone.
+"""The second client's rounds of values, written from section 13 of spec/protocol.md alone.
 
 Plain integers, doubles, decimals and the standard library; nothing of the package.
 """
@@ -12,14 +12,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from reference_client import WORD, Device, derive, pack
+from reference_client import WORD, Device, Region, as_words, derive, need, pack
 
 Point = list[float]
 GRID, BUCKETS = 2**20, 2**14
 
 
 def function_value(name: str, numbers: list[float], x: Point, own: float | None = None) -> float:
-    """f at a point, or the owner's own value (15.3)."""
+    """f at a point, or the owner's own value (13.3)."""
     if name.startswith("own:"):
         assert own is not None
         return own
@@ -36,7 +36,7 @@ def function_value(name: str, numbers: list[float], x: Point, own: float | None 
 
 
 def function_range(name: str, numbers: list[float], lower: Point, upper: Point) -> tuple[float, float]:
-    """Lower and upper bound of f over a closed box (15.3)."""
+    """Lower and upper bound of f over a closed box (13.3)."""
     if name.startswith("own:"):
         return numbers[0], numbers[1]
     if name == "coordinate":
@@ -77,15 +77,14 @@ def _bump(square: float, sigma: float) -> float:
     return float(Decimal(-(square / (2 * sigma * sigma))).exp(Context(prec=60)))  # correctly rounded, on any machine
 
 
-def scaled_value(tree: Any, region: int, release: list[Any], point: Point, own: float | None = None) -> float:
-    """The number in [0, 1] that goes through the mechanism (15.4)."""
+def clipped_value(release: list[Any], point: Point, own: float | None, low: float, high: float) -> float:
+    """The number in [0, 1] that goes through the mechanism (13.4)."""
     _, _, name, numbers = release
-    low, high = function_range(name, numbers, *tree.box(region))
     return min(max((function_value(name, numbers, point, own) - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 
 
 def takes_value(plan: list[Any], own: float | None) -> bool:
-    """Whether a device with this value, or none, may pin the plan (15.8)."""
+    """Whether a device with this value, or none, may pin the plan (13.8)."""
     asked = [release[3] for release in plan[2] if release[2].startswith("own:")]
     return asked[0][0] <= own <= asked[0][1] if asked and own is not None else not asked and own is None
 
@@ -94,7 +93,7 @@ Corners = tuple[tuple[int, int], ...]
 
 
 class Window:
-    """A window that slides over outputs in a row (15.5)."""
+    """A window that slides over outputs in a row (13.5)."""
 
     def __init__(self, epsilon: float, share: int, outputs: int, window: int, corners: Corners) -> None:
         with localcontext(Context(prec=90)):
@@ -140,7 +139,7 @@ def windows(mechanism: dict[str, Any]) -> list[Window]:
 
 
 def knots(mechanism: dict[str, Any]) -> list[int]:
-    """Buckets at which the window starts at 0, 1, 2, … whole outputs (15.5)."""
+    """Buckets at which the window starts at 0, 1, 2, … whole outputs (13.5)."""
     size, window = mechanism["outputs"], mechanism["window"]
     middle = size // 2 - window
     bend = mechanism["bend"] / 100
@@ -164,7 +163,7 @@ def _running(numbers: list[float]) -> list[float]:
 
 @lru_cache
 def value_noise(epsilon: float, steps: int) -> list[int]:
-    """Weights of -reach, …, reach steps of discrete Laplace noise (15.6)."""
+    """Weights of -reach, …, reach steps of discrete Laplace noise (13.6)."""
     with localcontext(Context(prec=90)):
         factor = (Decimal(-epsilon * (1 - 2.0**-12)) / steps).exp()
         tail, tails = WORD * factor / (1 + factor), []
@@ -205,22 +204,32 @@ def output(mechanism: dict[str, Any], unit: float, words: list[int]) -> int:
     return int(min(max(cell + noise, least), most))
 
 
-def value_words(secret: bytes, task: bytes, plan: bytes, index: int, region: int, count: int) -> list[int]:
-    """The words of one value (15.7)."""
-    label = b"semilocal/1/value" + task + plan + index.to_bytes(4, "big") + region.to_bytes(8, "big")
-    data = derive(secret, label, 8 * count)
-    return [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
+def value_words(secret: bytes, task: bytes, plan: bytes, index: int, region: Region, count: int) -> list[int]:
+    """The words of one value (13.7)."""
+    codes = b"".join(code.to_bytes(8, "big") for code in region)
+    return as_words(derive(secret, b"semilocal/2/value" + task + plan + index.to_bytes(4, "big") + codes, 8 * count))
 
 
-def value_report(device: Device, plan: list[Any], index: int, number: int, own: float | None = None) -> list[Any]:
-    """The report of a finished device in a round of values, as a list for ``pack`` (15.7)."""
-    assert device.finished
-    release = plan[2][index]
-    digest = hashlib.sha256(pack(plan)).digest()
-    count = 2 if release[1]["type"] == "discrete-laplace" else 1
-    words = value_words(device.secret, device.id, digest, index, device.cell, count)
-    answer = output(release[1], scaled_value(device.tree, device.cell, release, device.point, own), words)
-    return ["value-report", device.id, number, device.pseudonym, device.cell, answer]
+def value_report(device: Device, plan: list[Any], query: list[Any], own: float | None = None) -> list[Any] | None:
+    """The report of a device in a round of values, as a list for ``pack`` (13.8)."""
+    _, task, number, digest, index, clips = query
+    if device.stopped or device.region is None:
+        return None
+    need(task == device.id and digest == hashlib.sha256(pack(plan)).digest(), "other-plan")
+    need(device.partitioned and number >= device.round, "too-early")
+    need(index < len(plan[2]) and plan[2][index][1] is not None, "not-planned")
+    clip = next((row for row in clips if (row[0], row[1]) == device.region), None)
+    if clip is None:
+        return None
+    asked = hashlib.sha256(pack(query)).digest()
+    need(device.given.setdefault(index, asked) == asked, "changed-query")
+    mechanism = plan[2][index][1]
+    words = value_words(
+        device.secret, device.id, digest, index, device.region, 2 if mechanism["type"] == "discrete-laplace" else 1
+    )
+    answer = output(mechanism, clipped_value(plan[2][index], device.point, own, *clip[2:]), words)
+    device.reported = number
+    return ["value-report", device.id, number, device.pseudonym, *device.region, answer]
 
 
 def _floor(value: Decimal) -> int:

@@ -1,4 +1,4 @@
-"""What the vector files share: layout, positions, secrets, and the tasks that the negative vectors are about.
+"""What the vector files share: layout, positions, secrets, the server's hash chain, and tasks.
 
 Deterministic: positions and secrets come from SHA-256 of a label.
 """
@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from semilocal import BinaryTree, Box, Curator, PaperLaplace, Policy, SphereTree, Task
 from semilocal.errors import ProtocolError
+from semilocal.geometry.box import Box
+from semilocal.hierarchy import BinaryTree, Quadtree, SphereTree
 from semilocal.hierarchy.tables import from_cuts, from_labels
-from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import AnyReport
+from semilocal.protocol.keys import HashChain
+from semilocal.protocol.messages import Entry, Report, Slice
+from semilocal.protocol.policy import Policy
+from semilocal.protocol.task import Task
+from semilocal.randomizer import DiscreteLaplace, PaperLaplace
 
 Json = Any
-OPEN = Policy(max_epsilon=1e6, max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True)
+Region = tuple[int, int]
+OPEN = Policy(max_epsilon=1e6, min_k=1, max_delta=1.0, allow_no_crowd=True)
+ROUNDS = 60
+CHAIN = HashChain(hashlib.sha256(b"semilocal vector chain").digest(), ROUNDS)
 
 
 def lay_out(value: Json, indent: str = "") -> str:
@@ -49,13 +56,18 @@ def plain(value: Any) -> Json:
     return texts(msgspec.to_builtins(value, builtin_types=(bytes,)))
 
 
+def texts(codes: Iterable[int] | None) -> list[str] | None:
+    """Codes as decimal strings; null if there are none."""
+    return None if codes is None else [str(code) for code in codes]
+
+
 def secret(label: str) -> bytes:
     """The secret of a vector's device."""
     return hashlib.sha256(b"semilocal vector secret " + label.encode()).digest()
 
 
 def uniforms(label: str) -> Iterator[float]:
-    """Numbers in [0, 1) with 20 bits each."""
+    """Numbers in [0, 1) with 32 bits each."""
     for block in range(1 << 20):
         digest = hashlib.sha256(f"{label} {block}".encode()).digest()
         yield from (int.from_bytes(digest[i : i + 4], "big") / 2**32 for i in range(0, 32, 4))
@@ -90,15 +102,30 @@ def token_of(act: Callable[[], object]) -> str:
     return ""
 
 
-def refuse_report(curator: Curator, legal: AnyReport, bad: AnyReport) -> str:
-    """The token with which a server refuses the second of two reports."""
+def slices_of(reports: Iterable[Report]) -> dict[Region, Slice]:
+    """The slices of a round, by region."""
+    found: dict[Region, list[Report]] = {}
+    for report in sorted(reports, key=lambda report: report.pseudonym):
+        found.setdefault(report.region, []).append(report)
+    return {
+        region: Slice(
+            rows[0].task, rows[0].round, *region, tuple(Entry(one.pseudonym, one.answer, one.nonce) for one in rows)
+        )
+        for region, rows in found.items()
+    }
 
-    def take() -> None:
-        curator.check(bad)
-        count_reports(curator, [legal, bad])
 
-    curator.check(legal)
-    return token_of(take)
+def build(box: Box | None = None, **options: Any) -> Task:
+    """A small task with the vectors' hash chain."""
+    return Task.build(box, **{"delta": 0.05, "k": 3, "max_rounds": ROUNDS, "chain": CHAIN.end, **options})
+
+
+def with_laplace(tree: BinaryTree | Quadtree, epsilon: float) -> Task:
+    """A small task of rule "all" with discrete Laplace noise."""
+    return Task(
+        hierarchy=tree, randomizer=DiscreteLaplace(epsilon, tree.fanout), rule="all", k=3, delta=0.05, answers=1,
+        max_rounds=ROUNDS, chain=CHAIN.end,
+    )  # fmt: skip
 
 
 CUTS = from_cuts("age", [[0, 18, 65, 120], [0, 6, 12, 18, 65, 80, 120], [0, 6, 9, 12, 18, 30, 40, 65, 80, 120]])
@@ -107,23 +134,20 @@ CODES = from_labels("code", [
 ])  # fmt: skip
 
 TASKS = {
-    "all": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", max_depth=4),
-    "trim": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_trims=1, max_depth=4, tau=0.4),
-    "visitors": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=4, tau=0.4, max_visitors=0.1),
-    "quad": Task.build(unit(2), epsilon=2.0, delta=0.05, k=10, max_trims=2, tree="quad", max_depth=3, tau=0.45),
-    "laplace": Task.build(unit(1), epsilon=2.0, delta=0.05, k=20, randomizer="discrete-laplace", max_depth=3),
-    "liars": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="all", max_depth=3, tolerate_liars=100),
-    "short": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=3, max_rounds=1),
-    "coarse": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, max_depth=4, resolution=0.3, label="a second time"),
-    "each": Task.build(unit(1), epsilon=1.0, delta=0.05, k=20, rule="each", max_depth=3),
-    "table": Task.build(hierarchy=CUTS, epsilon=3.0, delta=0.05, k=20, max_trims=2, tau=0.4),
-    "sphere": Task.build(hierarchy=SphereTree(12), epsilon=1.0, delta=0.05, k=20, max_trims=2, tau=0.4),
+    "cut": build(unit(1), epsilon=5.0, max_depth=6),
+    "all": build(unit(1), epsilon=4.0, rule="all", max_depth=6),
+    "laplace": with_laplace(BinaryTree(unit(1), 4), 8.0),
+    "liars": build(unit(1), epsilon=2.0, max_depth=6, tolerate_liars=2),
+    "coarse": build(unit(1), epsilon=2.0, max_depth=6, resolution=0.3, label="a second time"),
+    "table": build(hierarchy=CUTS, epsilon=3.0),
+    "sphere": build(hierarchy=SphereTree(12), epsilon=1.0, k=20, delta=1e-6),
+    "no-chain": build(unit(1), epsilon=2.0, max_depth=6, chain=b""),
     "simulation": Task(
-        hierarchy=BinaryTree(unit(1), 3), randomizer=PaperLaplace(1.0, 2), rule="all", k=20, delta=0.05, max_trims=0,
-        tau=0.2, accounting="core", max_rounds=3,
+        hierarchy=BinaryTree(unit(1), 3), randomizer=PaperLaplace(1.0, 2), rule="all", k=3, delta=0.05, answers=1,
+        max_rounds=3,
     ),
     "printed-margin": Task(
-        hierarchy=BinaryTree(unit(1), 3), randomizer=PaperLaplace(1.0, 2, "paper"), rule="all", k=20, delta=0.05,
-        max_trims=0, tau=0.2, accounting="core", max_rounds=3,
+        hierarchy=BinaryTree(unit(1), 3), randomizer=PaperLaplace(1.0, 2, "paper"), rule="all", k=3, delta=0.05,
+        answers=1, max_rounds=3,
     ),
 }  # fmt: skip

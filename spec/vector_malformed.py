@@ -7,16 +7,35 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from vector_common import CODES, TASKS, Json
+from vector_common import CHAIN, CODES, CUTS, TASKS, Json, build
 
-from semilocal import Closed, Query, Report, Task
 from semilocal.errors import InvalidInput
-from semilocal.protocol.messages import Message, decode, encode
+from semilocal.protocol.messages import (
+    Clip,
+    Closed,
+    Entry,
+    Head,
+    Message,
+    Query,
+    Question,
+    Report,
+    Slice,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    Verdict,
+    decode,
+    encode,
+)  # fmt: skip
+from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.task import Task
+from semilocal.randomizer.values.mechanisms import TwoPoint
 
 __all__ = ["make_malformed"]
 
 
-LABELLED = Task.build(hierarchy=CODES, epsilon=1.0, delta=0.05, k=20, rule="all")
+TREES = {"sphere": TASKS["sphere"], "table": build(hierarchy=CUTS, epsilon=1.0, rule="all"),
+         "labels": build(hierarchy=CODES, epsilon=1.0, rule="all")}  # fmt: skip
 
 
 def make_malformed() -> Json:
@@ -29,10 +48,20 @@ def make_malformed() -> Json:
 
 
 def _good() -> dict[str, Message]:
-    task = TASKS["trim"]
+    task = TASKS["cut"]
+    reports = Slice(task.id, 2, 64, 128, (Entry(bytes(16), 1, bytes(16)), Entry(b"\x01" * 16, None, bytes(16))))
+    plan = Plan(task.id, (Release("mean", TwoPoint(1.0), "coordinate", (0.0,)), Release("counts"),
+                          Release("values", TwoPoint(1.0), "own:fare", (-2.5, 100.0))))  # fmt: skip
     return {
-        "task": task, "query": Query(task.id, 2, (2, 3)), "report": Report(task.id, 2, bytes(16), 2, 1),
-        "closed": Closed(task.id, 2, (2, 3), (30, 40), ((15, 15), (20, 20)), ((0, 1), ())),
+        "task": task, "plan": plan,
+        "query": Query(task.id, 2, (Question(64, 128, (96,), 24, 0, 8, 2, 8),)),
+        "report": Report(task.id, 2, bytes(16), 64, 128, 1, bytes(16)),
+        "slice": reports,
+        "closed": Closed(task.id, 2, (Head(64, 128, 2, reports.digest()),), (Verdict("more", (3, 5)),),
+                         CHAIN.preimage(2), False),
+        "value-query": ValueQuery(task.id, 9, plan.digest, 0, (Clip(64, 96, 0.0, 0.5), Clip(96, 128, 0.25, 1.0))),
+        "value-report": ValueReport(task.id, 9, bytes(16), 64, 96, 1),
+        "value-closed": ValueClosed(task.id, 9, plan.digest, 0, ((64, 96), (96, 128)), (((0, 2), (1, 3)), ((1, 4),))),
     }  # fmt: skip
 
 
@@ -43,39 +72,44 @@ def _pack(*parts: Any) -> bytes:
 
 def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
     """Name, kind, what is wrong, bytes."""
-    raw = msgspec.Raw
     good = {name: encode(message) for name, message in _good().items()}
-    name = TASKS["trim"].id
+    name = TASKS["cut"].id
     for kind in good:
         yield f"{kind}-empty", kind, "no bytes", b""
         yield f"{kind}-truncated", kind, "the last byte is missing", good[kind][:-1]
         yield f"{kind}-trailing", kind, "a byte after the end", good[kind] + b"\x00"
         yield f"{kind}-nil", kind, "nil", b"\xc0"
-    long_map = b"\xdf\x00\x00" + good["task"][1:]  # a task has more than 15 fields: its header is 0xde
+    long_map = b"\xde\x00\x0f" + good["task"][1:]  # a task has 15 fields: its header is 0x8f
     yield "task-long-map-header", "task", "a map header that is not the shortest", long_map
-    yield "task-long-integer", "task", "k = 20 in two bytes", good["task"].replace(b"\xa1k\x14", b"\xa1k\xcc\x14", 1)
-    yield "task-float32", "task", "tau in 32 bits", good["task"].replace(
-        b"\xa3tau\xcb" + struct.pack(">d", 0.4), b"\xa3tau\xca" + struct.pack(">f", 0.4), 1)  # fmt: skip
+    yield "task-long-integer", "task", "k = 3 in two bytes", good["task"].replace(b"\xa1k\x03", b"\xa1k\xcc\x03", 1)
+    yield "task-float32", "task", "delta in 32 bits", good["task"].replace(
+        b"\xa5delta\xcb" + struct.pack(">d", 0.05), b"\xa5delta\xca" + struct.pack(">f", 0.05), 1)  # fmt: skip
     yield "task-integer-for-a-float", "task", "quorum as the integer 1", good["task"].replace(
         b"\xa6quorum\xcb" + struct.pack(">d", 1.0), b"\xa6quorum\x01", 1)  # fmt: skip
     yield "task-float-for-an-integer", "task", "k as a float", good["task"].replace(
-        b"\xa1k\x14", b"\xa1k\xcb" + struct.pack(">d", 20.0), 1)  # fmt: skip
+        b"\xa1k\x03", b"\xa1k\xcb" + struct.pack(">d", 3.0), 1)  # fmt: skip
     fields = msgspec.msgpack.decode(good["task"])
     for why, changed in (
         ("unknown-field", fields | {"colour": "red"}),
-        ("missing-field", {key: value for key, value in fields.items() if key != "size_from"}),
+        ("missing-field", {key: value for key, value in fields.items() if key != "quorum"}),
         ("fields-in-another-order", dict(sorted(fields.items()))),
         ("other-type", fields | {"type": "tusk"}),
         ("other-rule", fields | {"rule": "none"}),
         ("k-of-zero", fields | {"k": 0}),
+        ("answers-of-zero", fields | {"answers": 0}),
+        ("answers-beyond-64", fields | {"answers": 65}),
+        ("answers-with-rule-all", fields | {"rule": "all", "answers": 2}),
+        ("rule-cut-with-four-children", fields | {"randomizer": fields["randomizer"] | {"fanout": 4}}),
+        ("rule-cut-with-laplace", fields | {"randomizer": fields["randomizer"] | {"kind": "discrete-laplace"}}),
+        ("rounds-of-zero", fields | {"max_rounds": 0}),
+        ("rounds-beyond-a-thousand", fields | {"max_rounds": 1001}),
+        ("chain-short", fields | {"chain": bytes(31)}),
+        ("chain-as-text", fields | {"chain": "0" * 32}),
         ("k-too-large", fields | {"k": 2**20 + 1}),
         ("delta-of-one-half", fields | {"delta": 0.5}),
         ("delta-not-a-number", fields | {"delta": float("nan")}),
-        ("tau-of-one-half", fields | {"tau": 0.5}),
-        ("trims-without-the-rule", fields | {"rule": "all"}),
-        ("max-trims-negative", fields | {"max_trims": -1}),
-        ("rounds-beyond-the-depth", fields | {"max_rounds": 5}),
-        ("fanout-of-another-tree", fields | {"randomizer": fields["randomizer"] | {"fanout": 4}}),
+        ("fanout-of-another-tree", fields | {
+            "rule": "all", "answers": 1, "randomizer": fields["randomizer"] | {"fanout": 4}}),
         ("epsilon-of-zero", fields | {"randomizer": fields["randomizer"] | {"epsilon": 0.0}}),
         ("epsilon-infinite", fields | {"randomizer": fields["randomizer"] | {"epsilon": float("inf")}}),
         ("other-randomizer", fields | {"randomizer": fields["randomizer"] | {"kind": "honest"}}),
@@ -86,7 +120,6 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
             "box": {"lower": [0.0] * 9, "upper": [1.0] * 9, "names": [*"abcdefghi"]}}}),
         ("box-with-equal-names", fields | {"hierarchy": fields["hierarchy"] | {
             "box": {"lower": [0.0] * 2, "upper": [1.0] * 2, "names": ["a", "a"]}}}),
-        ("size-from-estimates", fields | {"size_from": "estimate"}),
         ("liars-negative", fields | {"tolerate_liars": -1}),
         ("server-key-short", fields | {"server_key": bytes(31)}),
         ("server-key-as-text", fields | {"server_key": "0" * 32}),
@@ -94,10 +127,6 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
         ("min-side-of-an-integer", fields | {"min_side": [1]}),
         ("min-side-for-two-axes-of-one", fields | {"min_side": [0.1, 0.1]}),
         ("min-side-above-half-of-the-box", fields | {"min_side": [0.6]}),
-        ("min-side-with-rule-each", fields | {"rule": "each", "max_trims": 0, "min_side": [0.1]}),
-        ("max-visitors-zero", fields | {"max_visitors": 0.0}),
-        ("max-visitors-above-one", fields | {"max_visitors": 1.5}),
-        ("max-visitors-with-rule-all", fields | {"rule": "all", "max_trims": 0, "max_visitors": 0.5}),
         ("label-too-long", fields | {"label": "a" * 65}),
         ("label-with-a-line-break", fields | {"label": "a\nb"}),
     ):  # fmt: skip
@@ -155,10 +184,10 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
         ),
         ("labels", "edges-of-labels-are-not-whole", {"edges": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.5]}),
     ):
-        task = msgspec.msgpack.decode(encode(LABELLED if kind == "labels" else TASKS[kind]))
+        task = msgspec.msgpack.decode(encode(TREES[kind]))
         yield f"task-{kind}-{why}", "task", f"{kind}: {why.replace('-', ' ')}", msgspec.msgpack.encode(
             task | {"hierarchy": task["hierarchy"] | changes})  # fmt: skip
-    table = msgspec.msgpack.decode(encode(TASKS["table"]))
+    table = msgspec.msgpack.decode(encode(TREES["table"]))
     yield (
         "task-table-with-laplace",
         "task",
@@ -173,70 +202,169 @@ def malformed_list() -> Iterator[tuple[str, str, str, bytes]]:
     )
     yield "task-as-an-array", "task", "values without keys", _pack(*fields.values())
 
-    yield "query-other-tag", "query", "the tag of a report", _pack("report", name, 2, [2, 3])
-    yield "query-as-a-map", "query", "fields with keys", msgspec.msgpack.encode(
-        {"type": "query", "task": name, "round": 2, "cells": [2, 3]})  # fmt: skip
-    yield "query-unknown-field", "query", "one value too many", _pack("query", name, 2, [2, 3], 0)
-    yield "query-missing-field", "query", "no cells", _pack("query", name, 2)
-    yield "query-long-integer", "query", "round 2 in two bytes", _pack("query", name, raw(b"\xcc\x02"), [2, 3])
-    yield "query-long-array", "query", "an array header that is not the shortest", _pack(
-        "query", name, 2, raw(b"\xdc\x00\x02\x02\x03"))  # fmt: skip
-    yield "query-signed-integer", "query", "128 in a signed form", _pack("query", name, 2, [raw(b"\xd1\x00\x80")])
-    yield "query-float-round", "query", "round as a float", _pack("query", name, 2.0, [2, 3])
-    yield "query-boolean-round", "query", "round as a boolean", _pack("query", name, True, [1])
-    yield "query-round-zero", "query", "rounds begin at 1", _pack("query", name, 0, [1])
-    yield "query-round-negative", "query", "rounds begin at 1", _pack("query", name, -1, [1])
-    yield "query-round-too-large", "query", "beyond 65536", _pack("query", name, 65537, [1])
-    yield "query-round-huge", "query", "2^64 - 1", _pack("query", name, 2**64 - 1, [1])
-    yield "query-short-id", "query", "31 bytes", _pack("query", name[:-1], 2, [2, 3])
-    yield "query-id-as-text", "query", "a string for bytes", _pack("query", name.hex()[:32], 2, [2, 3])
-    yield "query-unsorted-cells", "query", "descending", _pack("query", name, 2, [3, 2])
-    yield "query-repeated-cells", "query", "the same cell twice", _pack("query", name, 2, [2, 2])
-    yield "query-cell-zero", "query", "cells are positive", _pack("query", name, 2, [0, 2])
-    yield "query-cell-negative", "query", "cells are positive", _pack("query", name, 2, [-5, 2])
-    yield "query-cells-nested-deeply", "query", "a thousand arrays in each other", _pack(
-        "query", name, 2, raw(b"\x91" * 1000 + b"\x01"))  # fmt: skip
-    yield "query-array-that-never-comes", "query", "a header for 2^32 - 1 cells", _pack(
-        "query", name, 2, raw(b"\xdd\xff\xff\xff\xff"))  # fmt: skip
-    yield "query-extension", "query", "an extension type for the cells", _pack("query", name, 2, raw(b"\xd4\x01\x00"))
+    yield from malformed_messages(name)
+    yield from malformed_values()
 
-    yield "report-short-pseudonym", "report", "15 bytes", _pack("report", name, 2, bytes(15), 2, 1)
-    yield "report-two-cells", "report", "an array of cells", _pack("report", name, 2, bytes(16), [2, 3], 1)
-    yield "report-cell-zero", "report", "cells are positive", _pack("report", name, 2, bytes(16), 0, 1)
-    yield "report-text-answer", "report", "a string", _pack("report", name, 2, bytes(16), 2, "1")
-    yield "report-float-answer", "report", "a float", _pack("report", name, 2, bytes(16), 2, 1.0)
-    yield "report-nested-answer", "report", "an array in an array", _pack("report", name, 2, bytes(16), 2, [[1], [0]])
-    yield "report-long-answer-integer", "report", "1 in nine bytes", _pack(
-        "report", name, 2, bytes(16), 2, raw(b"\xcf" + bytes(7) + b"\x01"))  # fmt: skip
 
-    def closing(cells: Json, responders: Json, tally: Json, kept: Json) -> bytes:
-        return _pack("closed", name, 2, cells, responders, tally, kept)
+def malformed_messages(name: bytes) -> Iterator[tuple[str, str, str, bytes]]:
+    """Of the partition."""
+    raw = msgspec.Raw
+    asked = [64, 128, [96], 24, 0, 8, 2, 8]
 
-    for why, changed_closing in (
-        ("one responder count for two cells", closing([2, 3], [30], [[15, 15], [20, 20]], [[], []])),
-        ("one tally for two cells", closing([2, 3], [30, 40], [[15, 15]], [[], []])),
-        ("one verdict for two cells", closing([2, 3], [30, 40], [[15, 15], [20, 20]], [[]])),
-        ("negative responders", closing([2], [-1], [[0, 0]], [[]])),
-        ("responders beyond 2^32", closing([2], [2**32 + 1], [[2**32, 1]], [[]])),
-        ("responders of 2^64 - 1", closing([2], [2**64 - 1], [[0, 0]], [[]])),
-        ("tally of 2^53", closing([2], [30], [[2**53, 0]], [[]])),
-        ("tally of -2^53", closing([2], [30], [[-(2**53), 0]], [[]])),
-        ("tally of 2^64 - 1", closing([2], [30], [[2**64 - 1, 31]], [[]])),
-        ("tally of 257 numbers", closing([2], [0], [[0] * 257], [[]])),
-        ("float tally", closing([2], [30], [[15.0, 15.0]], [[]])),
-        ("kept descending", closing([2], [30], [[15, 15]], [[1, 0]])),
-        ("kept repeated", closing([2], [30], [[15, 15]], [[0, 0]])),
-        ("kept negative", closing([2], [30], [[15, 15]], [[-1, 0]])),
-        ("kept beyond 255", closing([2], [30], [[15, 15]], [[256]])),
-        ("kept huge", closing([2], [30], [[15, 15]], [[2**64 - 1]])),
-        ("unsorted cells", closing([3, 2], [30, 40], [[15, 15], [20, 20]], [[], []])),
+    def query(*questions: Any) -> bytes:
+        return _pack("query", name, 2, list(questions))
+
+    def changed(**changes: Any) -> bytes:
+        fields = ["lower", "upper", "cuts", "asked", "start", "stop", "drawn", "threshold"]
+        return query([changes.get(field, value) for field, value in zip(fields, asked, strict=True)])
+
+    for why, data in (
+        ("the tag of a report", _pack("report", name, 2, [])),
+        ("fields with keys", msgspec.msgpack.encode({"type": "query", "task": name, "round": 2, "questions": []})),
+        ("one value too many", _pack("query", name, 2, [], 0)),
+        ("no questions", _pack("query", name, 2)),
+        ("round 2 in two bytes", _pack("query", name, raw(b"\xcc\x02"), [])),
+        ("an array header that is not the shortest", _pack("query", name, 2, raw(b"\xdc\x00\x00"))),
+        ("a round as a float", _pack("query", name, 2.0, [])),
+        ("a round as a boolean", _pack("query", name, True, [])),
+        ("round zero", _pack("query", name, 0, [])),
+        ("a negative round", _pack("query", name, -1, [])),
+        ("a round beyond 65536", _pack("query", name, 65537, [])),
+        ("round 2^64 - 1", _pack("query", name, 2**64 - 1, [])),
+        ("an id of 31 bytes", _pack("query", name[:-1], 2, [])),
+        ("an id as text", _pack("query", name.hex()[:32], 2, [])),
+        ("a thousand arrays in each other", _pack("query", name, 2, raw(b"\x91" * 1000 + b"\x01"))),
+        ("a header for 2^32 - 1 questions", _pack("query", name, 2, raw(b"\xdd\xff\xff\xff\xff"))),
+        ("an extension type", _pack("query", name, 2, raw(b"\xd4\x01\x00"))),
+        ("a question without its threshold", query(asked[:-1])),
+        ("questions that descend", query([100, 128, [110], *asked[3:]], [64, 96, [80], *asked[3:]])),
+        ("questions that overlap", query([64, 100, [80], *asked[3:]], [96, 128, [100], *asked[3:]])),
+        ("the same question twice", query(asked, asked)),
+        ("a region without codes", changed(lower=128)),
+        ("a region that ends before it begins", changed(lower=200)),
+        ("a negative code", changed(lower=-1)),
+        ("a code above 2^63", changed(upper=2**63 + 1)),
+        ("no cut", changed(cuts=[])),
+        ("a cut at the lower end", changed(cuts=[64])),
+        ("a cut at the upper end", changed(cuts=[128])),
+        ("cuts that descend", changed(cuts=[100, 96])),
+        ("the same cut twice", changed(cuts=[96, 96])),
+        ("a cut as a float", changed(cuts=[96.0])),
+        ("nobody is asked", changed(asked=0)),
+        ("no place answers", changed(stop=0)),
+        ("more places than people", changed(stop=25)),
+        ("a negative place", changed(start=-1)),
+        ("more people than 2^32", changed(asked=2**32 + 1)),
+        ("a draw of round zero", changed(drawn=0)),
+        ("a negative threshold", changed(threshold=-1)),
+        ("a threshold of 2^53", changed(threshold=2**53)),
     ):
-        yield "closed-" + why.replace(" ", "-").replace("^", ""), "closed", why, changed_closing
+        yield "query-" + why.replace(" ", "-").replace("^", ""), "query", why, data
+
+    def report(*fields: Any) -> bytes:
+        return _pack("report", name, 2, *fields)
+
+    who = bytes(16)
+    for why, data in (
+        ("a pseudonym of 15 bytes", report(bytes(15), 64, 128, 1, who)),
+        ("a nonce of 15 bytes", report(who, 64, 128, 1, bytes(15))),
+        ("no nonce", report(who, 64, 128, 1)),
+        ("an empty region", report(who, 64, 64, 1, who)),
+        ("a text answer", report(who, 64, 128, "1", who)),
+        ("a float answer", report(who, 64, 128, 1.0, who)),
+        ("a boolean answer", report(who, 64, 128, True, who)),
+        ("an array in an array", report(who, 64, 128, [[1], [0]], who)),
+        ("1 in nine bytes", report(who, 64, 128, raw(b"\xcf" + bytes(7) + b"\x01"), who)),
+    ):
+        yield "report-" + why.replace(" ", "-"), "report", why, data
+    entry = [who, 1, who]
+    for why, entries in (
+        ("the same pseudonym twice", [entry, entry]),
+        ("pseudonyms that descend", [[b"\x01" * 16, 1, who], entry]),
+        ("an entry without a nonce", [entry[:2]]),
+        ("a short nonce", [[who, 1, bytes(3)]]),
+    ):
+        yield "slice-" + why.replace(" ", "-"), "slice", why, _pack("slice", name, 2, 64, 128, entries)
+    head, verdict, link = [64, 128, 2, bytes(32)], ["more", [3, 5]], bytes(32)
+
+    def closing(heads: Json, verdicts: Json, preimage: Any = link, finished: Any = False) -> bytes:
+        return _pack("closed", name, 2, heads, verdicts, preimage, finished)
+
+    for why, data in (
+        ("heads that descend", closing([[96, 128, 2, link], [64, 96, 2, link]], [verdict])),
+        ("heads that overlap", closing([[64, 100, 2, link], [96, 128, 2, link]], [verdict])),
+        ("a slice of no reports", closing([[64, 128, 0, link]], [verdict])),
+        ("a hash of 31 bytes", closing([[64, 128, 2, bytes(31)]], [verdict])),
+        ("another outcome", closing([head], [["maybe", [3, 5]]])),
+        ("a tally of one number", closing([head], [["wall", [3]]])),
+        ("a tally of 257 numbers", closing([head], [["wall", [0] * 257]])),
+        ("a tally of 2^53", closing([head], [["wall", [2**53, 0]]])),
+        ("a tally of -2^53", closing([head], [["wall", [-(2**53), 0]]])),
+        ("a tally of 2^64 - 1", closing([head], [["wall", [2**64 - 1, 0]]])),
+        ("a float in a tally", closing([head], [["wall", [3.0, 5.0]]])),
+        ("a preimage of 31 bytes", closing([head], [verdict], bytes(31))),
+        ("finished as a number", closing([head], [verdict], link, 0)),
+        ("no word about the end", _pack("closed", name, 2, [head], [verdict], link)),
+    ):
+        yield "closed-" + why.replace(" ", "-").replace("^", ""), "closed", why, data
+
+
+def malformed_values() -> Iterator[tuple[str, str, str, bytes]]:
+    """Plans and messages about values."""
+    good = {kind: msgspec.msgpack.decode(encode(message)) for kind, message in _good().items() if kind != "task"}
+
+    def put(kind: str, place: int, value: Any) -> bytes:
+        fields = list(good[kind])
+        fields[place] = value
+        return _pack(*fields)
+
+    name, mean = good["plan"][1], good["plan"][2][0]
+    for why, releases in (
+        ("65 releases", [["counts", None, "", []]] * 65),
+        ("counts with a function", [["counts", None, "coordinate", [0.0]]]),
+        ("a mean without a mechanism", [["mean", None, "coordinate", [0.0]]]),
+        ("another function", [["mean", mean[1], "sum", []]]),
+        ("another kind", [["median", *mean[1:]]]),
+        ("half an axis", [["mean", mean[1], "coordinate", [0.5]]]),
+        ("a parameter as an integer", [["mean", mean[1], "coordinate", [0]]]),
+        ("an epsilon of zero", [["mean", {"type": "two-point", "epsilon": 0.0}, "coordinate", [0.0]]]),
+        ("an epsilon above 16", [["mean", {"type": "two-point", "epsilon": 16.5}, "coordinate", [0.0]]]),
+        ("another mechanism", [["mean", {"type": "honest", "epsilon": 1.0}, "coordinate", [0.0]]]),
+        ("a bump without a width", [["mean", mean[1], "gaussian_bump", [0.0]]]),
+        ("an indicator of three numbers", [["mean", mean[1], "indicator", [0.0, 1.0, 2.0]]]),
+        ("an own value without a name", [["mean", mean[1], "own:", [0.0, 1.0]]]),
+        ("an own value with one limit", [["mean", mean[1], "own:fare", [0.0]]]),
+        ("an own value without a range", [["mean", mean[1], "own:fare", [1.0, 1.0]]]),
+        ("two own values", [["mean", mean[1], "own:fare", [0.0, 1.0]], ["mean", mean[1], "own:tip", [0.0, 1.0]]]),
+    ):
+        yield "plan-" + why.replace(" ", "-"), "plan", why, _pack("plan", name, releases)
+    for kind, why, data in (
+        ("value-query", "an index of 64", put("value-query", 4, 64)),
+        ("value-query", "a negative index", put("value-query", 4, -1)),
+        ("value-query", "a digest of 31 bytes", put("value-query", 3, bytes(31))),
+        ("value-query", "ranges that descend", put("value-query", 5, [[96, 128, 0.0, 1.0], [64, 96, 0.0, 1.0]])),
+        ("value-query", "a range that is turned round", put("value-query", 5, [[64, 96, 1.0, 0.0]])),
+        ("value-query", "an endless range", put("value-query", 5, [[64, 96, 0.0, float("inf")]])),
+        ("value-query", "a range that is not a number", put("value-query", 5, [[64, 96, float("nan"), 1.0]])),
+        ("value-query", "a range in integers", put("value-query", 5, [[64, 96, 0, 1]])),
+        ("value-report", "an answer of 2^31", put("value-report", 6, 2**31)),
+        ("value-report", "no answer", put("value-report", 6, None)),
+        ("value-report", "an empty region", put("value-report", 5, 64)),
+        ("value-closed", "one row for two regions", put("value-closed", 6, [[[0, 2]]])),
+        ("value-closed", "a row without outputs", put("value-closed", 6, [[], [[1, 4]]])),
+        ("value-closed", "outputs that descend", put("value-closed", 6, [[[1, 2], [0, 3]], [[1, 4]]])),
+        ("value-closed", "an output that nobody gave", put("value-closed", 6, [[[0, 0]], [[1, 4]]])),
+        ("value-closed", "regions that overlap", put("value-closed", 5, [[64, 100], [96, 128]])),
+    ):
+        yield f"{kind}-" + why.replace(" ", "-").replace("^", ""), kind, why, data
 
 
 def malformed(name: str, kind: str, why: str, data: bytes) -> Json:
     """Bytes that a decoder must refuse, tried out."""
-    kinds: dict[str, Any] = {"task": Task, "query": Query, "report": Report, "closed": Closed}
+    kinds: dict[str, Any] = {
+        "task": Task, "plan": Plan, "query": Query, "report": Report, "slice": Slice, "closed": Closed,
+        "value-query": ValueQuery, "value-report": ValueReport, "value-closed": ValueClosed,
+    }  # fmt: skip
     try:
         decode(data, kinds[kind])
     except InvalidInput:

@@ -1,399 +1,642 @@
 """refusals.json: for every check of a device, and of a server, a message that it must refuse.
 
-Every vector is tried on the machines while it is made.
+A story is an honest campaign as one device sees it. A refusal is a place in a story and a step that lies there. Every
+vector is tried on the machines while it is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
-from vector_common import OPEN, TASKS, Json, plain, refuse_report, secret, token_of
+from vector_common import CHAIN, OPEN, TASKS, Json, Region, plain, secret, slices_of, token_of
+from vector_plays import one_play, play_list
 
-from semilocal import Closed, Curator, Participant, Policy, Query, Report, Task
-from semilocal.protocol.messages import AnyReport, encode
-from semilocal.protocol.rule import decide, frontier_at
+from semilocal.protocol.curator import Curator
+from semilocal.protocol.messages import (
+    AnyQuery,
+    AnyReport,
+    Clip,
+    Closed,
+    Entry,
+    Query,
+    Question,
+    Report,
+    Slice,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    decode,
+    decode_closed,
+    decode_report,
+    encode,
+)  # fmt: skip
+from semilocal.protocol.participant import Participant, State
+from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.policy import Policy
+from semilocal.protocol.task import Task
+from semilocal.protocol.thresholds import level, threshold
+from semilocal.randomizer.values.mechanisms import TwoPoint
 
 __all__ = ["make_refusals"]
 
+PEOPLE = 60
+Change = msgspec.structs.replace
+
+
+class Step(NamedTuple):
+    """What a device is given: a query to answer or only to observe, a closing and a slice, or values."""
+
+    kind: str  # "answer", "observe", "close", "value", "counted"
+    message: AnyQuery | Closed | ValueClosed
+    reports: Slice | None = None
+
+    def told(self) -> Json:
+        """For the file."""
+        return [self.kind, encode(self.message).hex(), None if self.reports is None else encode(self.reports).hex()]
+
+    def give(self, device: Participant, last: AnyReport | None = None) -> AnyReport | None:
+        """Give it to a device; ``last`` is its last value."""
+        if isinstance(self.message, Closed):
+            return device.close(self.message, self.reports)  # type: ignore[func-returns-value]
+        if isinstance(self.message, ValueClosed):
+            assert isinstance(last, ValueReport)
+            return device.check_counted(self.message, last)  # type: ignore[func-returns-value]
+        if self.kind == "observe":
+            assert isinstance(self.message, Query)
+            return device.observe(self.message)  # type: ignore[func-returns-value]
+        return device.receive(self.message)
+
 
 class Story:
-    """A device and a server that may say anything; remembers what was said."""
+    """An honest campaign as one device sees it; the others say the truth, and a third of them are near it."""
 
-    def __init__(self, task: Task, point: list[float], label: str, policy: Policy) -> None:
-        self.task, self.point, self.label, self.policy = task, point, label, policy
-        self.device = Participant(task, point, secret(label), policy)
-        self.history: list[Query | Closed] = []
+    def __init__(self, name: str, task: Task, plan: Plan | None = None) -> None:
+        self.name, self.task, self.point = name, task, [0.95 if name == "all" else 0.3]
+        self.plan = Plan(task.id) if plan is None else plan
+        self.secret = secret(f"story {name}")
+        self.steps: list[Step] = []
+        # before each step: region, question, F and w
+        self.seen: list[tuple[Region, Question | None, int, int]] = []
+        device, curator = self.device(), Curator(task, plan, chain=CHAIN)
+        spread = [(number + 0.5) / PEOPLE if number % 3 else 0.29 + 0.0005 * number for number in range(PEOPLE)]
+        points = [[x] * task.box.dimensions for x in spread]
+        codes = {
+            hashlib.sha256(f"{name} {number}".encode()).digest()[:16]: int(code)
+            for number, code in enumerate(task.hierarchy.codes(points))
+        }
+        while (query := curator.query()) is not None:
+            if isinstance(query, ValueQuery):
+                self._add(Step("value", query), device)
+                report = device.value(query)
+                closed = curator.close([] if report is None else [report])
+                assert isinstance(closed, ValueClosed)
+                self._add(Step("counted", closed), device)
+                continue
+            self._add(Step("answer", query), device)
+            own = device.answer(query)
+            reports = [] if own is None else [own]
+            for who, code in codes.items():
+                region = next(one for one in curator.logs if one[0] <= code < one[1])
+                question = next((one for one in query.questions if one.region == region), None)
+                drawn = question is not None and who in curator.asked_now(region)
+                if drawn or curator.home.get(who) != region:
+                    answer = self._truth(question, code) if drawn and question is not None else None
+                    reports.append(Report(task.id, query.round, who, *region, answer, who))
+            closed = curator.close(reports)
+            assert isinstance(closed, Closed)
+            step = Step("close", closed, slices_of(reports).get(device.log.region))
+            self._add(step, device)
+            step.give(device)
 
-    def tell(self, message: Query | Closed) -> AnyReport | None:
-        """Deliver a legal message."""
-        report = self.device.receive(message)
-        self.history.append(message)
-        return report
+    def _add(self, step: Step, device: Participant) -> None:
+        log, question = device.log, None
+        if isinstance(step.message, Query):
+            question = next((one for one in step.message.questions if one.region == log.region), None)
+        elif isinstance(step.message, Closed):
+            question = self.seen[-1][1]
+        late = question is not None and not question.decides
+        self.seen.append((log.region, question, len(log.askable(self.task.answers, late=late)), len(log.failed)))
+        self.steps.append(step)
 
-    def query(self, *others: int) -> Query:
-        """The legal next query: the device's cell, and others."""
-        state = self.device.state
-        return Query(self.task.id, state.round, tuple(sorted({state.cell, *others})))
+    def _truth(self, question: Question, code: int) -> int | tuple[int, ...]:
+        part = sum(code >= cut for cut in question.cuts)
+        return part if self.task.randomizer.words == 1 else tuple(int(i == part) for i in range(len(question.parts)))
 
-    def close(self, responders: int, *tally: int, kept: tuple[int, ...] | None = None) -> Closed:
-        """A closing of the open round with this tally for the device's cell; its verdict is right if none is given."""
-        state, last = self.device.state, self.history[-1]
-        assert isinstance(last, Query)
-        if kept is None and last.round > self.task.max_rounds:
-            kept = ()
-        elif kept is None:
-            frontier = frontier_at([state.cell], trims=state.trims, visitors=state.visitors, doubt=state.doubt)
-            wide = [*tally, *[0] * (self.task.hierarchy.fanout - len(tally))]
-            kept = tuple(np.flatnonzero(decide(self.task, frontier, [responders], [wide]).kept[0]).tolist())
-        widths = self.task.hierarchy.fanouts(np.array(last.cells, dtype=np.uint64)).tolist()
-        rows = [
-            (responders, tally, kept) if cell == state.cell else (0, (0,) * (width if tally else 0), ())
-            for cell, width in zip(last.cells, widths, strict=True)
-        ]
-        sizes, tallies, keeps = zip(*rows, strict=True)
-        return Closed(self.task.id, last.round, last.cells, sizes, tallies, keeps)
+    def device(self, policy: Policy = OPEN, state: State | None = None) -> Participant:
+        """The device before the first step."""
+        return Participant(self.task, self.point, self.secret, policy, plan=self.plan, state=state)
 
+    def at(self, kind: str, good: Callable[[Question | None, Any], bool] = lambda _, __: True) -> int:
+        """The first step of a kind for whose question and message something holds."""
+        rows = enumerate(zip(self.steps, self.seen, strict=True))
+        return next(i for i, (step, seen) in rows if step.kind == kind and good(seen[1], step.message))
 
-Made = tuple[Story, Query | Closed, Query | Closed]
-STRICT = Policy(max_epsilon=3.0, max_exposure=2.0, min_k=5, max_delta=0.2)
-
-
-def story(task: str, *, policy: Policy = OPEN) -> Story:
-    """The device of the refusals."""
-    point = {"quad": [0.3, 0.8], "table": [20.0], "sphere": [12.0, 50.0]}.get(task, [0.3])
-    return Story(TASKS[task], point, f"refused {task}", policy)
-
-
-def answered(task: str, **options: Any) -> Story:
-    """After the query of round 1."""
-    made = story(task, **options)
-    made.tell(made.query())
-    return made
-
-
-def second(task: str, **options: Any) -> Story:
-    """Waiting in round 2, after an honest split."""
-    made = answered(task, **options)
-    made.tell(made.close(1000, *SPLIT[task]))
-    return made
-
-
-SPLIT = {
-    "all": (500, 500), "trim": (500, 500), "quad": (250, 250, 250, 250), "laplace": (500, 500), "short": (500, 500),
-    "each": (500, 500), "liars": (500, 500), "coarse": (500, 500),
-    "table": (330, 340, 330), "sphere": (500, 500),
-}  # fmt: skip
-
-
-def other(message: Query | Closed, **changes: Any) -> Any:
-    """The message with something changed."""
-    return msgspec.structs.replace(message, **changes)
+    def told(self) -> Json:
+        """For the file."""
+        return {
+            "task": plain(self.task), "bytes": self.task.to_bytes().hex(), "plan": encode(self.plan).hex(),
+            "point": self.point, "secret": self.secret.hex(), "steps": [step.told() for step in self.steps],
+        }  # fmt: skip
 
 
-def refusal_list() -> Iterator[tuple[str, str, str, Callable[[], Made]]]:
-    """Name, token, what is wrong, and the story with the message that is refused and one that is legal after it."""
-
-    def made(start: Story, bad: Query | Closed, then: Query | Closed) -> Callable[[], Made]:
-        return lambda: (start, bad, then)
-
-    def queried(start: Story, then: Query | None = None, /, **changes: Any) -> Callable[[], Made]:
-        legal = start.query() if then is None else then
-        return made(start, other(legal, **changes), legal)
-
-    def closed(start: Story, legal: Closed, /, **changes: Any) -> Callable[[], Made]:
-        return made(start, other(legal, **changes), legal)
-
-    yield "query-of-another-task", "other-task", "the id is not the pinned one", queried(story("all"), task=bytes(32))
-    start = answered("all")
-    yield "closing-of-another-task", "other-task", "the id is not the pinned one", closed(
-        start, start.close(1000, 500, 500), task=bytes(32))  # fmt: skip
-    yield "query-skips-a-round", "skipped-round", "round 2 before round 1", queried(story("all"), round=2, cells=(2, 3))
-    start = answered("all")
-    yield "query-before-the-closing", "skipped-round", "round 2 while round 1 is open", made(
-        start, Query(start.task.id, 2, (2, 3)), start.close(1000, 500, 500))  # fmt: skip
-    start = answered("all")
-    yield "closing-skips-a-round", "skipped-round", "the closing of round 2 while round 1 is open", closed(
-        start, start.close(1000, 500, 500), round=2, cells=(2,))  # fmt: skip
-    start = second("all")
-    yield "query-repeats-a-round", "repeated-round", "round 1 again after its closing", made(
-        start, start.history[0], start.query())  # fmt: skip
-    start = second("all")
-    yield "closing-repeats-a-round", "repeated-round", "the closing of round 1 again", made(
-        start, start.history[1], start.query())  # fmt: skip
-    start = second("all")
-    yield "closing-of-round-one-with-another-tally", "repeated-round", "another closing of a closed round", made(
-        start, other(start.history[1], tally=((600, 400),)), start.query())  # fmt: skip
-    start = second("all")
-    start.tell(start.query(3))
-    yield "query-changed-after-the-answer", "changed-query", "the same round with other cells", made(
-        start, Query(start.task.id, 2, (2,)), start.history[-1])  # fmt: skip
-    start = second("all")
-    start.tell(start.query(3))
-    legal = start.close(1000, 500, 500)
-    yield "closing-of-other-cells", "changed-query", "the closing leaves out a cell of the query", made(
-        start, Closed(legal.task, 2, (2,), (1000,), ((500, 500),), ((0, 1),)), legal)  # fmt: skip
-    yield "query-without-the-device-s-cell", "foreign-cells", "only the sibling is asked about", queried(
-        second("all"), cells=(3,))  # fmt: skip
-    yield "query-of-no-cells", "foreign-cells", "nothing is asked about", queried(second("all"), cells=())
-    yield "query-of-shallow-cells", "wrong-depth", "the root in round 2", queried(second("all"), cells=(1,))
-    yield "query-with-one-deep-cell", "wrong-depth", "the device's cell, and one that is too deep", queried(
-        second("all"), cells=(2, 6))  # fmt: skip
-    yield "query-of-another-tree-s-depth", "wrong-depth", "binary cells in a quadtree", queried(
-        second("quad"), cells=(2, 5))  # fmt: skip
-    yield "query-of-no-cells-of-a-table", "wrong-depth", "the table has 20 cells", queried(
-        second("table"), cells=(3, 99))  # fmt: skip
-    yield "query-of-cells-of-a-table-s-next-level", "wrong-depth", "cell 5 has depth 2", queried(
-        second("table"), cells=(3, 5))  # fmt: skip
-    yield "query-of-deep-cells-of-the-sphere", "wrong-depth", "cell 4 has depth 2", queried(
-        second("sphere"), cells=(2, 4))  # fmt: skip
-    start = answered("table")
-    yield "closing-with-a-sum-too-few", "impossible-tally", "the root of the table has three children", closed(
-        start, start.close(1000, 330, 340, 330), tally=((500, 500),))  # fmt: skip
-    start = second("table")
-    start.tell(start.query(2))
-    yield "closing-with-the-width-of-another-cell", "impossible-tally", "the cell has one child, not three", closed(
-        start, start.close(1000, 1000), tally=((0, 0, 0), (400, 300, 300)))  # fmt: skip
-    start = second("table")
-    start.tell(start.query())
-    yield "only-child-that-does-not-hold-all", "impossible-tally", "999 of 1000 are in the only child", closed(
-        start, start.close(1000, 1000), tally=((999,),))  # fmt: skip
-    start = second("table")
-    start.tell(start.query())
-    yield "only-child-that-stops", "wrong-verdict", "a cell with one child always goes on", closed(
-        start, start.close(1000, 1000), kept=((),))  # fmt: skip
-    yield "query-beyond-the-last-round", "beyond-depth", "later than the roll call", queried(
-        story("short"), round=3, cells=(4, 5))  # fmt: skip
-    yield "query-far-beyond-the-last-round", "beyond-depth", "the largest round there is", queried(
-        story("all"), round=65536, cells=(2**63,))  # fmt: skip
-    start = second("all", policy=STRICT)
-    start.tell(start.query())
-    start.tell(start.close(1000, 500, 500))
-    missed = Closed(start.task.id, 3, (start.device.state.cell,), (900,), ((450, 450),), ((0, 1),))
-    yield "query-over-the-exposure", "over-exposure", "a third answer at epsilon 1 with a limit of 2", made(
-        start, start.query(), missed)  # fmt: skip
-
-    start = second("all", policy=other_policy(min_side=(0.6 * TASKS["all"].box.upper[0],)))
-    missed = Closed(start.task.id, 2, (start.device.state.cell,), (900,), ((450, 450),), ((0, 1),))
-    yield "query-of-a-cell-below-the-owner-s", "small-cell", "half of the domain, with 0.6 of it as the smallest", made(
-        start, start.query(), missed)  # fmt: skip
-
-    start = answered("all")
-    yield "closing-counts-nobody", "not-counted", "no responder in a cell that was answered for", closed(
-        start, start.close(1000, 500, 500), responders=(0,), tally=((0, 0),), kept=((),))  # fmt: skip
-    for name, why, responders, tally in (
-        ("does-not-add-up", "the counts add up to less than the responders", 1000, (499, 500)),
-        ("adds-up-to-more", "the counts add up to more than the responders", 999, (500, 500)),
-        ("is-negative", "a count is negative", 1000, (1001, -1)),
-        ("is-short", "one number for two children", 1000, (1000,)),
-        ("is-long", "three numbers for two children", 1000, (500, 500, 0)),
-        ("is-empty", "no numbers in a round that asks", 1000, ()),
-    ):
-        start = answered("all")
-        yield f"tally-{name}", "impossible-tally", why, closed(
-            start, start.close(1000, 500, 500), responders=(responders,), tally=(tally,))  # fmt: skip
-    edge = int(TASKS["laplace"].randomizer.alphabet[0][-1])  # type: ignore[union-attr]
-    for name, entry in (("above", edge * 1000 + 1), ("below", (1 - edge) * 1000 - 1)):
-        start = answered("laplace")
-        yield f"laplace-tally-{name}-the-alphabet", "impossible-tally", f"{name} what 1000 reports can sum to", closed(
-            start, start.close(1000, 500, 500), tally=((500, entry),))  # fmt: skip
-
-    start = answered("all")
-    yield "split-although-a-child-failed", "wrong-verdict", "child 1 did not pass", closed(
-        start, start.close(1000, 730, 270), kept=((0, 1),))  # fmt: skip
-    start = answered("all")
-    yield "stop-although-all-passed", "wrong-verdict", "every child passed", closed(
-        start, start.close(1000, 500, 500), kept=((),))  # fmt: skip
-    start = answered("all")
-    yield "split-of-a-small-cell", "wrong-verdict", "fewer responders than k", closed(
-        start, start.close(19, 10, 9), kept=((0, 1),))  # fmt: skip
-    start = second("coarse")
-    start.tell(start.query())
-    yield "split-below-the-shortest-side", "wrong-verdict", "a quarter of the domain, with 0.3 as the shortest", closed(
-        start, start.close(1000, 500, 500), kept=((0, 1),))  # fmt: skip
-    start = second("coarse")
-    start.tell(start.query())
-    yield "trim-below-the-shortest-side", "wrong-verdict", "a quarter of the domain, with 0.3 as the shortest", closed(
-        start, start.close(1000, 731, 269), kept=((0,),))  # fmt: skip
-    start = answered("all")
-    yield "trim-with-rule-all", "wrong-verdict", "this rule never trims", closed(
-        start, start.close(1000, 731, 269), kept=((0,),))  # fmt: skip
-    start = answered("liars")
-    yield "split-that-liars-can-make", "wrong-verdict", "child 1 would not pass without 100 liars", closed(
-        start, start.close(1000, 640, 360), kept=((0, 1),))  # fmt: skip
-    start = answered("trim")
-    yield "trim-to-the-wrong-child", "wrong-verdict", "child 1 is the sparse one", closed(
-        start, start.close(1000, 731, 269), kept=((1,),))  # fmt: skip
-    start = answered("trim")
-    yield "trim-of-too-many", "wrong-verdict", "child 1 fails, but is not surely below the share tau", closed(
-        start, _failing_but_not_sparse(start), kept=((0,),))  # fmt: skip
-    start = answered("trim")
-    start.tell(start.close(1000, 731, 269))
-    start.tell(start.query())
-    yield "trim-beyond-max-trims", "wrong-verdict", "the path has no trims left", closed(
-        start, start.close(1000, 731, 269), kept=((0,),))  # fmt: skip
-    for name, why, tally, kept in (
-        (
-            "split-that-ignores-visitors",
-            "child 1 has k people, but about 36 of them were moved there",
-            (685, 315),
-            (0, 1),
-        ),
-        (
-            "split-that-ignores-the-doubt",
-            "child 1 has twice the visitors, but not if there are more than estimated",
-            (655, 345),
-            (0, 1),
-        ),
-        ("stop-that-invents-visitors", "both children have twice the visitors and more", (500, 500), ()),
-    ):
-        start = answered("trim")
-        start.tell(start.close(1000, 698, 302))  # a TRIM that moves about 72
-        start.tell(start.query())
-        yield name, "wrong-verdict", why, closed(start, start.close(1000, *tally), kept=(kept,))
-    for name, why, tally in (
-        ("trim-that-makes-too-many-visitors", "more than a tenth would have been moved", (2720, 1280)),
-        ("trim-that-ignores-the-doubt", "more than a tenth could have been moved", (2840, 1160)),
-    ):
-        start = answered("visitors")
-        start.tell(start.close(4000, 2900, 1100))
-        start.tell(start.query())
-        yield name, "wrong-verdict", why, closed(start, start.close(4000, *tally), kept=((0,),))
-    start = answered("quad")
-    yield "trim-keeps-a-child-that-failed", "wrong-verdict", "child 2 did not pass", closed(
-        start, start.close(1000, 560, 230, 105, 105), kept=((0, 1, 2),))  # fmt: skip
-    start = answered("all")
-    yield "child-that-does-not-exist", "wrong-verdict", "a third child of two", closed(
-        start, start.close(1000, 500, 500), kept=((0, 1, 2),))  # fmt: skip
-    start = answered("each")
-    yield "each-keeps-a-child-that-failed", "wrong-verdict", "child 1 did not pass", closed(
-        start, start.close(1000, 731, 269), kept=((0, 1),))  # fmt: skip
-    for name, why, changes in (
-        ("verdict", "a roll call decides nothing", {"kept": ((0, 1),)}),
-        ("tally", "a roll call has no tally", {"tally": ((500, 500),)}),
-    ):
-        start = second("short")
-        start.tell(start.query())
-        yield f"roll-call-with-a-{name}", "wrong-verdict", why, closed(start, start.close(500), **changes)
-    start = second("short")
-    start.tell(start.query())
-    yield "roll-call-counts-nobody", "not-counted", "no responder in a cell that was answered for", closed(
-        start, start.close(500), responders=(0,))  # fmt: skip
+@cache
+def story(name: str) -> Story:
+    """The story of a task; "values" is that of "cut" with a plan."""
+    if name != "values":
+        return Story(name, TASKS[name])
+    task = TASKS["cut"]
+    releases = (
+        Release("mean", TwoPoint(1.0), "coordinate", (0.0,)), Release("counts"),
+        Release("values", TwoPoint(1.0), "linear", (1.0, 2.0)),
+    )  # fmt: skip
+    return Story(name, task, Plan(task.id, releases))
 
 
-def _failing_but_not_sparse(start: Story) -> Closed:
-    """The first tally, from the sparsest up, whose second child fails without being sparse."""
-    for count in range(27, 50):
-        closing = start.close(100, 100 - count, count)
-        if closing.kept == ((),):
-            return closing
-    raise AssertionError("every failing tally is sparse")
+class Lie(NamedTuple):
+    """A step that is refused at a place of a story."""
+
+    name: str
+    token: str
+    why: str
+    story: str
+    after: int
+    step: Step
+    policy: Policy = OPEN
+    state: State | None = None
+    stops: bool = False
 
 
 def make_refusals() -> Json:
-    """One device and one message that it must refuse, per entry."""
+    """Everything that must be refused."""
+    lies = list(lie_list())
     return {
-        "about": "messages: history was accepted; message must be refused with the token and change nothing; then must "
-        "still work, with this report (if it is a query) and leading to this phase. joining: the task must be refused "
-        "with this policy (max_exposure null is no limit). reports: what a server must refuse after these closings; "
-        "before was accepted.",
+        "about": "Stories are honest campaigns as one device sees them; steps are [kind, message, slice]. Each refusal "
+        "is a step that lies after so many steps of a story. joining: tasks and plans that a policy forbids. reports: "
+        "what a server refuses in a round of a play.",
         "tasks": {name: {"task": plain(task), "bytes": task.to_bytes().hex()} for name, task in TASKS.items()},
-        "joining": [joining(*entry) for entry in joining_list()],
-        "messages": [refused(*entry) for entry in refusal_list()],
+        "joining": list(joining_list()),
+        "stories": {name: story(name).told() for name in sorted({lie.story for lie in lies})},
+        "messages": [refused(lie) for lie in lies],
         "reports": [refused_report(*entry) for entry in report_list()],
     }
 
 
-def joining_list() -> Iterable[tuple[str, str, str, str, Policy]]:
-    """Name, token, task, what is wrong, policy."""
-    return [
-        ("float-noise", "simulation-only", "simulation", "paper-laplace is for simulation", OPEN),
-        ("rule-each", "no-crowd", "each", "rule each keeps no crowd", other_policy(allow_no_crowd=False)),
-        ("printed-margin", "no-crowd", "printed-margin", "the printed margin keeps no crowd, with simulation allowed",
-         other_policy(allow_no_crowd=False, allow_simulation=True)),
-        ("k-below-the-owner-s", "small-crowd", "all", "k is 20", other_policy(min_k=21)),
-        ("delta-above-the-owner-s", "weak-crowd", "all", "delta is 0.05", other_policy(max_delta=0.04)),
-        ("delta-with-trims-above-the-owner-s", "weak-crowd", "trim", "delta is 0.05 for everybody, however often moved",
-         other_policy(max_delta=0.04)),
-        ("epsilon-above-the-owner-s", "over-budget", "all", "epsilon_worst is 1", other_policy(max_epsilon=0.99)),
-        ("epsilon-of-the-moved-above-the-owner-s", "over-budget", "quad", "epsilon_worst is 3 times 2",
-         other_policy(max_epsilon=5.9)),
-        ("nothing-left", "over-budget", "all", "the budget is spent", other_policy(max_epsilon=0.0)),
-        ("domain-below-the-owner-s", "small-cell", "all", "the whole domain is smaller", other_policy(min_side=(1e6,))),
-    ]  # fmt: skip
+# -- joining -----------------------------------------------------------------------------------------------------
 
 
-def other_policy(**changes: Any) -> Policy:
-    """The open policy with something changed."""
-    policy: Policy = msgspec.structs.replace(OPEN, **changes)
-    return policy
+def joining_list() -> Iterator[Json]:
+    """Tasks and plans that a policy forbids."""
+    strict: dict[str, Any] = {"max_epsilon": 6.0, "min_k": 1, "max_delta": 0.2}
+    mean = Release("mean", TwoPoint(2.0), "coordinate", (0.0,))
+    for name, token, why, task, policy, releases in (
+        ("floats", "simulation-only", "noise in floats", "simulation", strict, ()),
+        ("printed-margin", "no-crowd", "no crowd is kept", "printed-margin", strict | {"allow_simulation": True}, ()),
+        ("no-chain", "no-chain", "the server could choose who is asked", "no-chain", strict, ()),
+        ("small-k", "small-crowd", "k = 3, 5 is wanted", "cut", strict | {"min_k": 5}, ()),
+        ("large-delta", "weak-crowd", "delta = 0.05, 0.04 is allowed", "cut", strict | {"max_delta": 0.04}, ()),
+        ("large-epsilon", "over-budget", "epsilon = 5, 4.9 is left", "cut", strict | {"max_epsilon": 4.9}, ()),
+        ("epsilon-with-values", "over-budget", "5 for the partition, 2 for a mean", "cut", strict, (mean,)),
+        ("small-domain", "small-region", "the domain has a side of 1", "cut", strict | {"min_side": [1.5]}, ()),
+        ("plan-of-another-axis", "bad-plan", "the domain has one axis", "cut", strict | {"max_epsilon": 9.0},
+         (Release("mean", TwoPoint(2.0), "coordinate", (1.0,)),)),
+    ):  # fmt: skip
+        plan = Plan(TASKS[task].id, releases)
+        limits = msgspec.convert(policy, Policy)
+        found = token_of(lambda task=task, limits=limits, plan=plan: Participant(  # type: ignore[misc]
+            TASKS[task], [0.3], bytes(32), limits, plan=plan))  # fmt: skip
+        assert found == token, (name, found)
+        told = plain(limits)
+        yield {"name": name, "token": token, "why": why, "task": task, "policy": told, "plan": encode(plan).hex()}
+    plan = Plan(bytes(32))
+    yield {"name": "plan-of-another-task", "token": "bad-plan", "why": "the id is not the pinned one", "task": "cut",
+           "policy": plain(OPEN), "plan": encode(plan).hex()}  # fmt: skip
 
 
-def joining(name: str, token: str, task: str, why: str, policy: Policy) -> Json:
-    """A task that a device must refuse to join."""
-    assert token_of(lambda: story(task, policy=policy)) == token, name
-    return {"name": name, "token": token, "why": why, "task": task, "policy": plain(policy)}
+# -- lies of a server --------------------------------------------------------------------------------------------
 
 
-def refused(name: str, token: str, why: str, make: Callable[[], Made]) -> Json:
-    """A message that a device must refuse, tried out."""
-    start, bad, then = make()
-    before = start.device.state
-    assert token_of(lambda: start.device.receive(bad)) == token, name
-    assert start.device.state == before, name
-    entry = {
-        "name": name, "token": token, "why": why, "task": next(t for t in TASKS if TASKS[t] is start.task),
-        "policy": plain(start.policy), "point": start.point, "secret": secret(start.label).hex(),
-        "history": [encode(message).hex() for message in start.history], "message": encode(bad).hex(),
-        "then": encode(then).hex(),
-    }  # fmt: skip
-    report = start.device.receive(then)
-    return entry | {"report": None if report is None else encode(report).hex(), "phase": start.device.state.phase}
-
-
-def report_list() -> Iterable[tuple[str, str, str, str, list[tuple[int, list[int]]], Callable[[Report], Report]]]:
-    """Name, token, what is wrong, task, closings before (responders, tally of the root), what is done to a report."""
-
-    def change(**changes: Any) -> Callable[[Report], Report]:
-        return lambda report: msgspec.structs.replace(report, **changes)
-
-    after = [(1000, [500, 500])]
-    return [
-        ("report-of-another-task", "other-task", "the id is not the task's", "all", [], change(task=bytes(32))),
-        ("report-too-early", "other-round", "round 2 while round 1 is open", "all", [], change(round=2, cell=2)),
-        ("report-too-late", "other-round", "round 1 while round 2 is open", "all", after, change(round=1, cell=1)),
-        ("report-of-a-cell-not-asked", "unknown-cell", "a cell of the right depth is not in the frontier", "quad",
-         [(1000, [560, 230, 105, 105])], change(cell=7)),
-        ("report-of-another-depth", "unknown-cell", "the root in round 2", "all", after, change(cell=1)),
-        ("answer-above-the-children", "bad-answer", "child 2 of 0 and 1", "all", [], change(answer=2)),
-        ("answer-below-zero", "bad-answer", "child -1", "all", [], change(answer=-1)),
-        ("answer-is-a-vector", "bad-answer", "randomized response is one integer", "all", [], change(answer=(0, 1))),
-        ("answer-is-missing", "bad-answer", "nil outside a roll call", "all", [], change(answer=None)),
-        ("answer-in-a-roll-call", "bad-answer", "a roll call takes nil", "short", after, change(answer=0)),
-        ("laplace-answer-is-one-number", "bad-answer", "discrete Laplace is a vector", "laplace", [], change(answer=1)),
-        ("laplace-answer-is-short", "bad-answer", "one entry for two children", "laplace", [], change(answer=(1,))),
-        ("laplace-answer-beyond-the-alphabet", "bad-answer", "an entry of 999", "laplace", [], change(answer=(999, 0))),
-        ("answer-above-the-children-of-the-cell", "bad-answer", "cell 3 of the table has one child", "table",
-         [(1000, [330, 340, 330])], change(cell=3, answer=1)),
-        ("report-twice", "reported-twice", "two reports under one pseudonym", "all", [], change()),
-    ]  # fmt: skip
-
-
-def refused_report(
-    name: str, token: str, why: str, task: str, closings: list[tuple[int, list[int]]], spoil: Callable[[Report], Report]
-) -> Json:
-    """A report that a server must refuse."""
-    curator = Curator(TASKS[task])
-    events = [curator.close([size], [tally]) for size, tally in closings]
-    query = curator.query()
+def asked(told: Story, at: int, question: Question) -> Step:
+    """The query of a step with another question about the device's region."""
+    query, old = told.steps[at].message, told.seen[at][1]
     assert isinstance(query, Query)
-    answer: Any = None if curator.roll_call else (0, 1) if task == "laplace" else 0
-    legal = Report(curator.task.id, query.round, bytes(16), query.cells[0], answer)
-    bad = spoil(legal)
-    assert refuse_report(curator, legal, bad) == token, name
+    rest = [one for one in query.questions if one != old]
+    return Step("answer", Change(query, questions=tuple(sorted([*rest, question], key=lambda one: one.lower))))
+
+
+def closed(told: Story, at: int, entries: tuple[Entry, ...] | None = None, **verdict: Any) -> Step:
+    """The closing of a step with another verdict, or with other entries and a hash that fits them."""
+    kind, message, reports = told.steps[at]
+    assert isinstance(message, Closed)
+    query, region, question = told.steps[at - 1].message, *told.seen[at][:2]
+    assert isinstance(query, Query)
+    if question is not None and verdict:
+        place = query.questions.index(question)
+        rows = list(message.verdicts)
+        rows[place] = Change(rows[place], **verdict)
+        message = Change(message, verdicts=tuple(rows))
+    if entries is not None:
+        assert reports is not None
+        reports = Change(reports, entries=entries)
+        heads = tuple(
+            Change(head, reports=len(entries), digest=reports.digest()) if (head.lower, head.upper) == region else head
+            for head in message.heads
+        )
+        message = Change(message, heads=heads)
+    return Step(kind, message, reports)
+
+
+def lie_list() -> Iterator[Lie]:
+    """All lies, in the order of section 12 of the text."""
+    cut, everybody, values = story("cut"), story("all"), story("values")
+    yield from query_lies(cut)
+    yield from threshold_lies(cut, everybody)
+    yield from closing_lies(cut)
+    yield from verdict_lies(cut)
+    yield from laplace_lies(story("laplace"))
+    yield from policy_lies(cut)
+    yield from value_lies(values)
+
+
+def query_lies(told: Story) -> Iterator[Lie]:
+    """Queries that do not fit the log."""
+    first, after = told.steps[0], told.at("answer", lambda q, m: m.round == 2)
+    query = told.steps[after].message
+    yield Lie("query-of-another-task", "other-task", "the id is not the pinned one", "cut", 0,
+              Step("answer", Change(first.message, task=bytes(32))))  # fmt: skip
+    yield Lie("query-skips-a-round", "skipped-round", "round 2 before round 1", "cut", 0, Step("answer", query))
+    yield Lie("query-repeats-a-round", "repeated-round", "round 1 again after its closing", "cut", after, first)
+    last = told.at("close", lambda q, m: m.finished)
+    yield Lie("query-after-the-end", "skipped-round", "the partition is finished", "values", story("values").at(
+        "close", lambda q, m: m.finished) + 1, Step("answer", Query(told.task.id, last, ())))  # fmt: skip
+    other = Change(query, questions=())
+    yield Lie("query-changed-after-the-answer", "changed-query", "the same round with other questions", "cut",
+              after + 1, Step("answer", other))  # fmt: skip
+    question = told.seen[after][1]
+    assert question is not None
+    half = Change(question, upper=question.upper - 1)
+    yield Lie("question-about-a-part-of-the-region", "other-region", "the log has no such region", "cut", after,
+              asked(told, after, half))  # fmt: skip
+    behind = told.at("answer", lambda q, m: q is not None and q.region != question.region)
+    yield Lie("question-about-the-region-before-the-split", "other-region", "it was cut", "cut", behind, Step(
+        "answer", Change(told.steps[behind].message, questions=(Change(question, drawn=query.round),))))  # fmt: skip
+    people = told.seen[after][2]
+    yield Lie("more-are-asked-than-may-be", "wrong-draw", "F + 1 are asked", "cut", after,
+              asked(told, after, Change(question, asked=people + 1)))  # fmt: skip
+    yield Lie("question-begins-with-the-second-of-the-draw", "wrong-draw", "start is 1", "cut", after,
+              asked(told, after, Change(question, start=1)))  # fmt: skip
+    yield Lie("second-portion-of-nothing", "wrong-draw", "there was no first portion", "cut", after,
+              asked(told, after, Change(question, drawn=1)))  # fmt: skip
+    more = told.at("answer", lambda q, m: q is not None and q.drawn < m.round)
+    second = told.seen[more][1]
+    assert second is not None
+    for name, why, changed in (
+        ("at-another-cut", "the cut moved", Change(second, cuts=(second.cuts[0] + 1,))),
+        ("with-another-threshold", "one less", Change(second, threshold=second.threshold - 1)),
+        ("to-more-people", "one more", Change(second, asked=second.asked + 1, stop=second.stop + 1)),
+        ("that-leaves-somebody-out", "one was never asked", Change(second, start=second.start + 1)),
+        ("that-is-not-all", "one is left", Change(second, stop=second.stop - 1)),
+    ):
+        yield Lie(f"second-portion-{name}", "wrong-draw", why, "cut", more, asked(told, more, changed))
+    refining = told.at("answer", lambda q, m: q is not None and not q.decides)
+    third = told.seen[refining][1]
+    assert third is not None
+    cuts = (*third.cuts, third.cuts[0] + 1) if third.cuts[0] + 1 < third.upper else (third.cuts[0] - 1, *third.cuts)
+    yield Lie("estimate-refined-by-two-cuts", "wrong-question", "one cut at a time", "cut", refining,
+              asked(told, refining, Change(third, cuts=cuts)))  # fmt: skip
+    state = State(region=question.parts[0], round=1, question=bytes(32))
+    yield Lie("log-that-was-written-anew", "grown-region", "the device announced half of this region", "cut", after,
+              told.steps[after], state=state)  # fmt: skip
+    state = State(region=question.region, round=query.round, question=bytes(32))
+    yield Lie("another-query-after-a-restart", "repeated-round", "it reported to another query", "cut", after,
+              told.steps[after], state=state)  # fmt: skip
+    state = State(region=question.region, round=query.round + 1, question=bytes(32))
+    yield Lie("log-that-was-set-back", "repeated-round", "it reported in a later round", "cut", after,
+              told.steps[after], state=state)  # fmt: skip
+
+
+def threshold_lies(told: Story, everybody: Story) -> Iterator[Lie]:
+    """Thresholds that show no crowd."""
+    task = told.task
+    after = told.at("answer", lambda q, m: q is not None)
+    question = told.seen[after][1]
+    assert question is not None
+    yield Lie("threshold-one-too-small", "weak-threshold", "t - 1", "cut", after,
+              asked(told, after, Change(question, threshold=question.threshold - 1)))  # fmt: skip
+    portion = threshold(told.seen[after][2], question.stop, task.crowd, task.randomizer.epsilon, task.delta / 2)
+    yield Lie("threshold-of-the-first-portion", "weak-threshold", "t is for all that are asked", "cut", after,
+              asked(told, after, Change(question, threshold=portion)))  # fmt: skip
+    cuts = (question.cuts[0], question.cuts[0] + 1)
+    yield Lie("three-parts-with-rule-cut", "weak-threshold", "one cut at a time", "cut", after,
+              asked(told, after, Change(question, cuts=cuts)))  # fmt: skip
+    liars = story("liars")
+    place = liars.at("answer", lambda q, m: q is not None)
+    mild, people = liars.seen[place][1], liars.seen[place][2]
+    assert mild is not None
+    few = threshold(people, mild.asked, liars.task.k, liars.task.randomizer.epsilon, level(task.delta, 0))
+    yield Lie("threshold-without-the-liars", "weak-threshold", "for k, not for k + 2", "liars", place,
+              asked(liars, place, Change(mild, threshold=few)))  # fmt: skip
+    for at, (_, later, people, failed) in enumerate(told.seen):
+        if told.steps[at].kind == "answer" and later is not None and later.decides and later.drawn == _round(told, at):
+            forgotten = threshold(people, later.asked, task.crowd, task.randomizer.epsilon, level(task.delta, 0))
+            if failed and forgotten < later.threshold:
+                yield Lie("threshold-that-forgets-walls", "weak-threshold", "for w = 0", "cut", at,
+                          asked(told, at, Change(later, threshold=forgotten)))  # fmt: skip
+                break
+    else:
+        raise AssertionError("no question after a wall")
+    after = everybody.at("answer", lambda q, m: q is not None)
+    question = everybody.seen[after][1]
+    assert question is not None
+    yield Lie("all-threshold-one-too-small", "weak-threshold", "t - 1", "all", after,
+              asked(everybody, after, Change(question, threshold=question.threshold - 1)))  # fmt: skip
+    yield Lie("all-but-one-are-asked", "weak-threshold", "rule all asks everybody", "all", after, asked(
+        everybody, after, Change(question, asked=question.asked - 1, stop=question.stop - 1)))  # fmt: skip
+    walls = [at for at, (_, one, _, failed) in enumerate(everybody.seen)
+             if one is None and failed and everybody.steps[at].kind == "answer"]  # fmt: skip
+    lower, upper = everybody.seen[walls[0]][0]
+    again = Question(lower, upper, (lower + 1,), 1, 0, 1, _round(everybody, walls[0]), 1)
+    yield Lie("all-ask-a-second-time", "wrong-draw", "everybody has answered", "all", walls[0],
+              asked(everybody, walls[0], again))  # fmt: skip
+
+
+def _round(told: Story, at: int) -> int:
+    message = told.steps[at].message
+    return int(message.round)
+
+
+def closing_lies(told: Story) -> Iterator[Lie]:
+    """Closings and slices that do not fit."""
+    first = told.at("close", lambda q, m: q is not None)
+    message, reports = told.steps[first].message, told.steps[first].reports
+    assert isinstance(message, Closed)
+    assert reports is not None
+    yield Lie("closing-of-another-task", "other-task", "the id is not the pinned one", "cut", first,
+              Step("close", Change(message, task=bytes(32)), reports))  # fmt: skip
+    yield Lie("closing-skips-a-round", "skipped-round", "a later round", "cut", first,
+              Step("close", Change(message, round=message.round + 1), reports))  # fmt: skip
+    yield Lie("closing-before-the-query", "skipped-round", "the query was not seen", "cut", first - 1,
+              told.steps[first])  # fmt: skip
+    yield Lie("closing-repeats-a-round", "repeated-round", "round 1 again", "cut", first, told.steps[1])
+    for name, why, preimage in (
+        ("another-preimage", "it does not hash to the one before", bytes(32)),
+        ("no-preimage", "the task has a chain", b""),
+        ("the-preimage-of-the-round-before", "each is given once", CHAIN.preimage(message.round - 1)),
+    ):
+        lie = Step("close", Change(message, preimage=preimage), reports)
+        yield Lie(f"closing-with-{name}", "broken-chain", why, "cut", first, lie)
+    yield Lie("slice-withheld", "wrong-slice", "the closing has one", "cut", first, Step("close", message))
+    yield Lie("slice-of-nothing", "wrong-slice", "the closing has none", "cut", first,
+              Step("close", Change(message, heads=()), reports))  # fmt: skip
+    yield Lie("slice-without-a-report", "wrong-slice", "the closing counts one more", "cut", first,
+              Step("close", message, Change(reports, entries=reports.entries[1:])))  # fmt: skip
+    flipped = tuple(_flip(entry) for entry in reports.entries)
+    yield Lie("slice-with-other-answers", "wrong-slice", "it has another hash", "cut", first,
+              Step("close", message, Change(reports, entries=flipped)))  # fmt: skip
+    yield Lie("slice-of-another-round", "wrong-slice", "round 1", "cut", first,
+              Step("close", message, Change(reports, round=1)))  # fmt: skip
+    silent = told.at("close", lambda q, m: m.round > 1 and _own(told, m) is None and q is not None)
+    message, reports = told.steps[silent].message, told.steps[silent].reports
+    question = told.seen[silent][1]
+    assert reports is not None
+    assert question is not None
+    stranger = Entry(b"\xff" * 16, 0, bytes(16))
+    yield Lie("answer-of-somebody-who-was-not-drawn", "wrong-slice", "a stranger answers", "cut", silent,
+              closed(told, silent, (*reports.entries, stranger)))  # fmt: skip
+    wrong = tuple(Change(entry, answer=2) if entry.answer == 1 else entry for entry in reports.entries)
+    yield Lie("answer-that-the-question-does-not-have", "wrong-slice", "part 2 of two", "cut", silent,
+              closed(told, silent, wrong))  # fmt: skip
+    vector = tuple(Change(entry, answer=(1, 0, 0)) if entry.answer == 1 else entry for entry in reports.entries)
+    yield Lie("answer-that-is-a-vector", "wrong-slice", "randomized response is one number", "cut", silent,
+              closed(told, silent, vector))  # fmt: skip
+    name = told.device().pseudonym
+    forged = tuple(sorted((*reports.entries, Entry(name, None, bytes(16))), key=lambda entry: entry.pseudonym))
+    yield Lie("report-under-its-name", "changed-report", "it sent nothing in this round", "cut", silent,
+              closed(told, silent, forged))  # fmt: skip
+    spoke = told.at("close", lambda q, m: m.round > 1 and _own(told, m) is not None and q is not None)
+    mine = told.steps[spoke].reports
+    assert mine is not None
+    others = tuple(Change(entry, nonce=bytes(16)) if entry.pseudonym == name else entry for entry in mine.entries)
+    yield Lie("its-report-with-another-nonce", "changed-report", "not what it sent", "cut", spoke,
+              closed(told, spoke, others))  # fmt: skip
+    changed = tuple(_flip(entry) if entry.pseudonym == name else entry for entry in mine.entries)
+    place = _verdict(told, spoke)
+    own = next(entry.answer for entry in mine.entries if entry.pseudonym == name)
+    assert isinstance(own, int)
+    tally = tuple(count - (part == own) + (part != own) for part, count in enumerate(place))
+    yield Lie("its-answer-turned-round", "changed-report", "and counted on the other side", "cut", spoke,
+              closed(told, spoke, changed, tally=tally))  # fmt: skip
+
+
+def _flip(entry: Entry) -> Entry:
+    return entry if not isinstance(entry.answer, int) else Change(entry, answer=1 - entry.answer)
+
+
+def _own(told: Story, message: Closed) -> Entry | None:
+    """The device's entry in the slice of a closing."""
+    reports = next(step.reports for step in told.steps if step.message is message)
+    name = told.device().pseudonym
+    return next((one for one in (() if reports is None else reports.entries) if one.pseudonym == name), None)
+
+
+def _verdict(told: Story, at: int) -> tuple[int, ...]:
+    query, message, question = told.steps[at - 1].message, told.steps[at].message, told.seen[at][1]
+    assert isinstance(query, Query)
+    assert isinstance(message, Closed)
+    assert question is not None
+    return message.verdicts[query.questions.index(question)].tally
+
+
+def verdict_lies(told: Story) -> Iterator[Lie]:
+    """Sums and verdicts that do not follow from the answers."""
+    first = told.at("close", lambda q, m: q is not None)
+    tally = _verdict(told, first)
+    yield Lie("tally-with-one-more", "wrong-tally", "the answers do not add up to it", "cut", first,
+              closed(told, first, tally=(tally[0] + 1, *tally[1:])))  # fmt: skip
+    yield Lie("tally-of-three-parts", "wrong-tally", "the question has two", "cut", first,
+              closed(told, first, tally=(*tally, 0)))  # fmt: skip
+    message = told.steps[first].message
+    assert isinstance(message, Closed)
+    yield Lie("closing-without-verdicts", "wrong-verdict", "one per question", "cut", first,
+              Step("close", Change(message, verdicts=()), told.steps[first].reports))  # fmt: skip
+    early = told.at("close", lambda q, m: q is not None and q.stop < q.asked)
+    yield Lie("split-after-the-first-portion", "wrong-verdict", "not all were asked", "cut", early,
+              closed(told, early, outcome="split"))  # fmt: skip
+    wall = told.at("close", lambda q, m: q is not None and q.decides and q.stop == q.asked and min(
+        _tally(told, m)) < q.threshold)  # fmt: skip
+    yield Lie("split-below-the-threshold", "wrong-verdict", "one side has too few answers", "cut", wall,
+              closed(told, wall, outcome="split"))  # fmt: skip
+    yield Lie("more-after-everybody-was-asked", "wrong-verdict", "there is no second portion", "cut", wall,
+              closed(told, wall, outcome="more"))  # fmt: skip
+    refining = told.at("close", lambda q, m: q is not None and not q.decides)
+    yield Lie("split-where-nothing-is-decided", "wrong-verdict", "the question only refines", "cut", refining,
+              closed(told, refining, outcome="split"))  # fmt: skip
+
+
+def _tally(told: Story, message: Closed) -> tuple[int, ...]:
+    return _verdict(told, next(at for at, step in enumerate(told.steps) if step.message is message))
+
+
+def laplace_lies(told: Story) -> Iterator[Lie]:
+    """Vectors as answers."""
+    at = told.at("close", lambda q, m: q is not None)
+    reports = told.steps[at].reports
+    assert reports is not None
+    name = told.device().pseudonym
+    for why, answer in (("one-number", 1), ("three-numbers", (1, 0, 0)), ("beyond-the-noise", (10**6, 0))):
+        entries = tuple(entry if entry.pseudonym == name else Change(entry, answer=answer) for entry in reports.entries)
+        yield Lie(f"laplace-answers-of-{why}", "wrong-slice", why.replace("-", " "), "laplace", at,
+                  closed(told, at, entries))  # fmt: skip
+
+
+def policy_lies(told: Story) -> Iterator[Lie]:
+    """Legal questions that the owner's limits forbid: the device stops for good."""
+    after = told.at("answer", lambda q, m: q is not None)
+    for name, token, why, changes in (
+        ("region-too-small", "small-region", "no half has a side of 0.6", {"min_side": (0.6,)}),
+        ("region-too-deep", "deep-region", "halves have depth 1", {"max_depth": 0}),
+        ("cut-once-too-often", "many-splits", "none is allowed", {"max_splits": 0}),
+    ):
+        policy = Change(OPEN, **changes)
+        yield Lie(name, token, why, "cut", after, told.steps[after], policy=policy, stops=True)
+
+
+def value_lies(told: Story) -> Iterator[Lie]:
+    """Queries for values that are not planned, and values that are not counted."""
+    at = told.at("value")
+    query = told.steps[at].message
+    assert isinstance(query, ValueQuery)
+    yield Lie("value-query-of-another-task", "other-plan", "the id is not the pinned one", "values", at,
+              Step("value", Change(query, task=bytes(32))))  # fmt: skip
+    yield Lie("value-query-of-another-plan", "other-plan", "the digest is not the pinned one", "values", at,
+              Step("value", Change(query, plan=bytes(32))))  # fmt: skip
+    yield Lie("value-query-before-the-end", "too-early", "the partition goes on", "values", at - 2,
+              Step("value", query))  # fmt: skip
+    yield Lie("value-query-of-an-earlier-round", "too-early", "round 1", "values", at,
+              Step("value", Change(query, round=1)))  # fmt: skip
+    yield Lie("value-query-of-counts", "not-planned", "counts ask for nothing", "values", at,
+              Step("value", Change(query, index=1)))  # fmt: skip
+    yield Lie("value-query-beyond-the-plan", "not-planned", "there are three releases", "values", at,
+              Step("value", Change(query, index=3)))  # fmt: skip
+    clips = tuple(Clip(clip.lower, clip.upper, clip.low, clip.high + 1) for clip in query.clips)
+    yield Lie("value-query-with-another-range", "changed-query", "two values could be compared", "values", at + 1,
+              Step("value", Change(query, clips=clips)))  # fmt: skip
+    counted = told.steps[at + 1].message
+    assert isinstance(counted, ValueClosed)
+    turned = tuple(tuple((1 - output, count) for output, count in row) for row in counted.counts)
+    yield Lie("value-not-counted", "not-counted", "another output was counted", "values", at + 1,
+              Step("counted", Change(counted, counts=turned)))  # fmt: skip
+
+
+def refused(lie: Lie) -> Json:
+    """The vector of a lie, tried out."""
+    told = story(lie.story)
+    device = told.device(lie.policy, lie.state)
+    last: AnyReport | None = None
+    for step in told.steps[: lie.after]:
+        if lie.state is None:
+            last = step.give(device, last) or last
+        else:  # it reads the log
+            Step("observe" if step.kind == "answer" else step.kind, step.message, step.reports).give(device)
+    before = device.state
+    for _ in range(1 if lie.stops else 2):
+        found = token_of(lambda: lie.step.give(device, last))
+        assert found == lie.token, (lie.name, found, lie.token)
+    assert (device.state == before) != lie.stops, lie.name
+    then = None
+    if lie.state is None and not lie.stops:
+        then = told.steps[lie.after].give(device, last)
+    out = {
+        "name": lie.name, "token": lie.token, "why": lie.why, "story": lie.story, "after": lie.after,
+        "step": lie.step.told(), "policy": plain(lie.policy), "state": None, "stops": lie.stops,
+        "then": None if then is None else encode(then).hex(),
+    }  # fmt: skip
+    if lie.state is not None:
+        region = lie.state.region
+        assert region is not None
+        out["state"] = {"region": list(map(str, region)), "round": lie.state.round, "question": bytes(32).hex()}
+    return out
+
+
+# -- reports that a server refuses -------------------------------------------------------------------------------
+
+
+@cache
+def played(name: str) -> Json:
+    """A campaign of plays.json."""
+    return one_play(next(play for play in play_list() if play.name == name))
+
+
+def report_list() -> Iterator[tuple[str, str, str, str, int, AnyReport, AnyReport]]:
+    """Name, token, what is wrong, play, round, a legal report, and the one that is refused."""
+
+    def legal(play: str, number: int, good: Callable[[Any], bool] = lambda report: True) -> Any:
+        rows = played(play)["rounds"][number - 1]["reports"]
+        return next(report for _, data in rows if good(report := decode_report(bytes.fromhex(data))))
+
+    cut, values = "cut-binary-1d", "values-own-1d"
+    first, second = (legal(cut, number) for number in (1, 2))
+    asked = legal(cut, 2, lambda report: report.answer is not None)
+    for name, token, why, bad in (
+        ("report-of-another-task", "other-task", "another id", Change(second, task=bytes(32))),
+        ("report-of-another-round", "other-round", "round 1", first),
+        ("report-of-a-value", "wrong-kind", "the partition goes on", ValueReport(
+            second.task, 2, second.pseudonym, second.lower, second.upper, 0)),
+        ("report-of-no-region", "unknown-region", "not a region now", Change(second, upper=second.upper - 1)),
+        ("answer-of-somebody-not-drawn", "not-drawn", "a stranger", Change(asked, pseudonym=bytes(16))),
+        ("answer-of-part-two", "bad-answer", "there are two parts", Change(asked, answer=2)),
+        ("report-twice", "reported-twice", "under one pseudonym", Change(asked, nonce=bytes(16))),
+    ):  # fmt: skip
+        yield name, token, why, cut, 2, asked, bad
+    number = next(row["round"] for row in played(cut)["rounds"] if len(_regions(row)) > 1)
+    report = legal(cut, number)
+    other = next(region for region in _regions(played(cut)["rounds"][number - 1]) if region != report.region)
+    after = next(
+        row["round"] for row in played(cut)["rounds"][number:]
+        if any(decode_report(bytes.fromhex(data)).region == report.region for _, data in row["reports"])
+    )  # fmt: skip
+    yield ("report-of-the-other-side", "other-region", "it announced another one before", cut, after,
+           legal(cut, after, lambda one: one.region == report.region),
+           Change(report, round=after, lower=other[0], upper=other[1], answer=None))  # fmt: skip
+    rounds = played(values)["rounds"]
+    number = next(row["round"] for row in rounds if bytes.fromhex(row["query"])[2:13] == b"value-query")
+    value = legal(values, number)
+    yield "value-beyond-the-outputs", "bad-answer", "not an output", values, number, value, Change(value, answer=10**6)
+    yield ("value-of-another-region", "other-region", "it announced another one", values, number, value,
+           Change(value, pseudonym=bytes(16)))  # fmt: skip
+    yield ("report-among-values", "wrong-kind", "a round of values", values, number, value, Report(
+        value.task, number, value.pseudonym, value.lower, value.upper, None, bytes(16)))  # fmt: skip
+
+
+def _regions(row: Json) -> set[Region]:
+    return {decode_report(bytes.fromhex(data)).region for _, data in row["reports"]}
+
+
+def replayed(play: Json, number: int) -> Curator:
+    """A server before the round of a play."""
+    task, plan = decode(bytes.fromhex(play["bytes"]), Task), decode(bytes.fromhex(play["plan"]), Plan)
+    events: list[Any] = []
+    for row in play["rounds"][: number - 1]:
+        events += [decode_report(bytes.fromhex(data)) for _, data in row["reports"]]
+        events.append(decode_closed(bytes.fromhex(row["closed"])))
+    return Curator.replay(task, events, plan, chain=CHAIN)
+
+
+def refused_report(name: str, token: str, why: str, play: str, number: int, legal: AnyReport, bad: AnyReport) -> Json:
+    """The vector of a report, tried out."""
+    curator = replayed(played(play), number)
+
+    def take() -> None:
+        curator.check(bad)
+        curator.close([legal, bad])
+
+    curator.check(legal)
+    found = token_of(take)
+    assert found == token, (name, found)
     return {
-        "name": name, "token": token, "why": why, "task": task, "closings": [encode(event).hex() for event in events],
-        "before": encode(legal).hex(), "report": encode(bad).hex(),
+        "name": name, "token": token, "why": why, "play": play, "round": number, "legal": encode(legal).hex(),
+        "report": encode(bad).hex(),
     }  # fmt: skip

@@ -35,15 +35,11 @@ class Entry:
     what : str
         What it was spent on.
     epsilon : Fraction
-        Loss between any two positions inside a published region (delta 0); see ``anywhere`` and ``bucket``.
-    per_trim : Fraction
-        What each TRIM on the region's path adds for a moved position against any inside.
-    trims : int
-        T: the most TRIMs on a path, by the task or, once they are public, in the run.
+        Loss between any two places of one's region, both ways (delta 0); see ``anywhere`` and ``bucket``.
     k : int
         The crowd that a partition promises; 0 for none.
     delta : Fraction
-        Chance, for every participant, that fewer than k are published in their region; 1 if no crowd is promised.
+        Chance, for every participant, that a split put it with fewer than k; 1 if no crowd is promised.
     task : bytes
         Id of a partition's task; empty for a release.
     anywhere : bool
@@ -58,8 +54,6 @@ class Entry:
 
     what: str
     epsilon: Fraction
-    per_trim: Fraction = Fraction(0)
-    trims: int = 0
     k: int = 0
     delta: Fraction = Fraction(0)
     task: bytes = b""
@@ -67,11 +61,6 @@ class Entry:
     rows: int = 1
     own: str = ""
     bucket: bool = False
-
-    @property
-    def worst(self) -> Fraction:
-        """Bound on the loss of a moved position against any inside its region: (1 + T) reports for a partition."""
-        return self.epsilon + self.trims * self.per_trim
 
 
 @dataclass(frozen=True)
@@ -82,15 +71,14 @@ class Ledger:
     ----------
     entries : tuple of Entry
     cap : number, optional
-        The most that ``epsilon_worst`` may be; spending more is refused.
+        The most that ``epsilon`` may be; spending more is refused.
 
     Examples
     --------
     >>> from semilocal import Box
-    >>> task = Task.build(Box((0,), (1,)), epsilon=0.1, delta=1e-6, k=20, max_trims=2)
-    >>> ledger = Ledger.of(task).spend("mean of x", 0.2)
-    >>> ledger.epsilon, ledger.epsilon_worst
-    (Fraction(3, 10), Fraction(1, 2))
+    >>> ledger = Ledger.of(Task.build(Box((0,), (1,)), epsilon=0.1)).spend("mean of x", 0.2)
+    >>> ledger.epsilon
+    Fraction(3, 10)
     """
 
     entries: tuple[Entry, ...] = ()
@@ -100,25 +88,23 @@ class Ledger:
 
     @classmethod
     def of(cls, task: Task, *, cap: float | Fraction | None = None) -> Ledger:
-        """The ledger before a run of a task, for the most TRIMs that the task allows; see :meth:`settle`."""
+        """The ledger of a run of a task."""
         return cls(cap=None if cap is None else exact(cap)).partition(task)
 
     def partition(self, task: Task) -> Ledger:
-        """Spend what a run of the task can cost."""
-        report = exact(task.epsilon)
+        """Spend what a run of the task costs."""
         what = f'partition, rule "{task.rule}", k = {task.k}'
         crowd = (task.k, exact(task.delta)) if task.keeps_crowd else (0, Fraction(1))
-        return self._add(Entry(what, report, report, task.max_trims, *crowd, task.id))
+        return self._add(Entry(what, exact(task.epsilon), *crowd, task.id))
 
     def pooled(self, task: PooledTask) -> Ledger:
         """Spend what a pooled task costs: its epsilon is for any change of one person's position."""
         return self.spend(f'counts, trust "{task.trust}"', task.epsilon, anywhere=True)
 
     def settle(self, partition: Partition) -> Ledger:
-        """Count the TRIMs that the paths of a run had, instead of those that its task allows. They are public.
+        """The ledger after the run: where fewer than k took part, they are the crowd.
 
-        Where fewer than k are left in a region, because few took part or some dropped out, they are the crowd. Of
-        several runs of the same task the last one is meant.
+        Of several runs of the same task the last one is meant.
 
         Raises
         ------
@@ -126,10 +112,9 @@ class Ledger:
             If people were asked for the partition, and the ledger does not say so.
         """
         self._check_holds(partition)
-        trims, crowd = int(partition.path_trims.max(initial=0)), partition.smallest_crowd
         last = max((row for row, entry in enumerate(self.entries) if entry.task == partition.task.id), default=None)
         entries = tuple(
-            replace(entry, trims=trims, k=min(entry.k, crowd)) if row == last else entry
+            replace(entry, k=min(entry.k, partition.people)) if row == last else entry
             for row, entry in enumerate(self.entries)
         )
         return replace(self, entries=entries)
@@ -137,7 +122,7 @@ class Ledger:
     def spend(
         self, what: str, epsilon: float | Fraction, *, anywhere: bool = False, own: str = "", bucket: bool = False
     ) -> Ledger:
-        """Spend epsilon on a release: between any two positions inside a region, or ``anywhere`` in the domain.
+        """Spend epsilon on a release: between any two places of one's region, or ``anywhere`` in the domain.
 
         With ``bucket`` it is inside the public bucket that a person named. ``own`` is the value of their own that
         people give, if it is of that.
@@ -164,7 +149,6 @@ class Ledger:
             replace(
                 entry,
                 epsilon=rows * entry.epsilon,
-                per_trim=rows * entry.per_trim,
                 delta=min(rows * entry.delta, Fraction(1)),
                 rows=rows * entry.rows,
             )
@@ -183,16 +167,16 @@ class Ledger:
     def _add(self, entry: Entry) -> Ledger:
         after = replace(self, entries=(*self.entries, entry))
         # A float such as 0.7 / 3 is rounded before it comes here; that must not make three of them exceed 0.7.
-        if self.cap is not None and after.epsilon_worst > self.cap * (1 + _ROUNDING):
+        if self.cap is not None and after.epsilon > self.cap * (1 + _ROUNDING):
             raise BudgetExceeded(
-                f"{entry.what}: {float(self.epsilon_worst):g} is spent and the cap is {float(self.cap):g}; the total "
+                f"{entry.what}: {float(self.epsilon):g} is spent and the cap is {float(self.cap):g}; the total "
                 f"would be {after._losses()}"
             )
         return after
 
     @property
     def epsilon(self) -> Fraction:
-        """Loss between any two positions that lie inside every region and bucket published for a person (delta 0)."""
+        """Loss between any two places in every region and bucket published for a person, both ways (delta 0)."""
         return sum((entry.epsilon for entry in self.entries), Fraction(0))
 
     @property
@@ -200,11 +184,6 @@ class Ledger:
         """Loss for any change of one person's position (delta 0); None if it is unbounded, because regions are public
         or somebody's noise was scaled to them."""
         return self.epsilon if all(entry.anywhere for entry in self.entries) else None
-
-    @property
-    def epsilon_worst(self) -> Fraction:
-        """Bound on the loss of a moved position against any inside: (1 + T) reports per partition, and the releases."""
-        return sum((entry.worst for entry in self.entries), Fraction(0))
 
     @property
     def rows(self) -> int:
@@ -224,14 +203,14 @@ class Ledger:
         return any(entry.task == partition.task.id for entry in self.entries)
 
     def _check_holds(self, partition: Partition) -> None:
-        if partition.was_asked and not self._holds(partition):
+        if _was_asked(partition) and not self._holds(partition):
             raise InvalidInput(
                 "the ledger does not hold the run of this partition, which has its price: begin with Ledger.of(task), "
                 "or add it with ledger.partition(task)"
             )
 
     def guarantee(self, partition: Partition) -> Guarantee:
-        """What the releases on one partition promise, with the public number of TRIMs on its paths.
+        """What the releases on one partition promise.
 
         Where nothing was asked but the values (one region, the whole domain), that is plain local privacy.
         """
@@ -244,19 +223,22 @@ class Ledger:
             return Guarantee.plain("nobody", loss, releases=releases, **marked(partition.mark)).times(rows)
         if tasks != [partition.task.id]:
             raise InvalidInput(f"a promise is for one partition; this ledger has {len(tasks)}: use sentences()")
-        trims = int(partition.path_trims.max(initial=0))
-        crowd = partition.smallest_crowd
-        mark = partition.mark
-        one = promise(partition.task, releases, trims=trims, counted="run", participants=crowd, mark=mark)
+        members = partition.crowds[partition.crowds > 0]
+        one = promise(
+            partition.task, releases, participants=partition.people, mark=partition.mark,
+            smallest=int(members.min()) if len(members) else 0,
+        )  # fmt: skip
         return one.times(rows)
 
     def __str__(self) -> str:
-        rows = [("spent on", "epsilon inside", "epsilon moved", "delta (crowd)")]
-        rows += [_row(entry.what, entry.epsilon, entry.worst, entry.delta) for entry in self.entries]
-        rows.append(_row("total", self.epsilon, self.epsilon_worst, None))
-        if self.entries and not self._has_regions:  # one loss, no crowds
-            rows = [("spent on", "epsilon", "", ""), *((what, epsilon, "", "") for what, epsilon, *_ in rows[1:])]
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        rows = [("spent on", "epsilon", "delta (crowd)")]
+        rows += [
+            (one.what, f"{float(one.epsilon):g}", f"{float(one.delta):g}" if one.delta else "") for one in self.entries
+        ]
+        rows.append(("total", f"{float(self.epsilon):g}", ""))
+        if self.entries and not self._has_regions:  # no crowds
+            rows = [(what, epsilon, "") for what, epsilon, _ in rows]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         lines.insert(1, "  ".join("-" * width for width in widths if width))
         lines.insert(-1, lines[1])
@@ -270,8 +252,8 @@ class Ledger:
         if self.entries and not self._has_regions:
             words = buckets_words(float(self.epsilon), buckets, own=own)
         else:
-            several, worst = sum(bool(entry.task) for entry in self.entries) > 1, float(self.epsilon_worst)
-            words = losses_words(float(self.epsilon), worst, own=own, several=several, buckets=buckets)
+            several = sum(bool(entry.task) for entry in self.entries) > 1
+            words = losses_words(float(self.epsilon), own=own, several=several, buckets=buckets)
         plain = [entry for entry in self.entries if entry.anywhere]
         loss = float(sum(entry.epsilon for entry in plain))
         return f"{words}; of this, {anywhere_words(loss, own=_own(plain))}" if loss else words
@@ -281,7 +263,7 @@ class Ledger:
         parts = [self._losses() + "."]
         parts += crowds_words([(entry.k, float(entry.delta), entry.rows) for entry in self.entries if entry.task])
         if self.cap is not None:
-            parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon_worst):g} is left.")
+            parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon):g} is left.")
         return " ".join(parts)
 
 
@@ -290,5 +272,12 @@ def _own(entries: Iterable[Entry]) -> str:
     return " and ".join(dict.fromkeys(entry.own for entry in entries if entry.own))
 
 
-def _row(what: str, epsilon: Fraction, worst: Fraction, delta: Fraction | None) -> tuple[str, str, str, str]:
-    return what, f"{float(epsilon):g}", f"{float(worst):g}", f"{float(delta):g}" if delta else ""
+def _was_asked(partition: Partition) -> bool:
+    """Whether anybody was asked where they are; if not, the only region is the whole domain, without walls.
+
+    Rule "all" asks everybody as soon as there is a crowd, and keeps no walls of noise that is not randomized response.
+    """
+    task = partition.task
+    return (
+        len(partition) > 1 or len(partition.walls.cuts) > 0 or (task.rule == "all" and partition.people >= task.crowd)
+    )

@@ -17,10 +17,9 @@ from .arrays import Floats
 from .errors import InvalidInput, MissingExtra, listed_columns
 from .geometry.box import Box
 from .geometry.frames import axes_in_order
-from .protocol.partition import check_crowds_public
 from .protocol.promise_words import FROM_DATA
-from .protocol.task import Accounting, Rule, Task
-from .release.point_release import centres, draws
+from .protocol.task import DELTA, K, Rule, Task
+from .release.point_release import Centres, centres, draws
 from .release.streamed import play_rows
 from .simulation.person_columns import POPULATION, check_frame, person_columns
 from .simulation.run import Run
@@ -51,24 +50,20 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     Parameters
     ----------
     epsilon : float
-        Loss between two positions inside a region (accounting "core"), or of a moved position against any inside
-        ("uniform"); all of it for the partition.
+        Loss between any two positions inside a region, both ways (delta = 0); all of it for the partition.
     k : int
-        The smallest crowd: participants published in a region, each one included.
+        The smallest crowd: participants in a region, each one included.
     delta : float
-        Chance, per participant, that fewer are.
+        Chance, per participant, that a split puts it with fewer.
     box : Box, (lower, upper) or "data"
         The public domain; ``lower`` and ``upper`` are numbers for all axes or one number per axis. It must not come
         from the data, which would publish the extremes: ``"data"`` does that, with a warning.
     method : {"quantize", "resample"}
-        The centre of the region, or a Laplace draw around it.
+        Where the people of the region are estimated to be, or a Laplace draw around that.
     resample_epsilon : float
-        Scale of the draw: width of the region divided by this. It is not a cost.
-    rule, accounting, max_trims
+        Scale of the draw: width of the region's people divided by this. It is not a cost.
+    rule : {"cut", "all"}
         As in :meth:`semilocal.Task.build`.
-    public_data : bool
-        Whether the training positions are public: only then the shares of moved participants may be known,
-        and rule "each" has crowds.
     random_state : int, numpy.random.Generator or None
         None takes the operating system's randomness; anything else makes the noise repeatable.
 
@@ -79,9 +74,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     spent_ : Ledger
         What it cost.
     guarantee_ : Guarantee
-        What is promised, with the public number of TRIMs.
-    move_shares_ : dict
-        Share of the training positions for each number of moves; only with ``public_data``.
+        What is promised.
     n_features_in_ : int
 
     Examples
@@ -96,16 +89,13 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     def __init__(
         self,
         epsilon: float = 1.0,
-        k: int = 50,
+        k: int = K,
         *,
-        delta: float = 1e-6,
+        delta: float = DELTA,
         box: Box | tuple[npt.ArrayLike, npt.ArrayLike] | Literal["data"] | None = None,
         method: Method = "quantize",
         resample_epsilon: float = 2.0,
-        rule: Rule = "trim",
-        accounting: Accounting = "core",
-        max_trims: int | None = None,
-        public_data: bool = False,
+        rule: Rule = "cut",
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -115,9 +105,6 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         self.method = method
         self.resample_epsilon = resample_epsilon
         self.rule = rule
-        self.accounting = accounting
-        self.max_trims = max_trims
-        self.public_data = public_data
         self.random_state = random_state
 
     def fit(self, X: npt.ArrayLike, y: object = None) -> SemiLocalTransformer:
@@ -132,20 +119,15 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     def transform(self, X: npt.ArrayLike) -> Floats:
         """Map positions to the regions that were found, shape (n, d): no position comes back as it was.
 
-        For training positions the result is that of ``fit_transform``, up to two kinds of randomness: which of several
-        regions a moved participant went to, and with "resample" the draws (an integer ``random_state`` repeats them).
-        So give out one of the two for training positions, and once: a row that differs between them is somebody who was
-        moved, which is private.
+        For training positions the result is that of ``fit_transform``; with "resample" up to the draws, which an
+        integer ``random_state`` repeats.
 
         Raises
         ------
         OutsideDomain
             If a position lies outside the box.
         """
-        points = self.pass_through(X)
-        rng = _generator(self.random_state)
-        regions = self.partition_.locate(points, words=lambda count: rng.integers(0, 2**64, count, dtype=np.uint64))
-        return self._points(self.partition_.boxes[regions])
+        return self._points(self.partition_.locate(self.pass_through(X)))
 
     def pass_through(self, X: npt.ArrayLike) -> Floats:
         """Return positions as they are, shape (n, d): to ask a model about them. Never for training positions."""
@@ -159,20 +141,15 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         points = self._numbers(X, ensure_min_samples=2)
         domain = self._domain(points)
         self._check_order(domain)
-        task = Task.build(
-            domain, epsilon=self.epsilon, delta=self.delta, k=self.k, rule=self.rule,
-            accounting=self.accounting, max_trims=self.max_trims,
-        )  # fmt: skip
-        check_crowds_public(task, public_data=self.public_data)
+        task = Task.build(domain, epsilon=self.epsilon, delta=self.delta, k=self.k, rule=self.rule)
         run: Run = play_rows(points, task, rng=None if self.random_state is None else _generator(self.random_state))
-        self.partition_ = run.partition.to_publish(public_data=self.public_data)
+        self.partition_ = run.partition
+        self._centres = centres(run.partition)
         self.spent_ = Ledger.of(task).settle(run.partition)
         promised = self.spent_.guarantee(run.partition)
         from_data = (FROM_DATA,) if isinstance(self.box, str) else ()
         self.guarantee_ = msgspec.structs.replace(promised, notes=(*promised.notes, *from_data))
-        if self.public_data:
-            self.move_shares_ = run.move_shares
-        return self._points(run.partition.boxes[run.regions])
+        return self._points(run.regions)
 
     def _numbers(self, X: npt.ArrayLike, **options: Any) -> Floats:
         try:
@@ -191,14 +168,15 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
                 f"the columns are {listed_columns(names)}; give them in the order of the box: X[{wanted}]"
             )
 
-    def _points(self, boxes: Floats) -> Floats:
-        """One position per region in boxes float64[n, 2, d]."""
+    def _points(self, regions: npt.NDArray[np.integer[Any]]) -> Floats:
+        """One position for each row's region int[n]."""
         if self.method == "quantize":
-            return centres(boxes)
+            return self._centres.middle[regions]
         rng = _generator(self.random_state)
         if isinstance(self.random_state, int | np.integer):  # draws other than the protocol's
             rng = rng.spawn(1)[0]
-        return draws(boxes, self.partition_.task.box, epsilon=self.resample_epsilon, rng=rng)[0]
+        found = Centres(self._centres.middle[regions], self._centres.spread[regions])
+        return draws(found, self.partition_.task.box, epsilon=self.resample_epsilon, rng=rng)[0]
 
     def _domain(self, points: Floats) -> Box:
         if isinstance(self.box, Box):

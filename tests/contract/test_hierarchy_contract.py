@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from semilocal import BinaryTree, Box, Quadtree
+from semilocal.arrays import Integers
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy import ROOT, Cells, Hierarchy, SphereTree
 from semilocal.hierarchy.tables import from_cuts, from_labels, in_twos
@@ -119,46 +120,156 @@ def test_a_head_is_the_beginning_of_a_code(tree: Hierarchy) -> None:
 
 
 @every
-def test_every_code_of_the_kept_children_is_drawn_by_its_share_of_the_words(tree: Hierarchy) -> None:
-    """All words that begin a code's share, and the last ones before it: exact, no sampling."""
-    rng = np.random.default_rng(8)
-    for cells in levels(tree)[:-1]:
-        cell = cells[rng.integers(len(cells)) :][:1]
-        kept = tree.child_mask(cell) & (rng.random((1, tree.fanout)) < 0.5)
-        kept[0, 0 if not kept.any() else kept.argmax()] = True
-        first, last = (
-            edge.tolist() for edge in tree.span(tree.child(np.repeat(cell, kept.sum()), kept[0].nonzero()[0]))
-        )
-        places = [(low, high) for low, high in zip(first, last, strict=True)]
-        total = sum(high - low + 1 for low, high in places)
-        before = 0
-        for low, high in places:
-            for code in {low, (low + high) // 2, high}:
-                place = before + code - low
-                edges = -(-place * 2**64 // total), -(-(place + 1) * 2**64 // total) - 1  # the words of this place
-                drawn = tree.spread(np.repeat(cell, 2), np.repeat(kept, 2, axis=0), np.array(edges, dtype=np.uint64))
-                assert drawn.tolist() == [code, code]
-            before += high - low + 1
-
-
-@every
-def test_children_weigh_as_many_codes_as_they_have(tree: Hierarchy) -> None:
-    for cells in levels(tree)[:-1]:
-        weights = tree.child_weights(cells)
-        assert (weights > 0).tolist() == tree.child_mask(cells).tolist()
-        rows, numbers = tree.child_rows(cells)
-        first, last = (edge.astype(object) for edge in tree.span(tree.child(cells[rows], numbers)))
-        sizes = np.zeros(weights.shape, dtype=object)
-        sizes[rows, numbers] = last - first + 1
-        for weighed, size in zip(weights.tolist(), sizes.tolist(), strict=True):
-            assert all(part.is_integer() for part in weighed)
-            assert [int(part) * sum(size) for part in weighed] == [part * int(sum(weighed)) for part in size]
+def test_no_cell_has_a_side_shorter_than_the_smallest(tree: Hierarchy) -> None:
+    sides = tree.sides(levels(tree)[-1]).min(axis=0)
+    assert tree.smallest_sides.tolist() == pytest.approx(sides.tolist())
 
 
 @every
 def test_the_middle_of_a_code_has_that_code(tree: Hierarchy) -> None:
     codes = tree.codes(points_of(tree))
     assert tree.codes(tree.middles(codes)).tolist() == codes.tolist()
+
+
+# -- intervals of codes ------------------------------------------------------------------------------------------------
+
+
+def intervals_of(tree: Hierarchy, size: int = 200) -> tuple[Integers, Integers]:
+    """Random intervals, single codes, and the whole."""
+    low, high = tree.ends
+    ends = np.sort(np.random.default_rng(5).integers(low, high, (size, 2)), axis=1)
+    ends[:20, 1] = ends[:20, 0]
+    ends[20] = low, high - 1
+    return ends[:, 0], ends[:, 1] + 1
+
+
+def all_cells(tree: Hierarchy) -> list[tuple[int, int, int, int]]:
+    """Cell, depth, first code, code after the last; from the root down."""
+    cells = np.concatenate(levels(tree))
+    first, last = tree.span(cells)
+    return list(
+        zip(cells.tolist(), tree.depth(cells).tolist(), first.tolist(), (last + np.uint64(1)).tolist(), strict=True)
+    )
+
+
+@every
+def test_an_interval_has_the_fewest_cells_and_one_of_them_is_the_largest(tree: Hierarchy) -> None:
+    lower, upper = intervals_of(tree)
+    first, cells = tree.interval_cells(lower, upper)
+    largest = tree.largest_cells(lower, upper).tolist()
+    assert first[0] == 0
+    assert first[-1] == len(cells)
+    for row, (low, high) in enumerate(zip(lower.tolist(), upper.tolist(), strict=True)):
+        inside = [(cell, begin, end) for cell, _, begin, end in all_cells(tree) if low <= begin and end <= high]
+        most: list[tuple[int, int, int]] = []  # the cells that no other one inside holds; coarser ones come first
+        for cell, begin, end in inside:
+            if not any(other <= begin and end <= to for _, other, to in most):
+                most.append((cell, begin, end))
+        most.sort(key=lambda one: one[1])
+        assert cells[first[row] : first[row + 1]].tolist() == [cell for cell, _, _ in most]
+        assert largest[row] == max(most, key=lambda one: one[2] - one[1])[0]
+
+
+@every
+def test_the_coarsest_of_some_codes_begins_the_coarsest_cell(tree: Hierarchy) -> None:
+    lower, upper = intervals_of(tree)
+    lower, upper = lower[lower > tree.ends[0]], upper[lower > tree.ends[0]]
+    halves: Hierarchy = tree
+    if isinstance(tree, Quadtree):  # the boxes that prefixes of any length are
+        halves = BinaryTree(tree.box, tree.max_depth * tree.box.dimensions)
+    depths: dict[int, int] = {}
+    for _, depth, begin, _ in all_cells(halves):
+        depths.setdefault(begin, depth)
+    found = tree.coarsest(lower, upper - 1).tolist()
+    for low, high, code in zip(lower.tolist(), upper.tolist(), found, strict=True):
+        assert code == min(range(low, high), key=lambda one: (depths[one], one))
+
+
+@every
+def test_areas_boxes_and_sides_of_an_interval_are_those_of_its_cells(tree: Hierarchy) -> None:
+    lower, upper = intervals_of(tree, 60)
+    first, cells = tree.interval_cells(lower, upper)
+    areas, boxes = tree.interval_areas(lower, upper), tree.interval_boxes(lower, upper)
+    assert tree.interval_sides(lower, upper).tolist() == tree.sides(tree.largest_cells(lower, upper)).tolist()
+    for row in range(60):
+        own = cells[first[row] : first[row + 1]]
+        assert areas[row] == pytest.approx(tree.areas(own).sum())
+        assert boxes[row, 0].tolist() == tree.boxes(own)[:, 0].min(axis=0).tolist()
+        assert boxes[row, 1].tolist() == tree.boxes(own)[:, 1].max(axis=0).tolist()
+    assert areas[20] == pytest.approx(tree.areas([ROOT])[0])
+
+
+@every
+def test_names_of_intervals_are_short_and_differ(tree: Hierarchy) -> None:
+    lower, upper = intervals_of(tree)
+    names = tree.interval_names(lower, upper)
+    assert len(set(names)) == len({*zip(lower.tolist(), upper.tolist(), strict=True)})
+    assert 0 < min(map(len, names)) <= max(map(len, names)) <= 40
+
+
+@every
+def test_no_intervals_and_none_at_all_are_told_apart(tree: Hierarchy) -> None:
+    none = np.empty(0, dtype=np.uint64)
+    first, cells = tree.interval_cells(none, none)
+    assert first.tolist() == [0]
+    assert not len(cells)
+    assert tree.interval_boxes(none, none).shape == (0, 2, tree.box.dimensions)
+    assert tree.interval_sides(none, none).shape == (0, tree.box.dimensions)
+    for method in (tree.interval_areas, tree.largest_cells, tree.interval_names, tree.coarsest):
+        assert len(method(none, none)) == 0
+    low, high = tree.ends
+    for wrong in (
+        ([low], [low]),
+        ([low - 1], [high]),
+        ([low], [high + 1]),
+        ([high], [low]),
+        ([low], []),
+        ([0.5], [high]),
+    ):
+        for check in (tree.interval_cells, tree.interval_areas, tree.largest_cells, tree.interval_names):
+            with pytest.raises(InvalidInput, match="interval"):
+                check(*wrong)
+    with pytest.raises(InvalidInput, match="first code"):
+        tree.coarsest([low], [low + 1])
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [BinaryTree(Box((-1, 2), (3, 2.5)), 9), BinaryTree(Box((0, 0), (1, 1)), 40), Quadtree(Box((0, 0), (1, 1)), 5)],
+    ids=str,
+)
+def test_an_interval_of_a_box_is_one_outline_with_the_area_of_its_cells(tree: BinaryTree | Quadtree) -> None:
+    lower, upper = intervals_of(tree)
+    areas = tree.interval_areas(lower, upper)
+    for rings, area, box in zip(
+        tree.interval_polygons(lower, upper), areas.tolist(), tree.interval_boxes(lower, upper), strict=True
+    ):
+        signed = []
+        for ring in rings:
+            x, y = np.array(ring).T
+            signed.append(float((x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2))
+            assert ring[0] == ring[-1]
+            assert len({tuple(point) for point in ring}) == len(ring) - 1
+        assert sum(signed) == pytest.approx(area, rel=1e-9, abs=1e-12)
+        assert [one > 0 for one in signed] == [True] + [False] * (len(rings) - 1)  # one outer ring: it is connected
+        assert np.min(rings[0], axis=0).tolist() == box[0].tolist()
+        assert np.max(rings[0], axis=0).tolist() == box[1].tolist()
+    assert tree.interval_polygons(*([end] for end in tree.ends)) == tree.polygons([ROOT])
+    assert tree.interval_outlines(lower[:3], upper[:3]) == tree.interval_polygons(lower[:3], upper[:3])
+
+
+def test_outlines_of_the_sphere_are_those_of_its_cells_and_other_dimensions_have_none() -> None:
+    sphere = HIERARCHIES["sphere"]
+    lower, upper = intervals_of(sphere, 30)
+    first, cells = sphere.interval_cells(lower, upper)
+    for row, rings in enumerate(sphere.interval_polygons(lower, upper)):
+        own = sphere.polygons(cells[first[row] : first[row + 1]])
+        assert rings == [ring for one in own for ring in one]
+    drawn = sphere.interval_outlines(lower, upper)
+    assert drawn[0] == [ring for one in sphere.outlines(cells[: first[1]]) for ring in one]
+    solid = HIERARCHIES["quad, three axes"]
+    with pytest.raises(InvalidInput, match="two dimensions"):
+        solid.interval_polygons(*([end] for end in solid.ends))
 
 
 @every

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from semilocal import Query
+from semilocal import Report, Task
 from semilocal.errors import InvalidInput, SchemaMismatch
 from semilocal.protocol.messages import encode
 from semilocal.service.admin import create_campaign, first_admin_token, new_tokens
 from semilocal.service.campaign import Campaign, token_hash, used_by
-from semilocal.service.rounds import advance, cancel, start
+from semilocal.service.rounds import advance, cancel, report_head, start
 from semilocal.service.stores.base import Enrolment, Incoming, Store, What, open_store
 from semilocal.service.stores.sql import SQLStore
 from semilocal.testing import Postgres
@@ -36,10 +36,14 @@ def enrol(name: bytes) -> Enrolment:
     return Enrolment(TASK.id, name, verifier(name), None, None)
 
 
-def report(
-    name: bytes, *, round_: int = 1, cell: int = 1, answer: bytes = b"\x01", before: tuple[int, int] = (0, 0)
-) -> Incoming:
-    return Incoming(TASK.id, round_, name, verifier(name), cell, answer, *before)
+def body_of(name: bytes, task: Task = TASK) -> bytes:
+    """What follows the pseudonym in a report of round 1 with this nonce."""
+    data = encode(Report(task.id, 1, name, *task.hierarchy.ends, None, name))
+    return data[len(report_head(task.id, 1, Report)) + len(name) :]
+
+
+def report(name: bytes, *, round_: int = 1, nonce: bytes | None = None, awaited: bool = True) -> Incoming:
+    return Incoming(TASK.id, round_, name, verifier(name), body_of(nonce or name), awaited)
 
 
 @pytest.fixture
@@ -161,19 +165,18 @@ def test_every_outcome_of_a_report(opened: Store) -> None:
     assert opened.apply([report(a)]).outcomes == ["stored"]
     batch = [
         report(a),
-        report(a, answer=b"\x00"),
-        report(a, cell=2),
+        report(a, nonce=b),
         report(stranger),
         report(b)._replace(verifier=bytes(32)),
-        report(b, round_=2, before=(1, 1)),
+        report(b, round_=2),
         report(b)._replace(task=bytes(32)),
         report(b),
         report(b),
-        report(b, answer=b"\x00"),
+        report(b, nonce=a),
     ]
     assert opened.apply(batch).outcomes == [
-        "again", "other-answer", "other-answer", "unauthorized", "unauthorized", "not-open-yet", "no-such-task",
-        "stored", "again", "other-answer",
+        "again", "other-answer", "unauthorized", "unauthorized", "not-open-yet", "no-such-task", "stored", "again",
+        "other-answer",
     ]  # fmt: skip
     status = opened.status(TASK.id)
     assert status is not None
@@ -187,10 +190,9 @@ def test_every_outcome_of_a_report(opened: Store) -> None:
         (report(NAMES[3])._replace(verifier=verifier(NAMES[4])), "unauthorized"),
         (report(NAMES[15]), "unauthorized"),
         (report(NAMES[0]), "again"),
-        (report(NAMES[0], answer=b"\x00"), "other-answer"),
+        (report(NAMES[0], nonce=NAMES[1]), "other-answer"),
         (report(NAMES[5]), "again"),
-        (report(NAMES[5], cell=2), "other-answer"),
-        (report(NAMES[3], before=(0, 1)), "stored"),
+        (report(NAMES[5], nonce=NAMES[1]), "other-answer"),
     ],
 )
 def test_one_flawed_report_in_a_batch_harms_nobody_else(opened: Store, flaw: Incoming, outcome: str) -> None:
@@ -199,21 +201,49 @@ def test_one_flawed_report_in_a_batch_harms_nobody_else(opened: Store, flaw: Inc
     applied = opened.apply([report(NAMES[5]), flaw, report(NAMES[6]), report(NAMES[7])])
     assert applied.outcomes == ["stored", outcome, "stored", "stored"]
     rows = opened.reports(TASK.id, 1, after=b"", limit=100)
-    wanted = {NAMES[0], *NAMES[5:8]} | ({flaw.pseudonym} if outcome == "stored" else set())
-    assert {row.pseudonym for row in rows} == wanted
-    assert {(row.cell, row.answer) for row in rows} == {(1, b"\x01")}
+    wanted = {NAMES[0], *NAMES[5:8]}
+    assert {row.pseudonym: row.body for row in rows} == {name: body_of(name) for name in wanted}
     status = opened.status(TASK.id)
     assert status is not None
     assert status.received == len(wanted)
     assert opened.apply([report(name) for name in NAMES[5:10]]).outcomes == ["again"] * 3 + ["stored"] * 2
 
 
-def test_answers_of_different_lengths_in_one_batch_stay_whole(opened: Store) -> None:
-    answers = [b"\x92\x01", b"\x01", b"\x93\x01\x02"]  # together as long as three of the first
+def test_bodies_of_different_lengths_in_one_batch_stay_whole(opened: Store) -> None:
+    bodies = [b"\x92\x01", b"\x01", b"\x93\x01\x02"]  # together as long as three of the first
     names = sorted(NAMES[:3])
-    batch = [report(name)._replace(answer=answer) for name, answer in zip(names, answers, strict=True)]
+    batch = [report(name)._replace(body=body) for name, body in zip(names, bodies, strict=True)]
     assert opened.apply(batch).outcomes == ["stored"] * 3
-    assert [row.answer for row in opened.reports(TASK.id, 1, after=b"", limit=10)] == answers
+    assert [row.body for row in opened.reports(TASK.id, 1, after=b"", limit=10)] == bodies
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_only_awaited_reports_fill_a_round_and_all_are_stored(opened: Store, apart: bool) -> None:
+    """Reports of people who are late or back must not close a round before those it waits for have answered."""
+    others = [report(name, awaited=False) for name in NAMES[:5]]
+    if apart:  # the long way: every report is judged by itself
+        others.append(others[0])
+    assert opened.apply(others).full == set()
+    status = opened.status(TASK.id)
+    assert status is not None
+    assert status.received == 0
+    assert len(opened.reports(TASK.id, 1, after=b"", limit=100)) == 5
+    assert opened.apply([report(NAMES[5])]).outcomes == ["stored"]
+    assert opened.apply([report(NAMES[0])]).outcomes == ["again"]
+    status = opened.status(TASK.id)
+    assert status is not None
+    assert status.received == 1
+
+
+def test_reports_are_found_by_what_their_bodies_begin_with(opened: Store) -> None:
+    names = sorted(NAMES[:4])
+    bodies = [b"\x01\x02a", b"\x01\x03b", b"\x01\x02c", b"\x01"]
+    batch = [report(name)._replace(body=body) for name, body in zip(names, bodies, strict=True)]
+    assert opened.apply(batch).outcomes == ["stored"] * 4
+    found = opened.reports_like(TASK.id, 1, b"\x01\x02")
+    assert [(row.pseudonym, row.body) for row in found] == [(names[0], bodies[0]), (names[2], bodies[2])]
+    assert len(opened.reports_like(TASK.id, 1, b"")) == 4
+    assert opened.reports_like(TASK.id, 2, b"") == []
 
 
 def test_closed_rounds_take_nothing_and_still_know_what_they_have(opened: Store) -> None:
@@ -221,7 +251,7 @@ def test_closed_rounds_take_nothing_and_still_know_what_they_have(opened: Store)
     assert advance(opened, TASK.id, 10_000.0)
     before = [opened.message(TASK.id, 1, what) for what in WHATS]
     assert None not in before
-    late, again, other = report(NAMES[9]), report(NAMES[0]), report(NAMES[0], answer=b"\x00")
+    late, again, other = report(NAMES[9]), report(NAMES[0]), report(NAMES[0], nonce=NAMES[1])
     assert opened.apply([late, again, other]).outcomes == ["round-closed", "again", "other-answer"]
     assert len(opened.reports(TASK.id, 1, after=b"", limit=100)) == 9
     advance(opened, TASK.id, 10_000.0)
@@ -229,24 +259,12 @@ def test_closed_rounds_take_nothing_and_still_know_what_they_have(opened: Store)
     verify(opened, TASK.id)
 
 
-def test_paths_of_cells_are_followed(store: Store) -> None:
-    task = sample_task(k=1)
-    create_campaign(store, open_campaign(task), now=0)
-    names = [bytes([n]) * 16 for n in range(1, 200)]
-    store.apply([Enrolment(task.id, name, verifier(name), None, None) for name in names])
-    start(store, task.id, 0.0)
-
-    def one(name: bytes, round_: int, cell: int, answer: int, before: tuple[int, int]) -> Incoming:
-        return Incoming(task.id, round_, name, verifier(name), cell, bytes([answer]), *before)
-
-    store.apply([one(name, 1, 1, name[0] % 2, (0, 0)) for name in names[:-1]])
-    assert advance(store, task.id, 10_000.0)
-    assert store.message(task.id, 2, "query") == encode(Query(task.id, 2, (2, 3)))
-    batch = [
-        one(names[0], 2, 2, 0, (1, 1)), one(names[1], 2, 3, 0, (1, 1)), one(names[2], 2, 2, 0, (1, 7)),
-        one(names[-1], 2, 2, 0, (1, 1)),
-    ]  # fmt: skip
-    assert store.apply(batch).outcomes == ["stored", "stored", "wrong-path", "missed-round"]
+def test_enrolment_goes_on_while_the_partition_does(opened: Store) -> None:
+    assert opened.apply([enrol(NAMES[12]), enrol(NAMES[0])]).outcomes == ["stored", "again"]
+    with opened.lock(TASK.id) as held:
+        assert held is not None
+        held.move("releasing", round_=1, closed=0, needed=None, deadline=None, fold=b"")
+    assert opened.apply([enrol(NAMES[13])]).outcomes == ["enrolment-closed"]
 
 
 def test_a_cancelled_campaign_takes_nothing(opened: Store) -> None:
@@ -338,7 +356,7 @@ def test_reports_and_closings_at_once_count_everybody_once(store: Store, databas
         gate.wait()
         order = names[::step]
         for first in range(0, len(order), 20):
-            batch = [Incoming(TASK.id, 1, name, name * 2, 1, b"\x01", 0, 0) for name in order[first : first + 20]]
+            batch = [report(name) for name in order[first : first + 20]]
             outcomes = mine.apply(batch).outcomes
             assert set(outcomes) <= {"stored", "again", "round-closed"}
             stored.extend(item.pseudonym for item, outcome in zip(batch, outcomes, strict=True) if outcome == "stored")
@@ -402,7 +420,7 @@ def test_what_a_batch_reads_does_not_grow_with_the_campaign(postgres: Postgres) 
         assert store.apply(batch).outcomes == ["stored"] * 50
     start(store, TASK.id, 0.0)
     for first in range(0, people - 50, 50):
-        reports = [Incoming(TASK.id, 1, name, name * 2, 1, b"\x01", 0, 0) for name in names[first : first + 50]]
+        reports = [report(name) for name in names[first : first + 50]]
         assert store.apply(reports).outcomes == ["stored"] * 50
     store.close()
     with psycopg.connect(database, autocommit=True) as connection:
@@ -416,18 +434,29 @@ def test_what_a_batch_reads_does_not_grow_with_the_campaign(postgres: Postgres) 
     assert read["participants_pkey"] >= people - 50, "what is read is counted"
 
 
-def test_a_newer_schema_is_refused_with_a_sentence(store: Store, database: str) -> None:
-    store.close()
+def set_version(database: str, version: int) -> None:
     if database.startswith("sqlite"):
         with sqlite3.connect(database[10:]) as connection:
-            connection.execute("PRAGMA user_version = 99")
+            connection.execute(f"PRAGMA user_version = {version}")
         connection.close()
     else:
         import psycopg
 
         with psycopg.connect(database, autocommit=True) as other:
-            other.execute("INSERT INTO schema_version VALUES (99)")
-    with pytest.raises(SchemaMismatch, match="schema version 99, but this program knows versions up to 5; update"):
+            other.execute("UPDATE schema_version SET version = %s", (version,))
+
+
+def test_an_older_schema_is_refused_with_a_sentence(store: Store, database: str) -> None:
+    store.close()
+    set_version(database, 5)
+    with pytest.raises(SchemaMismatch, match="schema version 5, of a protocol that this program does not play; finish"):
+        open_store(database)
+
+
+def test_a_newer_schema_is_refused_with_a_sentence(store: Store, database: str) -> None:
+    store.close()
+    set_version(database, 99)
+    with pytest.raises(SchemaMismatch, match="schema version 99, but this program knows versions up to 6; update"):
         open_store(database)
 
 
@@ -462,7 +491,7 @@ def test_no_column_can_hold_an_address_or_the_time_of_a_participant(postgres: Po
         "tokens": ["hash", "campaign", "used_by"],
         "participants": ["campaign", "pseudonym", "verifier"],
         "rounds": ["campaign", "round", "query", "closed", "checkpoint", "seal"],
-        "reports": ["campaign", "round", "pseudonym", "cell", "answer"],
+        "reports": ["campaign", "round", "pseudonym", "body"],
         "counters": ["campaign", "round", "worker", "received"],
         "pairs": [
             "id", "task", "body", "role", "name", "phase", "confirmed", "enrolment", "capacity", "seconds", "deadline",

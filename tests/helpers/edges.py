@@ -30,17 +30,24 @@ BOXES = [
 
 
 def deepest_trees(box: Box) -> list[BoxTree]:
-    """A binary tree and a quadtree, as deep as floats allow in this box."""
+    """A binary tree and a quadtree, as deep as floats allow in this box with as many halvings on every axis."""
     return [_deepest(kind, box) for kind in (BinaryTree, Quadtree)]
 
 
 def _deepest(kind: type[BoxTree], box: Box) -> BoxTree:
-    for depth in range(60 if kind is BinaryTree else 60 // box.dimensions, 0, -1):
+    step = box.dimensions if kind is BinaryTree else 1
+    for depth in range(60 // box.dimensions * step, 0, -step):
         try:
             return kind(box, depth)
         except ValueError:
             continue
     raise AssertionError(f"no tree fits into {box}")
+
+
+def whole_levels_of(tree: BoxTree) -> list[int]:
+    """Some depths of the path at which cells have keys: none, one, half and all levels of the curve."""
+    step, levels = tree.box.dimensions, tree.path_bits // tree.box.dimensions
+    return sorted({0, step, levels // 2 * step, levels * step})
 
 
 def edge_points(tree: BoxTree, bits: int, rng: np.random.Generator, *, size: int = 300) -> Floats:

@@ -1,182 +1,452 @@
-"""Every transcript that two positions can give, with its exact probability ratio: the promise by enumeration."""
+"""Both theorems by enumeration: every transcript of a few people, and the exact chance that a crowd fails.
+
+Theorem 1. ``transcripts`` plays whole campaigns with the real server and real devices. Only the noise is replaced: an
+answer is a choice, and all choices are tried. One person, the victim, is played at every place at once, by devices with
+the same secret: a device whose reports differ from the published ones is at a place that the transcript rules out.
+
+Theorem 2. ``crowd_failure`` follows one region as devices do (:class:`Path`), under any public rule for cuts. Draws and
+noise are summed up, not sampled. Answers say nothing to the rules here, so only who was drawn matters; people at one
+place are alike.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from fractions import Fraction
-from functools import lru_cache
-from typing import NamedTuple
+from itertools import product
+from math import comb
+from typing import Any, NamedTuple
+from unittest import mock
 
+import msgspec
 import numpy as np
 
-from semilocal import RandomizedResponse, Task
-from semilocal.arrays import Flags, Integers
-from semilocal.hierarchy.dyadic import Cells
-from semilocal.protocol.rule import Frontier, decide, first_frontier, frontier_at
+from semilocal import Box, Task
+from semilocal.errors import ServerViolation
+from semilocal.protocol import curator as curator_module
+from semilocal.protocol import path as path_module
+from semilocal.protocol import region as region_module
+from semilocal.protocol.curator import Curator
+from semilocal.protocol.messages import Closed, Entry, Head, Query, Question, Report, Slice, Verdict
+from semilocal.protocol.participant import Participant
+from semilocal.protocol.path import Path
+from semilocal.protocol.policy import Policy
+from semilocal.protocol.region import RegionLog
+from semilocal.protocol.rule import Asking, Census
+
+__all__ = [
+    "ANYTHING", "Choices", "Scripted", "Setting", "Told", "World", "between", "binomial", "crowd_failure",
+    "least_threshold", "line", "place_of", "tiny_rule", "transcripts",
+]  # fmt: skip
+
+ANYTHING = Policy(max_epsilon=100.0, min_k=1, max_delta=1.0, allow_simulation=True)
+Region = tuple[int, int]
 
 
-class TranscriptLoss(NamedTuple):
-    """Log of a transcript's probability ratio "here" over "there", whether each was moved, and TRIMs on the path."""
-
-    loss: float
-    moved: tuple[bool, bool]
-    trims: int
+def line(bits: int, **options: Any) -> Task:
+    """A task on an interval of 2^bits places; their codes are ``2**bits`` to before ``2**(bits + 1)``."""
+    return Task.build(Box((0.0,), (1.0,)), max_depth=bits, **{"k": 2, "delta": 0.4, **options})
 
 
-def transcript_losses(
-    task: Task, others: Sequence[tuple[float, ...]], here: tuple[float, ...], there: tuple[float, ...], *,
-    inside: bool = False,
-) -> Iterator[TranscriptLoss]:  # fmt: skip
-    """Every transcript that both positions can give, for randomized response on a box tree, in exact integers.
+def place_of(task: Task, code: int) -> tuple[float]:
+    """A point with this code."""
+    lower, upper = task.hierarchy.ends
+    return ((code - lower + 0.5) / (upper - lower),)
 
-    A moved participant acts from a uniform position of the kept part, so each of its further children has the same
-    probability; the ratio sums over them. Reports of the others enter by their tallies alone, and all tallies can
-    occur; so transcripts with the same verdicts and the same reports of the victim have the same ratio and are listed
-    once. Transcripts whose path only one position follows are left out.
 
-    Parameters
+# -- Theorem 1 ---------------------------------------------------------------------------------------------------------
+
+
+class Choices:
+    """Answers every question of a play: the given choices first, then 0 each time; or at random."""
+
+    def __init__(self, given: Sequence[int] = (), rng: np.random.Generator | None = None) -> None:
+        self.given, self.taken, self.options, self._rng = given, list[int](), list[int](), rng
+
+    def __call__(self, options: int) -> int:
+        number = len(self.taken)
+        if self._rng is not None:
+            chosen = int(self._rng.integers(options))
+        else:
+            chosen = self.given[number] if number < len(self.given) else 0
+        self.taken.append(chosen)
+        self.options.append(options)
+        return chosen
+
+    def following(self) -> list[int] | None:
+        """The choices of the next play; None after the last."""
+        taken = list(self.taken)
+        while taken:
+            if taken[-1] + 1 < self.options[len(taken) - 1]:
+                return [*taken[:-1], taken[-1] + 1]
+            taken.pop()
+        return None
+
+
+class Told(NamedTuple):
+    """What one transcript says about the victim.
+
+    Attributes
     ----------
-    inside : bool
-        Only transcripts whose region holds the second position, and of those with the same cell and TRIMs only the one
-        with the largest ratio: enough for a bound, and fast for many rounds. Only without a limit on visitors, which
-        would tell apart what is put together here.
+    region : (int, int)
+        The last one it announced.
+    cuts : tuple of int
+        All cuts it answered about.
+    weights : dict of int to Fraction
+        How likely its part of the transcript is from each place that can give it, up to a common factor.
     """
-    assert isinstance(task.randomizer, RandomizedResponse)
-    assert not inside or task.max_visitors == 1.0
-    codes = task.hierarchy.codes(np.array([*others, here, there]))
-    level = [_Followed(codes[:-2], 0, codes[-2:], (False, False), Fraction(1), first_frontier())]
-    for depth in range(task.max_rounds):
-        following: dict[tuple[object, ...], _Followed] = {}
-        for node in level:
-            for ratio, after in _steps(task, node, depth, inside):
-                if after is None:
-                    yield TranscriptLoss(math.log(ratio), node.moved, int(node.frontier.trims[0]))
-                    continue
-                key = (*_path(after.frontier), after.drifting, after.moved)
-                known = following.setdefault((key, None if inside else ratio), after)
-                if ratio > known.ratio:
-                    following[key, None] = after
-        level = list(following.values())
-    for node in level:
-        yield TranscriptLoss(math.log(node.ratio), node.moved, int(node.frontier.trims[0]))
+
+    region: Region
+    cuts: tuple[int, ...]
+    weights: dict[int, Fraction]
 
 
-class _Followed(NamedTuple):
-    """Transcripts with the same verdicts so far on the victim's path."""
+class Scripted(Participant):
+    """A device whose answers are chosen."""
 
-    others: Cells  # codes of everybody else in the victim's cell who was never moved
-    drifting: int  # how many of the others in the cell were moved
-    victim: Cells  # uint64[2]: codes of the two positions
-    moved: tuple[bool, bool]
-    ratio: Fraction
-    frontier: Frontier  # one cell
+    said: dict[int, int]
+    choices: Choices
+
+    def _report(self, round_: int, question: Question | None) -> Report:
+        report = super()._report(round_, question)
+        if question is None:
+            return report
+        if round_ not in self.said:
+            self.said[round_] = self.choices(len(question.parts))
+        return msgspec.structs.replace(report, answer=self.said[round_])
 
 
-def _steps(task: Task, node: _Followed, depth: int, inside: bool) -> Iterator[tuple[Fraction, _Followed | None]]:
-    """Ratios after one round, and where the victim's path goes on; None if it ends.
+class Setting(NamedTuple):
+    """A tiny campaign.
 
-    Reports outside the victim's cell do not depend on its position.
+    Attributes
+    ----------
+    task : Task
+    others : tuple of int
+        Codes of the other people.
+    victim : int
+        Where the victim really is.
+    late : tuple of int
+        Codes of people who enrol in round 3.
+    share : float
+        Share of the askable that is drawn.
+    losses : bool
+        Whether reports of the victim may be lost on the way, or it may be away for a round: choices as well.
+    policy : Policy
+        The victim's.
+    kind : type
+        Of the victim's devices.
     """
-    size = len(node.others) + node.drifting
-    for (pattern, *expected), reports in _verdicts(task, *_path(node.frontier), size).items():
-        kept = np.array(pattern)
-        goals: list[int | None] = [None, *np.flatnonzero(kept).tolist()]
-        for child in goals[1:] or goals:
-            steps = {_ratio(task, node, report, child, kept, depth) for report in reports}
-            ratios = sorted(node.ratio * step for step in steps if step is not None)
-            for ratio in ratios[-1:] if inside else ratios:
-                if child is None:
-                    yield ratio, None
-                    continue
-                visitors, doubt = (column[child] for column in expected)
-                for following in _follow(task, node, kept, (visitors, doubt), child, ratio, depth):
-                    if not (inside and following.moved[1]):
-                        yield ratio, following
+
+    task: Task
+    others: tuple[int, ...]
+    victim: int
+    late: tuple[int, ...] = ()
+    share: float = 1.0
+    losses: bool = False
+    policy: Policy = ANYTHING
+    kind: type[Scripted] = Scripted
 
 
-def _path(frontier: Frontier) -> tuple[int, int, float, float]:
-    """The one cell of a frontier, and what a verdict depends on beside its tally."""
-    return int(frontier.cells[0]), int(frontier.trims[0]), float(frontier.visitors[0]), float(frontier.doubt[0])
+@contextmanager
+def tiny_rule(share: float = 1.0) -> Iterator[None]:
+    """Every region with two free members is cut in the middle, then beside it, and so on; one answer a side passes."""
+
+    def ask(task: Task, census: Census) -> Asking:
+        rows = np.flatnonzero((census.askable >= 2) & (census.upper - census.lower > 1))
+        lower, length = census.lower[rows], (census.upper - census.lower)[rows]
+        cuts = (
+            lower
+            + np.uint64(1)
+            + (length // np.uint64(2) - np.uint64(1) + census.failed[rows].astype(np.uint64)) % (length - np.uint64(1))
+        )
+        asked = np.maximum((census.askable[rows] * share).astype(np.int64), 2)
+        nothing = np.zeros(len(rows))
+        return Asking(rows, cuts[:, None], asked, (asked + 1) // 2, np.ones(len(rows), np.int64), nothing, nothing)
+
+    with (
+        mock.patch.object(curator_module, "questions", ask),
+        mock.patch.object(curator_module, "refinements", lambda task, census: ask(task, census.rows(np.empty(0, int)))),
+        mock.patch.object(curator_module, "go_on", return_value=np.array([True])),
+        mock.patch.object(path_module, "threshold_holds", return_value=True),
+    ):
+        yield
 
 
-# Children that go on, the visitors then expected in each, and the doubt about them.
-_Verdict = tuple[tuple[bool, ...], tuple[float, ...], tuple[float, ...]]
+def transcripts(setting: Setting, *, plays: int | None = None, seed: int = 1) -> Iterator[Told]:
+    """What every transcript tells about the victim; or some, at random, if there are too many."""
+    rng = np.random.default_rng(seed)
+    if plays is not None:
+        for _ in range(plays):
+            yield _play(setting, Choices(rng=rng))
+        return
+    given: list[int] | None = []
+    while given is not None:
+        choices = Choices(given)
+        yield _play(setting, choices)
+        given = choices.following()
 
 
-@lru_cache(maxsize=1 << 16)
-def _verdicts(
-    task: Task, cell: int, trims: int, visitors: float, doubt: float, others: int
-) -> dict[_Verdict, list[int]]:
-    """Verdicts that can follow, and the victim's reports with which each can."""
-    fanout = task.hierarchy.fanout
-    tallies = _tallies(others, fanout)
-    rows = len(tallies)
-    frontier = frontier_at(np.full(rows, cell, dtype=np.uint64), trims=trims, visitors=visitors, doubt=doubt)
-    out: dict[_Verdict, list[int]] = {}
-    for report in range(fanout):
-        everybody = tallies + np.eye(fanout, dtype=np.int64)[report]
-        ruling = decide(task, frontier, np.full(rows, others + 1), everybody)
-        expected, unsure = np.zeros(ruling.kept.shape), np.zeros(ruling.kept.shape)
-        if task.max_visitors < 1.0:  # without a limit they decide nothing
-            expected[ruling.kept], unsure[ruling.kept] = ruling.frontier.visitors, ruling.frontier.doubt
-        for row in np.unique(np.concatenate([ruling.kept, expected, unsure], axis=1), axis=0).tolist():
-            goes, visits, doubts = row[:fanout], row[fanout : 2 * fanout], row[2 * fanout :]
-            verdict = tuple(bool(child) for child in goes), tuple(visits), tuple(doubts)
-            out.setdefault(verdict, []).append(report)
-    return out
+def _play(setting: Setting, choices: Choices) -> Told:
+    task = setting.task
+    codes = range(*task.hierarchy.ends)
+    said: dict[int, int] = {}
+    victims = {code: _device(setting, code, 0, said, choices) for code in codes}
+    others = [_device(setting, code, 1 + row, {}, choices) for row, code in enumerate(setting.others)]
+    late = [_device(setting, code, 100 + row, {}, choices) for row, code in enumerate(setting.late)]
+    weights = {code: Fraction(1) for code in codes}
+    cuts: list[int] = []
+    server = Curator(task)
+    log: list[tuple[Query, Closed, dict[Region, Slice]]] = []
+    while not server.partitioned:
+        query = server.query()
+        assert isinstance(query, Query)
+        if query.round == 3:
+            for device in late:
+                for asked, done, shown in log:
+                    device.observe(asked)
+                    device.close(done, shown.get(device.log.region))
+            others += late
+        reports = [report for device in others if (report := device.answer(query)) is not None]
+        there = choices(2) == 0 if setting.losses and query.round > 1 else True
+        report = _victims_report(query, setting.victim, victims, weights, cuts) if there else _away(query, victims)
+        if report is not None and not (setting.losses and query.round > 1 and choices(2) == 1):
+            reports.append(report)
+        closed = server.close(reports)
+        assert isinstance(closed, Closed)
+        slices = {part.region: part for part in server.slices}
+        log.append((query, closed, slices))
+        for device in [*others, *victims.values()]:
+            device.close(closed, slices.get(device.log.region))
+    region = victims[setting.victim].region
+    assert region is not None
+    return Told(region, tuple(cuts), {code: weights[code] for code in victims})
 
 
-def _ratio(task: Task, node: _Followed, report: int, child: int | None, kept: Flags, depth: int) -> Fraction | None:
-    """How much likelier the report and the way into a child (None: the path ends) are "here" than "there".
+def _device(setting: Setting, code: int, number: int, said: dict[int, int], choices: Choices) -> Scripted:
+    kind, policy = (setting.kind, setting.policy) if number == 0 else (Scripted, ANYTHING)
+    device = kind(setting.task, place_of(setting.task, code), bytes([number]) * 32, policy)
+    device.said, device.choices = said, choices
+    return device
 
-    None if one of the two positions cannot go there: the cells then tell them apart.
+
+def _away(query: Query, victims: dict[int, Scripted]) -> Report | None:
+    for device in victims.values():
+        device.observe(query)
+    return None
+
+
+def _victims_report(
+    query: Query, victim: int, victims: dict[int, Scripted], weights: dict[int, Fraction], cuts: list[int]
+) -> Report | None:
+    """What the victim sends; places that would send something else are dropped."""
+    sent = {code: _answer(device, query) for code, device in victims.items()}
+    report = sent[victim]
+    for code in [code for code, one in sent.items() if one != report]:
+        del victims[code]
+    if report is None or report.answer is None:
+        return report
+    question = next(iter(victims.values())).path.question
+    assert question is not None
+    assert isinstance(report.answer, int)
+    cuts += question.cuts
+    true, other = next(iter(victims.values())).task.randomizer.weights  # type: ignore[union-attr]
+    for code in victims:
+        weights[code] *= true if sum(code >= cut for cut in question.cuts) == report.answer else other
+    return report
+
+
+def _answer(device: Scripted, query: Query) -> Report | None:
+    try:
+        return device.answer(query)
+    except ServerViolation:
+        return None
+
+
+def between(one: int, other: int, cuts: Sequence[int]) -> int:
+    """How many of the cuts lie between two places."""
+    return sum(min(one, other) < cut <= max(one, other) for cut in cuts)
+
+
+# -- Theorem 2 ---------------------------------------------------------------------------------------------------------
+
+
+class World(NamedTuple):
+    """People of a line, and a public rule for cuts that wants one of them to be alone.
+
+    Attributes
+    ----------
+    task : Task
+    people : dict of int to int
+        Roster members at each code.
+    victim : int
+        The code whose people are looked at.
+    rule : callable
+        From the public log of the region of that place to a cut and the number asked, or None: the region ends.
+    late : dict of int to int
+        People at each code who announce after the first round.
+    silent : dict of int to int
+        How many members at each code do not answer when they are asked for the first time, before the rule begins.
+    loses : bool
+        Whether the server drops the answers for which the verdict is best, after seeing them.
     """
-    own = task.hierarchy.child_of(node.victim, depth).tolist()
-    here, there = (
-        _chance(task, report, child, kept, None if moved else position)
-        for moved, position in zip(node.moved, own, strict=True)
-    )
-    return here / there if here and there else None
+
+    task: Task
+    people: dict[int, int]
+    victim: int
+    rule: Callable[[RegionLog, int], tuple[int, int] | None]
+    late: dict[int, int] = {}  # noqa: RUF012
+    silent: dict[int, int] = {}  # noqa: RUF012
+    loses: bool = False
 
 
-def _chance(task: Task, report: int, child: int | None, kept: Flags, own: int | None) -> Fraction:
-    """Chance (times 2^64) that a victim in child ``own`` (None: moved, so in any) says this and goes on in a child."""
-    assert isinstance(task.randomizer, RandomizedResponse)
-    true, other = task.randomizer.weights
-    fanout = task.hierarchy.fanout
-    total = Fraction(0)
-    for place in range(fanout) if own is None else (own,):
-        chance = Fraction(true if report == place else other, 1 if own is not None else fanout)
-        if child is None or place == child:
-            total += chance
-        elif not kept[place]:
-            total += chance / int(kept.sum())
+def crowd_failure(world: World) -> float:
+    """Chance that a split puts the victim with fewer than k of the roster, summed over all draws and all noise."""
+    task, everybody = world.task, world.people | {}
+    names = {_name(code, row): code for code, count in everybody.items() for row in range(count)}
+    newcomers = {_name(code, 1000 + row): code for code, count in world.late.items() for row in range(count)}
+    path = _after_round(Path(task), None, names, {})
+    if newcomers:
+        path = _after_round(path, None, newcomers, {})
+    if world.silent:
+        quiet = {name for name, code in names.items() if name[15] < world.silent.get(code, 0)}
+        asked = Question(*path.region, (path.region[0] + 1,), len(quiet), 0, len(quiet), path.round, 0)
+        with _drawn(sorted(quiet)):
+            path = _after_round(path, asked, {}, {})
+    return _failure(world, path, names | newcomers, {}, {})
+
+
+def _name(code: int, row: int) -> bytes:
+    return code.to_bytes(8, "big") + row.to_bytes(8, "big")
+
+
+def _failure(
+    world: World, path: Path, places: dict[bytes, int], known: dict[object, float], tests: dict[object, list[bool]]
+) -> float:
+    task, log = world.task, path.log
+    askable = log.askable(task.answers)
+    free: dict[tuple[int, int], list[bytes]] = {}  # by place and by number of answers: those are alike
+    for name in askable:
+        free.setdefault((places[name], len(log.answers.get(name, ()))), []).append(name)
+    key = (path.region, tuple(sorted(log.failed)), tuple(sorted((kind, len(names)) for kind, names in free.items())))
+    if key in known:
+        return known[key]
+    choice = world.rule(log, len(askable))
+    threshold = None if choice is None else least_threshold(task, log, len(askable), choice[1])
+    if choice is None or threshold is None:
+        return 0.0
+    cut, asked = choice
+    question = Question(*path.region, (cut,), asked, 0, asked, path.round, threshold)
+    side = (path.region[0], cut) if world.victim < cut else (cut, path.region[1])
+    dangerous = sum(count for code, count in world.people.items() if side[0] <= code < side[1]) < task.k
+    total = 0.0
+    test = (len(askable), len(log.failed), asked, threshold, path.region)  # all that the verdict may depend on
+    if test not in tests:
+        tests[test] = [_accepted(world, path, question, askable[:asked], yes) for yes in range(asked + 1)]
+    accepted = tests[test]
+    for drawn in product(*(range(len(names) + 1) for names in free.values())):
+        if sum(drawn) != asked:
+            continue
+        weight = 1.0 / comb(len(askable), asked)
+        for names, count in zip(free.values(), drawn, strict=True):
+            weight *= comb(len(names), count)
+        who = [name for names, count in zip(free.values(), drawn, strict=True) for name in names[:count]]
+        passes = _passing(task, accepted, sum(places[name] >= cut for name in who))
+        if passes and dangerous:
+            total += weight * passes
+        elif passes:
+            following = _follow(world, path, question, who, "split")
+            total += weight * passes * _failure(world, following, places, known, tests)
+        if passes < 1.0:
+            following = _follow(world, path, question, who, "wall")
+            total += weight * (1.0 - passes) * _failure(world, following, places, known, tests)
+    known[key] = total
     return total
 
 
-def _follow(
-    task: Task, node: _Followed, kept: Flags, expected: tuple[float, float], child: int, ratio: Fraction, depth: int
-) -> Iterator[_Followed]:
-    """Where the victim's path goes on, for every number of moved others that may come along."""
-    tree = task.hierarchy
-    places = tree.child_of(node.others, depth)
-    leaving = int((~kept[places]).sum())
-    own = tree.child_of(node.victim, depth)
-    moved = (node.moved[0] or not kept[own[0]], node.moved[1] or not kept[own[1]])
-    trims = node.frontier.trims + (not kept.all())
-    cells, (visitors, doubt) = tree.child(node.frontier.cells, [child]), expected
-    following = frontier_at(cells, trims=trims, visitors=visitors, doubt=doubt)
-    alone = kept.sum() == 1  # then everybody comes along
-    most = node.drifting + leaving
-    for drifting in (most,) if alone else range(most + 1):
-        yield _Followed(node.others[places == child], drifting, node.victim, moved, ratio, following)
+def least_threshold(task: Task, log: RegionLog, askable: int, asked: int) -> int | None:
+    """The smallest one that devices accept."""
+    holds = vars(path_module)["threshold_holds"]  # what devices use, patched or not
+    numbers = {"askable": askable, "asked": asked, "failed": len(log.failed), "parts": 2}
+    enough = (t for t in range(1, asked // 2 + 1) if holds(task, threshold=t, **numbers))
+    return next(enough, None)
 
 
-def _tallies(size: int, fanout: int) -> Integers:
-    """All ways in which the reports of ``size`` people can fall on the children: int64[m, fanout]."""
-    if fanout == 1:
-        return np.array([[size]])
-    parts = [np.column_stack([np.full(len(rest), first), rest]) for first in range(size + 1)
-             for rest in (_tallies(size - first, fanout - 1),)]  # fmt: skip
-    return np.concatenate(parts)
+def _drawn(who: Sequence[bytes]) -> Any:
+    """A draw that gives these."""
+    return mock.patch.object(region_module, "draw", return_value=tuple(who))
+
+
+def _passing(task: Task, accepted: Sequence[bool], above: int) -> float:
+    """Chance, over the noise, that devices accept a split, if so many of the asked are above the cut."""
+    p, q = task.randomizer.probabilities  # type: ignore[union-attr]
+    law = np.convolve(binomial(above, p), binomial(len(accepted) - 1 - above, q))  # of "at the cut or above"
+    return float(law[np.array(accepted)].sum())
+
+
+def _accepted(world: World, path: Path, question: Question, who: list[bytes], yes: int) -> bool:
+    """Whether devices accept a split after so many answers "at the cut or above", or after some of them were lost."""
+    no = question.asked - yes
+    tallies = product(range(no + 1), range(yes + 1)) if world.loses else [(no, yes)]
+    return any(_split_holds(path, question, who, one, other) for one, other in tallies)
+
+
+def _split_holds(path: Path, question: Question, who: list[bytes], no: int, yes: int) -> bool:
+    trial = deepcopy(path)
+    answers = [0] * no + [1] * yes
+    try:
+        with _drawn(who):
+            _after_round(trial, question, {}, dict(zip(who, answers, strict=False)), "split", path.region[0])
+    except ServerViolation:
+        return False
+    return True
+
+
+def binomial(size: int, chance: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+    counts = np.arange(size + 1)
+    ways = np.array([float(comb(size, count)) for count in counts])
+    return np.asarray(ways * chance**counts * (1.0 - chance) ** (size - counts))
+
+
+def _follow(world: World, path: Path, question: Question, who: list[bytes], outcome: str) -> Path:
+    """The path after a round in which the drawn answer so that the outcome follows, and announce after a split.
+
+    A server that loses answers publishes none after a failure: the round was aborted.
+    """
+    t = question.threshold
+    answers = {name: int(outcome == "split" and row < t) for row, name in enumerate(sorted(who))}
+    if world.loses and outcome == "wall":
+        answers = {}
+    with _drawn(who):
+        following = _after_round(deepcopy(path), question, {}, answers, outcome, world.victim)
+    if outcome == "split":
+        lower, upper = following.region
+        inside = {name: code for name, code in _located(path).items() if lower <= code < upper}
+        following = _after_round(following, None, inside, {})
+    return following
+
+
+def _located(path: Path) -> dict[bytes, int]:
+    return {name: int.from_bytes(name[:8], "big") for name in path.log.members}
+
+
+def _after_round(
+    path: Path, question: Question | None, announcing: dict[bytes, int], answers: dict[bytes, int],
+    outcome: str = "wall", victim: int = 0,
+) -> Path:  # fmt: skip
+    """The path after a round with these announcements and answers."""
+    task = path.task
+    path.observe(Query(task.id, path.round, () if question is None else (question,)))
+    entries = [Entry(name, None, bytes(16)) for name in announcing]
+    entries += [Entry(name, answer, bytes(16)) for name, answer in answers.items()]
+    reports = None
+    heads: tuple[Head, ...] = ()
+    if entries:
+        reports = Slice(task.id, path.round, *path.region, tuple(sorted(entries, key=lambda entry: entry.pseudonym)))
+        heads = (Head(*path.region, len(entries), reports.digest()),)
+    yes = sum(answers.values())
+    verdicts = () if question is None else (Verdict(outcome, (len(answers) - yes, yes)),)  # type: ignore[arg-type]
+    parts = path.close(Closed(task.id, path.round, heads, verdicts, b"", False), reports)
+    return next(one for one in parts if len(parts) == 1 or one.region[0] <= victim < one.region[1])

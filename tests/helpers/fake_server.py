@@ -17,24 +17,38 @@ from typing import Any
 import httpx2
 import numpy as np
 
-from semilocal import Box, Closed, Curator, Policy, Query, Report, Task
 from semilocal.device.agent import Agent
 from semilocal.device.channel import Channel, Retry
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.summary import Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import DeviceViolation, InvalidInput
-from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, decode_report, encode
+from semilocal.geometry.box import Box
+from semilocal.protocol.curator import Curator
+from semilocal.protocol.keys import HashChain
+from semilocal.protocol.messages import (
+    Closed,
+    Query,
+    Report,
+    Slice,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    decode_report,
+    encode,
+)
 from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.policy import Policy
+from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL, MockClock
 from semilocal.transcript.checkpoints import Checkpoint, Seal, seal_round
 from semilocal.transcript.merkle import leaf_hash, merkle_root
 from tests.helpers import HANG
 
 BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))
-TASK = Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=6, max_trims=8)
-SMALL = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=3, max_trims=8)
+CHAIN = HashChain(bytes(range(32)), 200)
+TASK = Task.build(BOX, epsilon=6.0, delta=0.1, k=2, max_depth=12, max_rounds=200, chain=CHAIN.end)
+SMALL = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=6, max_rounds=200, chain=CHAIN.end)
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 URL = "http://server"
 Point = tuple[float, ...]
@@ -65,11 +79,11 @@ class FakeServer:
 
     def __post_init__(self) -> None:
         self.plan = Plan(self.task.id, self.releases)
-        self.curator = Curator(self.task, self.plan)
+        self.curator = Curator(self.task, self.plan, chain=CHAIN if self.task.chain else None)
         self.queries: list[Query | ValueQuery] = []
         self.closings: list[Closed | ValueClosed] = []
+        self.slices: dict[tuple[int, str], Slice] = {}
         self.partition_rounds = 0
-        self.regions: dict[str, int] = {}
 
     # -- state -------------------------------------------------------------------------------------------------
 
@@ -101,32 +115,31 @@ class FakeServer:
         return [self.stored[key] for key in sorted(self.stored) if key[0] == number]
 
     def waits_for(self) -> int:
-        number = self.open_round
         if self.expected is not None:
             return self.expected
-        query = self.queries[-1]
-        if isinstance(query, ValueQuery):
-            return len(self.regions)
-        if number == 1:
-            return len(self.participants)
-        before = [decode(body, Report) for body in self.bodies(number - 1)]
-        shift = np.uint64(self.task.hierarchy.level_bits)  # type: ignore[union-attr]
-        parents = set((np.array(query.cells, dtype=np.uint64) >> shift).tolist())
-        return sum(report.cell in parents for report in before)
+        expected = self.curator.expected
+        return len(self.participants) if expected is None else expected
+
+    def awaited(self) -> int:
+        """Reports of those whom the open round waits for; others close no round."""
+        reports = [decode_report(body) for body in self.bodies(self.open_round)]
+        if self.expected is not None or self.open_round == 1 or self.curator.partitioned:
+            return len(reports)
+        parents = {name: home for name, home in self.curator.home.items() if home in self.curator.above}
+        return sum(one.pseudonym in parents or one.pseudonym in self.curator.asked_now(one.region) for one in reports)
 
     def close_if_complete(self) -> None:
-        if self.open_round and len(self.bodies(self.open_round)) >= self.waits_for():
+        if self.open_round and self.awaited() >= self.waits_for():
             self.close()
 
     def close(self) -> None:
         """Close the open round with the reports it has."""
         number, query = self.open_round, self.queries[-1]
         reports = [decode_report(body) for body in self.bodies(number)]
-        closed = self.curator.close(*count_reports(self.curator, reports))
+        closed = self.curator.close(reports)
         self.closings.append(closed)
         if isinstance(closed, Closed):
-            stopped = {cell for cell, kept in zip(closed.cells, closed.kept, strict=True) if not kept}
-            self.regions.update({r.pseudonym.hex(): r.cell for r in reports if r.cell in stopped})
+            self.slices |= {(number, f"{one.lower}-{one.upper}"): one for one in self.curator.slices}
         if isinstance(query, Query) and self.curator.partitioned:
             self.partition_rounds = number
         following = self.curator.query()
@@ -187,6 +200,12 @@ class FakeServer:
                 if int(number) > len(self.closings):
                     raise Problem(404, "not-closed-yet", retry_after=1)
                 return 200, encode(self.closings[int(number) - 1])
+            case ["GET", "rounds", number, "slices", region]:
+                if int(number) > len(self.closings):
+                    raise Problem(404, "not-closed-yet", retry_after=1)
+                if (int(number), region) not in self.slices:
+                    raise Problem(404, "no-such-slice")
+                return 200, encode(self.slices[int(number), region])
             case ["GET", "rounds", number, "checkpoint"]:
                 if int(number) > len(self.closings):
                     raise Problem(404, "not-closed-yet", retry_after=1)
@@ -214,7 +233,7 @@ class FakeServer:
             if known != body["verifier"]:
                 raise Problem(409, "pseudonym-taken")
             return 200
-        if self.queries:
+        if self.curator.partitioned:
             raise Problem(410, "enrolment-closed")
         if self.tokens:
             token = body.get("token", "")
@@ -248,14 +267,10 @@ class FakeServer:
             return 200
         if number != self.open_round:
             raise Problem(410, "round-closed")
-        if isinstance(report, Report) and number > 1 and (number - 1, who) not in self.stored:
-            raise Problem(410, "missed-round")
         try:
             self.check(report)
         except DeviceViolation as error:
             raise Problem(422, error.token) from None
-        if isinstance(report, ValueReport) and self.regions.get(who) != report.cell:
-            raise Problem(422, "wrong-path")
         self.stored[number, who] = body
         self.close_if_complete()
         return 201
@@ -408,10 +423,21 @@ class World:
         return Agent(f"{URL}/tasks/{self.server.name}", vault, position=position, **options)
 
 
+async def end_rounds(server: FakeServer, patience: int = 3000) -> None:
+    """Close a round in which nothing has come for a while, as a deadline does."""
+    seen, since = -1, 0
+    while True:
+        await asyncio.sleep(0)
+        now = len(server.stored) + len(server.closings)
+        seen, since = now, since + 1 if now == seen else 0
+        if since > patience and server.open_round and not server.cancelled:
+            server.close()
+
+
 async def run_agents(
     world: World, points: list[Point], values: list[float] | None = None, policies: list[Policy] | None = None
 ) -> list[Summary]:
-    """All devices at once, on one channel; with own values if the plan asks for one."""
+    """All devices at once, on one channel; with own values if the plan asks for one. Rounds end if nobody speaks."""
     channel = world.channel()
     vaults = [world.vault(f"device{number}") for number in range(len(points))]
     own = [None] * len(points) if values is None else values
@@ -419,9 +445,11 @@ async def run_agents(
         world.agent(vault, point, channel=channel, value=value, policy=policy)
         for vault, point, value, policy in zip(vaults, points, own, policies or [ALLOW_ALL] * len(own), strict=True)
     ]
+    deadlines = asyncio.ensure_future(end_rounds(world.server))
     try:
         return await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), HANG)
     finally:
+        deadlines.cancel()
         await channel.aclose()
         for vault in vaults:
             vault.close()

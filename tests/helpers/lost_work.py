@@ -41,7 +41,7 @@ def positions() -> Floats:
 
 def task() -> Task:
     """What is played."""
-    return Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20, rule="trim")
+    return Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20)
 
 
 def frame(spark: Any, gate: Path) -> Any:

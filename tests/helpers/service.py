@@ -21,7 +21,17 @@ import pytest
 
 from semilocal import Participant, Task
 from semilocal.protocol.keys import derive, pseudonym
-from semilocal.protocol.messages import AnyReport, decode_closed, decode_query, encode
+from semilocal.protocol.messages import (
+    AnyClosed,
+    AnyReport,
+    Closed,
+    Query,
+    Slice,
+    decode,
+    decode_closed,
+    decode_query,
+    encode,
+)
 from semilocal.protocol.plan import Plan
 from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
@@ -88,9 +98,40 @@ class Device:
         report = self.machine.receive(decode_query(data))
         return None if report is None else await self.put(report)
 
-    def follow(self, data: bytes) -> None:
-        """Take a closing of either kind."""
-        self.machine.receive(decode_closed(data))
+    def follow(self, closed: AnyClosed, slices: dict[tuple[int, int], Slice]) -> None:
+        """Follow a closing, with the slices that somebody has read."""
+        if isinstance(closed, Closed) and not self.machine.state.stopped:
+            region = self.machine.wanted(closed)
+            self.machine.close(closed, None if region is None else slices[region])
+
+    async def read(self, first: int, last: int) -> None:
+        """Read closed rounds of the partition from the log, without a word: as a device that was away."""
+        for number in range(first, last + 1):
+            query = decode_query((await self.client.get(f"{self.base}/rounds/{number}/query")).content)
+            if isinstance(query, Query):
+                self.machine.observe(query)
+                closed = await read_closed(self.client, self.base, number)
+                self.follow(closed, await read_slices(self.client, self.base, closed, [self]))
+
+
+async def read_closed(client: httpx2.AsyncClient, base: str, number: int) -> AnyClosed:
+    """The closing of a round."""
+    return decode_closed((await client.get(f"{base}/rounds/{number}/closed")).content)
+
+
+async def read_slices(
+    client: httpx2.AsyncClient, base: str, closed: AnyClosed, devices: Sequence[Device]
+) -> dict[tuple[int, int], Slice]:
+    """The slices that some devices need to follow a closing, each read once."""
+    if not isinstance(closed, Closed):
+        return {}
+    wanted = {device.machine.wanted(closed) for device in devices if not device.machine.state.stopped} - {None}
+    found = {}
+    for lower, upper in sorted(wanted):  # type: ignore[misc]
+        answer = await client.get(f"{base}/rounds/{closed.round}/slices/{lower}-{upper}")
+        assert answer.status_code == 200, answer.text
+        found[lower, upper] = decode(answer.content, Slice)
+    return found
 
 
 async def follow_campaign(
@@ -122,9 +163,10 @@ async def follow_campaign(
         state = (await client.get(f"{base}/state{wait}", timeout=HANG)).json()
         while done < state["closed"]:
             done += 1
-            data = (await client.get(f"{base}/rounds/{done}/closed")).content
+            closed = await read_closed(client, base, done)
+            slices = await read_slices(client, base, closed, devices)
             for device in devices:
-                device.follow(data)
+                device.follow(closed, slices)
         if state["phase"] in ("finished", "cancelled"):
             return dict(state)
         if state["phase"] != "enrolling" and answered == done:

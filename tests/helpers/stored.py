@@ -5,10 +5,9 @@ from __future__ import annotations
 import tempfile
 from typing import NamedTuple
 
-from semilocal import Curator
-from semilocal.protocol.messages import Seal, ValueQuery, decode, decode_closed, decode_query, encode
+from semilocal.protocol.messages import Seal, ValueQuery, decode, decode_query, encode
 from semilocal.service.campaign import Status
-from semilocal.service.rounds import report_bytes
+from semilocal.service.rounds import catch_up, report_bytes, reports_of
 from semilocal.service.stores.base import Locked, Store
 from semilocal.transcript.file import TranscriptWriter
 from semilocal.transcript.saved_log import SavedLog
@@ -38,7 +37,7 @@ def verify(store: Store, task: bytes) -> Verified:
         found = verify_stream(stream)
         if held.status.closed:
             assert found.sound, found.lines()
-        _compare(held)
+        _compare(store, held)
         return Verified(held.status, root, size)
 
 
@@ -64,10 +63,10 @@ def _write(store: Store, held: Locked, writer: TranscriptWriter) -> tuple[bytes,
     return root, size
 
 
-def _compare(held: Locked) -> None:
+def _compare(store: Store, held: Locked) -> None:
     """The campaign's phase, open query, tree and counter, against the closings."""
     campaign, status = held.campaign, held.status
-    curator = Curator.replay(campaign.task, map(decode_closed, held.closings()), campaign.plan)
+    curator = catch_up(store, campaign, status.closed)
     query = curator.query()
     assert curator.round == status.closed + 1
     if status.phase == "enrolling":
@@ -80,7 +79,9 @@ def _compare(held: Locked) -> None:
         wanted = ("releasing" if curator.partitioned else "collecting", curator.round)
     assert (status.phase, status.round) == wanted
     if not status.ended:
-        received = sum(1 for _ in held.reports(status.round)) if status.round else status.enrolled
+        received = status.enrolled
+        if status.round and query is not None:
+            received = sum(curator.awaits(report) for report in reports_of(held.reports(status.round), query))
         assert received == status.received
     if status.round and not status.ended:
         assert query is not None

@@ -10,12 +10,13 @@ import msgspec
 import numpy as np
 
 from semilocal import Participant, Task
-from semilocal.device.vault import Contents, Membership
-from semilocal.protocol.messages import encode
+from semilocal.protocol.keys import HashChain
+from semilocal.protocol.messages import decode_report, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL, play, unit_box
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.file import TranscriptWriter
+from semilocal.transcript.findings import Own
 from semilocal.transcript.mark import Simulation
 
 KEY = bytes(range(32))
@@ -32,17 +33,16 @@ class Played:
     secrets: list[bytes]
     points: np.ndarray
 
-    def vault(self, index: int) -> Contents:
-        """The vault of one device after the campaign."""
+    def own(self, index: int) -> Own:
+        """What the vault of one device says after the campaign."""
         device = self.devices[index]
-        closings = [event for event in self.events if tag(event) == "closed"]
-        membership = Membership(
-            server="test", task=encode(self.task), plan=encode(self.plan),
-            position=tuple(float(x) for x in self.points[index]), state=device.state, enrolled=True,
-            closings=tuple(hashlib.sha256(data).digest() for data in closings[: device.state.answered]),
-            released=tuple((i, bytes(32)) for i in self.plan.asked), over=True,
-        )  # fmt: skip
-        return Contents(secret=self.secrets[index], memberships=(membership,))
+        mine = [event for event in self.events if tag(event) in ("report", "value-report")]
+        rounds = tuple(report.round for report in map(decode_report, mine) if report.pseudonym == device.pseudonym)
+        closings = tuple(
+            hashlib.sha256(data).digest() for data in self.events if tag(data) in ("closed", "value-closed")
+        )
+        position = tuple(float(x) for x in self.points[index])
+        return Own(self.task.id, self.plan, position, self.secrets[index], device.state, rounds, closings)
 
 
 def tag(event: bytes) -> str:
@@ -52,14 +52,15 @@ def tag(event: bytes) -> str:
 
 
 def campaign(
-    n: int = 60, *, seed: int = 9, rule: str = "trim", randomizer: str = "randomized-response", signed: bool = True,
-    values: bool = True, max_depth: int = 8, max_rounds: int | None = None, k: int = 5,
+    n: int = 60, *, seed: int = 9, rule: str = "cut", signed: bool = True, values: bool = True, max_depth: int = 12,
+    max_rounds: int | None = None, k: int = 5, epsilon: float = 3.0, chained: bool = True,
 ) -> Played:  # fmt: skip
     """A campaign of n devices with one release of values."""
     rng = np.random.default_rng(seed)
+    chain = HashChain(bytes(32), 1000 if max_rounds is None else max_rounds)
     task = Task.build(
-        unit_box(), epsilon=3.0, delta=0.05, k=k, rule=rule, randomizer=randomizer,  # type: ignore[arg-type]
-        max_depth=max_depth, max_rounds=max_rounds, server_key=public_key(KEY) if signed else b"",
+        unit_box(), epsilon=epsilon, delta=0.05, k=k, rule=rule, max_depth=max_depth,  # type: ignore[arg-type]
+        max_rounds=max_rounds, server_key=public_key(KEY) if signed else b"", chain=chain.end if chained else b"",
     )  # fmt: skip
     points = np.clip(rng.normal(0.4, 0.2, (n, 2)), 0.0, 1.0)
     secrets = [rng.bytes(32) for _ in range(n)]
@@ -68,8 +69,8 @@ def campaign(
     devices = [
         Participant(task, point, secret, ALLOW_ALL, plan=plan) for point, secret in zip(points, secrets, strict=True)
     ]
-    events = [encode(event) for event in play(task, devices, plan=plan).events]
-    return Played(task, plan, events, devices, secrets, points)
+    played = play(task, devices, plan=plan, chain=chain if chained else None)
+    return Played(task, plan, [encode(event) for event in played.events], devices, secrets, points)
 
 
 def pack(events: list[bytes], task: Task, *, key: bytes | None = KEY, simulation: Simulation | None = None) -> bytes:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Frame, OPEN, REGION, TRIMMED, Timeline } from "../../src/semilocal/page/static/map/cells.js";
+import { Frame, OPEN, REGION, TRIMMED, Timeline, outlineOf } from "../../src/semilocal/page/static/map/cells.js";
 import { fit } from "../../src/semilocal/page/static/map/camera.js";
 import { NOTHING, locate, paint } from "../../src/semilocal/page/static/map/raster.js";
 
@@ -111,4 +111,30 @@ test("what the server says about regions is shown for the newest round, and not 
   const uncertain = timeline.frame(3).values("uncertainty");
   assert.deepEqual([...uncertain.slice(1)].map(Math.round), [33, 37]);
   assert.deepEqual([...timeline.frame(2).values("uncertainty").slice(1)], [0, 0]);
+});
+
+const unit = (x, y) => ({ lower: [x, y], upper: [x + 1, y + 1] });
+const places = [0, 1, 2].flatMap((x) => [0, 1, 2].map((y) => [x, y]));
+
+test("boxes that meet have one outline, and a hole in it runs the other way", () => {
+  const rings = outlineOf(places.filter(([x, y]) => x !== 1 || y !== 1).map(([x, y]) => unit(x, y)));
+  assert.deepEqual(rings[0], [0, 0, 3, 0, 3, 3, 0, 3, 0, 0]);
+  assert.deepEqual(rings[1], [2, 1, 1, 1, 1, 2, 2, 2, 2, 1]);
+  assert.equal(rings.length, 2);
+});
+
+test("where corners touch no ring touches itself", () => {
+  const rings = outlineOf(places.filter(([x, y]) => !(x === 1 && y === 1) && !(x === 2 && y === 0)).map(([x, y]) => unit(x, y)));
+  assert.equal(rings.length, 2);
+  for (const ring of rings) {
+    const points = Array.from({ length: ring.length / 2 - 1 }, (_, i) => `${ring[2 * i]},${ring[2 * i + 1]}`);
+    assert.equal(new Set(points).size, points.length);
+  }
+});
+
+test("a point in the box around a region, but outside of it, is not in it", () => {
+  const shown = rows([0, 0, 2, 2, REGION, 30], [1, 1, 2, 2, REGION, 20]);
+  shown.rings = [outlineOf([unit(0, 0), unit(1, 0), unit(0, 1)]), null];
+  const frame = new Frame([{ rows: shown, keep: null }]);
+  assert.deepEqual([frame.find(0.5, 1.5), frame.find(1.5, 0.5), frame.find(1.5, 1.5), frame.find(2.5, 0)], [0, 0, 1, -1]);
 });

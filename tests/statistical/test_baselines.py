@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import importlib.resources
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -11,13 +13,18 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import chi2, kstest, laplace
 
-from semilocal.baselines import SpatialCounts, central_mean, ldp_kdtree, ldp_quadtree, local_mean
+from semilocal.baselines import SpatialCounts, central_mean, ldp_kdtree, ldp_quadtree, local_mean, published
 from semilocal.baselines.oracles import GeneralizedResponse, Oracle, UnaryEncoding
 from semilocal.functions import squared_norm
+from semilocal.geometry.box import Box
 from semilocal.geometry.index import count_points
+from semilocal.release.boxes import mean_relative_error
+from semilocal.simulation import synthetic
 from tests.unit.baselines.test_ldp_trees import UNIT, crowd
 from tests.unit.baselines.test_means import BOX, people
 from tests.unit.baselines.test_oracles import tally_probabilities
+
+Floats = npt.NDArray[np.float64]
 
 
 def squares(result: SpatialCounts, truth: npt.NDArray[np.int64]) -> float:
@@ -123,3 +130,121 @@ def test_local_noise_has_the_variance_of_range_over_epsilon() -> None:
     low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], 1500)
     assert low < total < high
     assert not low < 4 * total < high
+
+
+# -- the published code's rule against the authors' own numbers ------------------------------------------------------
+
+PLANE = Box((-10.0, -10.0), (10.0, 10.0))
+
+
+def authors(name: str) -> list[dict[str, float]]:
+    """A table of what the authors' code gave."""
+    source = importlib.resources.files("semilocal.experiments") / "authors" / f"{name}.csv"
+    with source.open(encoding="utf-8") as stream:
+        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(stream)]
+
+
+def implied_errors(n: int, epsilon: float, runs: int, rng: np.random.Generator, *, noise: float = 1.0) -> Floats:
+    """Variances of the mean of the squared norm that the regions of each run imply; ``noise`` times as much of it."""
+    out = []
+    for _ in range(runs):
+        points = synthetic.truncated_gaussian(n, rng, box=PLANE, scale=1.5)
+        regions = published(points, PLANE, epsilon=epsilon / 2 / noise, delta=0.05, k=100, rng=rng)
+        out.append(regions.mean(points, squared_norm(), epsilon=epsilon / 2, rng=rng).stderr ** 2)
+    return np.array(out)
+
+
+def apart(ours: Floats, theirs: float, runs: int) -> float:
+    """By how many standard errors two averages differ: ours, and one of ``runs`` runs with the same spread."""
+    return abs(float(ours.mean()) - theirs) / (float(ours.std(ddof=1)) * math.sqrt(1 / len(ours) + 1 / runs))
+
+
+@pytest.mark.parametrize("row", authors("mean_mse"), ids=lambda row: f"{row['n']:.0f}-{row['epsilon']:g}")
+def test_published_regions_imply_the_error_of_the_authors_code(row: dict[str, float]) -> None:
+    """Averages agree within 6 standard errors: false-alarm rate 2e-9 for normal means, below 1e-6 for these.
+
+    The measured squared error of the authors is chi-square around ours, two-sided at 1e-6 (three more standard errors
+    for ours). The planted bug, honest noise of twice the scale, is caught at epsilon = 1 (16,000 people or more).
+    """
+    n, epsilon, runs = int(row["n"]), row["epsilon"], int(row["runs"])
+    rng = np.random.default_rng([n, int(10 * epsilon)])
+    ours = implied_errors(n, epsilon, 40 if n == 2_000 else 16, rng)
+    assert apart(ours, row["authors_sldp_expected_mse"], runs) < 6
+    spread = 3 * float(ours.std(ddof=1)) / math.sqrt(len(ours))
+    low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], runs) / runs
+    assert low * (ours.mean() - spread) < row["authors_sldp_mse"] < high * (ours.mean() + spread)
+    if n >= 16_000 and epsilon == 1:
+        assert apart(implied_errors(n, epsilon, 16, rng, noise=2.0), row["authors_sldp_expected_mse"], runs) > 6
+
+
+@pytest.mark.parametrize("row", authors("range_mre"), ids=lambda row: f"{row['n']:.0f}-{row['epsilon']:g}")
+def test_published_counts_have_the_relative_error_of_the_authors_code(row: dict[str, float]) -> None:
+    """Averages of 24 runs of ours and 8 of theirs agree within 6 standard errors: false-alarm rate below 1e-6.
+
+    The planted bug, counts of exact regions (noise 1/50 as large), is caught where noise matters.
+    """
+    n, epsilon = int(row["n"]), row["epsilon"]
+    rng = np.random.default_rng([n, int(10 * epsilon), 2])
+
+    def errors(factor: float) -> Floats:
+        out = []
+        for _ in range(24):
+            points, sizes = synthetic.clusters(n, rng), rng.uniform(0.1, 0.3, (100, 2))
+            lower = rng.uniform(0.0, 1.0 - sizes)
+            boxes = np.stack([lower, lower + sizes], axis=1)
+            half = factor * epsilon / 2
+            regions = published(points, synthetic.UNIT_SQUARE, epsilon=half, delta=0.05, k=20, max_depth=10, rng=rng)
+            answers = regions.counts(epsilon=half, rng=rng).query(boxes).value
+            out.append(mean_relative_error(answers, count_points(points, boxes), floor=1e-4 * n))
+        return np.array(out)
+
+    assert apart(errors(1.0), row["authors_sldp_mre"], int(row["runs"])) < 6
+    if epsilon <= 1:
+        assert apart(errors(50.0), row["authors_sldp_mre"], int(row["runs"])) > 6
+
+
+def slow_published(points: Floats, epsilon: float, k: int, depth: int, seed: int) -> list[tuple[Floats, int]]:
+    """The published rule with plain loops: leaves as (corners, people)."""
+    rng = np.random.default_rng(seed)
+    budget = np.log(1 / 0.05)
+    open_cells = [(np.array([[-10.0, -10.0], [10.0, 10.0]]), points, float(len(points)))]
+    leaves = []
+    for _ in range(depth):
+        following = []
+        for (low, high), members, size in open_cells:
+            middle = (low + high) / 2
+            margin = (np.sqrt(2 * max(size, 0.0) * budget) + 6 * budget) / epsilon
+            for side in ((0, 0), (1, 0), (0, 1), (1, 1)):
+                corners = np.array([np.where(side, middle, low), np.where(side, high, middle)])
+                inside = members[((members >= corners[0]) & (members < corners[1])).all(axis=1)]
+                estimate = len(inside) + rng.laplace(scale=1 / epsilon, size=len(members)).sum()
+                if estimate >= k + margin:
+                    following.append((corners, inside, estimate))
+                else:
+                    leaves.append((corners, len(inside)))
+        open_cells = following
+    return leaves + [(corners, len(members)) for corners, members, _ in open_cells]
+
+
+def test_published_is_the_rule_of_an_independent_loop() -> None:
+    """40 runs each; mean log errors agree within six standard errors (false-alarm rate below 1e-8 for nearly normal
+    means). The planted bug, k = 1 in place of 100, is far outside."""
+    n, epsilon, runs, f = 4_000, 2.0, 40, squared_norm()
+    points = synthetic.truncated_gaussian(n, np.random.default_rng(1), box=PLANE, scale=1.5)
+
+    def loop(seed: int, k: int) -> float:
+        leaves = slow_published(points, epsilon, k, 12, seed)
+        ranges = f.range_over(np.array([corners for corners, _ in leaves]))
+        crowds = np.array([number for _, number in leaves])
+        return math.log(float(crowds @ (2 * ((ranges[:, 1] - ranges[:, 0]) / epsilon) ** 2)) / n**2)
+
+    def fast(seed: int) -> float:
+        rng = np.random.default_rng([seed, 1])
+        regions = published(points, PLANE, epsilon=epsilon, delta=0.05, k=100, max_depth=12, rng=rng)
+        return 2 * math.log(regions.mean(points, f, epsilon=epsilon, rng=rng).stderr)
+
+    mine, other = np.array([[fast(seed), loop(seed, 100)] for seed in range(runs)]).T
+    wrong = np.mean([loop(seed, 1) for seed in range(5)])
+    error = math.sqrt((mine.var(ddof=1) + other.var(ddof=1)) / runs)
+    assert abs(mine.mean() - other.mean()) < 6 * error
+    assert abs(mine.mean() - wrong) > 6 * error

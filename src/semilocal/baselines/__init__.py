@@ -9,12 +9,13 @@ call                              trusts                          result
 ``ldp_quadtree``, ``ldp_kdtree``  nobody                          :class:`SpatialCounts`
 ``ahead``                         nobody                          :class:`SpatialCounts`
 ``kanonymous_quadtree``           a curator, no noise at all      :class:`SpatialCounts`
+``published``                     nobody, keeps no crowd          :class:`PublishedRegions`: counts, means, points
 ``planar_laplace``                nobody                          :class:`ReleasedPoints`
 ``laplace_points``                nobody                          :class:`ReleasedPoints`
 ================================  ==============================  =====================================================
 
 Every result has ``.guarantee``; print it. ``guarantee.anywhere`` is the epsilon that may be compared across
-baselines.
+baselines without regions.
 
 These simulate a whole population for experiments, with noise in floating point as in the papers. They are not
 devices: floating-point noise is not private bit by bit.
@@ -30,12 +31,14 @@ from .kdtree import ldp_kdtree
 from .local import local_mean
 from .planar import laplace_points, planar_laplace
 from .privtree import privtree
+from .published import PublishedRegions, published
 from .quadtree import ldp_quadtree
 from .results import MeanEstimate, ReleasedPoints, SpatialCounts
 
 __all__ = [
     "Guarantee",
     "MeanEstimate",
+    "PublishedRegions",
     "ReleasedPoints",
     "SpatialCounts",
     "ahead",
@@ -47,4 +50,5 @@ __all__ = [
     "local_mean",
     "planar_laplace",
     "privtree",
+    "published",
 ]

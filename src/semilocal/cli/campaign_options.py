@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from .arguments import BOX_HELP, FUNCTION_HELP, OWN_HELP, TREE_HELP, number, whole
-from .options import Accounting, Positive, Share, group, option
+from .options import Positive, Share, group, option
 
 __all__ = ["CampaignOptions"]
 
@@ -28,20 +28,18 @@ class CampaignOptions:
     trust
         whom the participants trust; two-servers is experimental, and then --k and --delta are left out
     epsilon
-        trust nobody: loss of the map between two positions inside a region, to which each release adds its own;
+        trust nobody: loss of the map between any two places of one's region, to which each release adds its own;
         two servers: loss in all, for any change of position
     k
-        the smallest crowd of a region
+        the smallest crowd of a region (20)
     delta
-        chance that a crowd is below k (well below 1/N)
-    accounting
-        what epsilon is for, positions inside a region or moved positions against those inside
+        chance, per participant, that a split puts it with fewer than k (1e-6; take it below 1/N)
     label
         a date or a number, part of the task: the same collection again needs another one
     tree
         how a cell is split: in two or in four
     max_depth
-        most splits on a path
+        how deep the finest cells are
     quorum
         share of the expected reports that closes a round early
     window
@@ -63,7 +61,6 @@ class CampaignOptions:
     epsilon: Positive
     k: Annotated[int | None, option(whole(1), "K")] = None
     delta: Share | None = None
-    accounting: Accounting = "core"
     label: str | None = None
     tree: Literal["binary", "quad"] = "binary"
     max_depth: Annotated[int | None, option(whole(1), "D")] = None

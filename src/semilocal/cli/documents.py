@@ -104,9 +104,9 @@ class PairState(msgspec.Struct, frozen=True):
 
 
 class Region(msgspec.Struct, frozen=True):
-    """A region with its crowd; None if it is not public."""
+    """A region with its crowd."""
 
-    crowd: int | None = None
+    crowd: int
 
 
 class ReleaseDocument(msgspec.Struct, frozen=True):

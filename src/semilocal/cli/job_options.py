@@ -13,7 +13,7 @@ from ..engines import Engine
 from ..io.progress import Progress
 from ..release.whom import DELTA, TRUSTS, K
 from .arguments import BOX_HELP, TREE_HELP, number, whole
-from .options import FILE, Accounting, CellRule, Positive, Seed, Share, group, option
+from .options import FILE, CellRule, Positive, Seed, Share, group, option
 from .people import PeopleWithRows
 
 __all__ = ["JobFile", "JobOptions", "MapFiles", "OutputOptions", "PositionOptions", "Promise"]
@@ -41,8 +41,7 @@ class PositionOptions:
     clip
         move positions outside the box to its edge, at most a tenth
     public_data
-        the positions are public: exact shares of moved people may be printed, --bounds may be data, and --rule each
-        has crowds
+        the positions are public: pictures show them, and --bounds may be data
     """
 
     x: Annotated[str | None, option(metavar="COLUMN")] = None
@@ -67,9 +66,7 @@ class Promise:
     Attributes
     ----------
     epsilon
-        loss in all: between two positions inside a region (nobody), or for any change of position (the others)
-    accounting
-        trust nobody: what epsilon is for, positions inside a region or moved positions against those inside (core)
+        loss in all: between any two places of one's region (nobody), or for any change of position (the others)
     cap
         refuse if anybody could lose more
     """
@@ -80,7 +77,6 @@ class Promise:
     epsilon: Positive
     k: Annotated[int | None, option(whole(1), "K", f"trust nobody: the smallest crowd of a region ({K})")] = None
     delta: Annotated[Share | None, option(help=f"trust nobody: chance that a crowd is below k ({DELTA:g})")] = None
-    accounting: Accounting | None = None
     cap: Annotated[float | None, option(number(0), "EPSILON")] = None
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from .. import release
 from ..accounting import Ledger
 from ..arrays import exact
-from ..engines.keyed import KeyedRun, run_keyed
-from ..engines.row_key import KEY_BYTES, RowKey
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
@@ -32,13 +30,13 @@ from ..io.positions import fit
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
+from ..protocol.keys import SECRET_BYTES
 from ..protocol.mark import Mark
-from ..protocol.partition import check_crowds_public
 from ..protocol.task import Task
 from ..release import split
 from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
-from ..release.streamed import AnyRun, Rows, play_rows, with_mark
+from ..release.streamed import AnyRun, Rows, count_rows, play_rows, with_mark
 from ..release.whom import TRUSTS, crowd_of
 from ..simulation.person_columns import person_columns
 from ..simulation.run import Run
@@ -49,7 +47,7 @@ from .exits import DONE
 from .job_options import TRUST_CHOICES, JobOptions, MapFiles, Promise
 from .memory import keep_freed_memory
 from .options import CellRule, task_options
-from .output import Outcome, promise_to_people, tell, trim_limit_advice
+from .output import Outcome, promise_to_people, tell
 from .people import chosen_rows, person_labels
 
 __all__ = [
@@ -211,7 +209,7 @@ class Job:
         """Counts, and what they come from; all of epsilon goes to the map."""
         if not self.pooled:
             run, ledger = self.partition()
-            return run, release.counts(run, ledger=ledger, public_data=self.options.data.public_data)
+            return run, release.counts(run, ledger=ledger)
         task = self.pooled_task()
         cost = self.person_limit.pooled(task)  # refuses before counting
         with self.options.output.step("counting"):
@@ -223,7 +221,6 @@ class Job:
     def partition(self) -> tuple[AnyRun, Ledger]:
         """Find the regions; all of epsilon goes to them."""
         task = Task.build(**self.domain, **self.task_options)
-        check_crowds_public(task, public_data=self.options.data.public_data)
         self.person_limit + Ledger.of(task).times(self.options.people.rows_per_user)  # refuses before anybody is asked
         ledger = Ledger.of(task, cap=self.cap)
         with self.options.output.step("rounds played") as step:
@@ -233,12 +230,11 @@ class Job:
 
             if self.transcript is None:
                 return with_mark(play_rows(self.points, task, rng=self.rng, progress=progress), self.mark), ledger
-            key = self.rng.bytes(KEY_BYTES)  # a transcript has every report; a seed gives the same one in every engine
             if isinstance(self.points, Source):
-                return with_mark(run_keyed(self.points, task, key=key, progress=progress), self.mark), ledger
-            secrets = RowKey(key, task.id)
-            run = simulate(self.points, task, detail="reports", secrets=secrets, progress=progress)
-            return with_mark(run, self.mark), ledger
+                raise InvalidInput("--transcript: needs all positions in memory: give --engine memory and one file")
+            people = count_rows(self.points)
+            secrets = [self.rng.bytes(SECRET_BYTES) for _ in range(people)]  # a transcript has every report
+            return with_mark(simulate(self.points, task, secrets=secrets, progress=progress), self.mark), ledger
 
     def partition_for_values(self) -> tuple[AnyRun, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""
@@ -275,8 +271,6 @@ def run_job(
                 "write .csv"
             )
     outcome = work(job)
-    if isinstance(outcome.run, AnyRun) and (advice := trim_limit_advice(outcome.run.task, outcome.run.rounds)):
-        warnings.warn(advice, UserWarning, stacklevel=2)
     tell(command, options, outcome)
     return DONE
 
@@ -312,7 +306,7 @@ def write_transcript(job: Job, run: AnyRun | PooledCounts) -> list[str]:
     if job.transcript is None:
         return []
     with replacing(job.transcript) as stream:
-        if isinstance(run, Run | KeyedRun):
+        if isinstance(run, Run):
             from ..transcript.file import write_events
 
             write_events(stream, run.events, seed=job.options.output.seed)

@@ -19,7 +19,6 @@ from .arguments import existing_file, number, path, server_url, share, whole
 __all__ = [
     "FILE",
     "FOLDER",
-    "Accounting",
     "Address",
     "CellRule",
     "ExistingFile",
@@ -61,38 +60,28 @@ Address = Annotated[str, option(server_url, "URL")]
 Positive = Annotated[float, option(number(0, above=True), "NUMBER")]
 Share = Annotated[float, option(share, "SHARE")]
 Seed = Annotated[int, option(whole(0), "S")]
-Accounting = Literal["core", "uniform"]
-Rule = Literal["trim", "all", "each"]
+Rule = Literal["cut", "all"]
 
 
 @group("Promise")
 @dataclass(frozen=True, kw_only=True)
 class CellRule:
-    """How cells are split where nobody is trusted.
+    """How regions are made where nobody is trusted.
 
     Attributes
     ----------
     rule
-        trust nobody: what happens in sparse parts; trim moves people, all stops splitting, each exposes people (trim)
-    max_trims
-        trust nobody: the most moves that anybody can have
-    tau
-        trust nobody: the largest share of a cell that may be moved
-    max_visitors
-        trust nobody: the largest share of a region's crowd that may have been moved there, by estimates (0.5; 1 for no
-        limit)
+        trust nobody: cut asks few people at a time and cuts anywhere; all is the paper's, which asks everybody and
+        splits a cell if all its parts have k (cut)
     resolution
         the shortest side of a region, in kilometres on maps, else in units of the axes
     """
 
     rule: Rule | None = None
-    max_trims: Annotated[int | None, option(whole(0), "M")] = None
-    tau: Share | None = None
-    max_visitors: Annotated[float | None, option(number(0, above=True), "SHARE")] = None
     resolution: Annotated[float | None, option(number(0, above=True), "LENGTH")] = None
 
 
-_TASK = ("epsilon", "delta", "k", "rule", "accounting", "max_trims", "tau", "max_visitors", "resolution", "label")
+_TASK = ("epsilon", "delta", "k", "rule", "resolution", "label")
 
 
 def task_options(*groups: Any) -> dict[str, Any]:

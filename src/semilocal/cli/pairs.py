@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["PairOptions", "check_peer_key", "create", "describe", "refuse_options"]
 
 _ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth", "value", "range", "mean_of", "per_cell")
-_ONLY_CAMPAIGNS = ("k", "delta", "rule", "max_trims", "tau", "max_visitors", "release", "unsigned")
+_ONLY_CAMPAIGNS = ("k", "delta", "rule", "release", "unsigned")
 
 
 @group("Two servers", more=" (experimental), with --trust two-servers")

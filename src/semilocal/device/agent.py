@@ -2,14 +2,15 @@
 
     it does                         and before that, the vault has
     enrol                           the task and the plan pinned, and the worst case reserved in the ledger
-    send an answer                  the digest of the question, and the loss booked
-    go on to the next round         the closing's digest and the new state
+    send a report                   the participant's state: region, book of answers, digest of the question
     stop                            the reason
 
-So after a crash between any two steps the same agent goes on where it was: it sends the same bytes again, and never
-answers two different questions in one round. Every decision is the participant's (``protocol/participant.py``); the
-server's word about where the task is only tells when to look. What is sent, when and how often depends on the public
-transcript and on jitter, never on the position inside the cell.
+Which region its place is in now follows from the public log, which the agent reads round by round. After a crash, or if
+it enrols late, it reads the log from round 1, must find the closings that it had followed, and goes on: it sends the
+same bytes again, and never answers two different questions in one round. In most rounds it has nothing to say and sends
+nothing. Every decision is the participant's (``protocol/participant.py``); the server's word about where the task is
+only tells when to look. What is sent, when and how often depends on the public log and on jitter, never on the position
+inside the region.
 
 Knows the order of the steps. Knows no sockets (``channel.py``) and no files (``vault.py``).
 """
@@ -18,28 +19,38 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput, ServerViolation
 from ..protocol.keys import access_key
-from ..protocol.messages import AnyClosed, AnyReport, Checkpoint, Query, ValueQuery, decode, decode_closed, encode
+from ..protocol.messages import (
+    AnyReport,
+    Checkpoint,
+    Closed,
+    Query,
+    Slice,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    decode,
+    encode,
+)
 from ..protocol.participant import Participant, Policy
+from ..protocol.path import Path
 from ..protocol.plan import Plan
 from ..protocol.policy import longer_sides
 from ..protocol.promise import promise
 from ..protocol.task import Task
-from ..words import number_of
 from .answers import LONGEST_WAIT, ServerStatus
 from .binding import check_address, check_server
 from .budget import spent, worst_case
-from .channel import Channel, Reply, only_task, split_url
+from .channel import Channel, only_task, split_url
 from .seals import follow_seals
-from .summary import Outcome, Summary, enrolment_advice, summarise
-from .swarm.verdict_cache import SharedParticipant, Verdicts
+from .summary import Summary, enrolment_advice, summarise
 from .transport import new_client
 from .vault import Membership, Vault, pinned_plan, pinned_task
 
@@ -49,9 +60,9 @@ if TYPE_CHECKING:
 __all__ = ["Agent"]
 
 T = TypeVar("T")
+M = TypeVar("M", bound=msgspec.Struct)
 
-_OUT = ("round-closed", "missed-round")
-_ENDED = "campaign-ended"
+_TOO_LATE, _ENDED = "round-closed", "campaign-ended"
 
 
 class Agent:
@@ -81,8 +92,8 @@ class Agent:
         Takes a sentence for the owner now and then.
     spread : float
         Answers are sent up to this many seconds late, by jitter, so that their time tells nothing about the device.
-    verdicts : Verdicts, optional
-        Shared by many agents of one process, so that equal checks are made once.
+    paths : dict of bytes to Path, optional
+        Round 1 by task id, shared by many agents of one process, so that what is public is checked once.
     new_server : bool
         Whether the owner allows an address or a signing key that the vault does not know (``binding.py``).
     """
@@ -91,8 +102,8 @@ class Agent:
         self, url: str, vault: Vault, *, position: Sequence[float], policy: Policy,
         value: float | None = None, token: str = "", client: httpx2.AsyncClient | None = None,
         channel: Channel | None = None,
-        notify: Callable[[str], None] = lambda line: None, spread: float = 0.0, verdicts: Verdicts | None = None,
-        new_server: bool = False,
+        notify: Callable[[str], None] = lambda line: None, spread: float = 0.0,
+        paths: dict[bytes, Path] | None = None, new_server: bool = False,
     ) -> None:  # fmt: skip
         self._server, self._name = split_url(url)
         self._vault = vault
@@ -105,11 +116,11 @@ class Agent:
         self._notify = notify
         self._spread = spread
         self._new_server = new_server
-        self._verdicts = Verdicts(size=4) if verdicts is None else verdicts
+        self._paths = {} if paths is None else paths
+        self._closings: list[bytes] = []  # SHA-256, of the log as it is read now
         self._entry: Membership | None = None
         self._task: Task | None = None
         self._status: ServerStatus | None = None
-        self._delivered: set[int] = set()  # rounds whose answer the server has acknowledged
 
     # -- for the owner -----------------------------------------------------------------------------------------
 
@@ -152,10 +163,10 @@ class Agent:
             await self._join()
             if not self._joined.over:
                 await self._enrol()
-                outcome = await self._partition()
-                if outcome == "finished":
-                    await self._values()
-                    await self._pin_checkpoint()
+                if await self._partition():
+                    self._save(members=self._participant.members)
+                    if not self._participant.state.stopped and await self._values():
+                        await self._pin_checkpoint()
                 self._settle()
         except ServerViolation as refusal:
             return self._refuse(refusal)
@@ -196,17 +207,16 @@ class Agent:
     def _resume(self, entry: Membership) -> None:
         assert self._task is not None
         self._plan = pinned_plan(entry.plan)
+        self._seals = entry.seals
         line = self._vault.contents.ledger.line(self._task.id)
         assert line is not None
-        pinned = entry.policy or self._policy
         policy = msgspec.structs.replace(
-            pinned, max_epsilon=float(line.reserved("epsilon")), max_exposure=float(line.reserved("exposure")),
-            min_side=longer_sides(pinned.min_side, self._policy.min_side),
+            entry.policy, max_epsilon=float(Fraction(line.reserved)),
+            min_side=longer_sides(entry.policy.min_side, self._policy.min_side),
         )  # fmt: skip
-        secret = self._vault.contents.secret
-        self._participant = SharedParticipant(
-            self._task, entry.position, secret, policy, verdicts=self._verdicts, plan=self._plan, value=entry.value,
-            state=entry.state, released=entry.values,
+        self._participant = Participant(
+            self._task, entry.position, self._vault.contents.secret, policy, plan=self._plan, value=entry.value,
+            state=entry.state, path=self._paths.setdefault(self._task.id, Path(self._task)),
         )  # fmt: skip
         self._entry = entry
 
@@ -214,29 +224,11 @@ class Agent:
         point = task.box.check([self._position])[0]
         # checks plan, policy and value, before anything is reserved
         participant = Participant(task, point, self._vault.contents.secret, self._policy, plan=plan, value=self._own)
-        worst, exposure = worst_case(task, plan)
-        ledger = self._vault.contents.ledger
-        limits = [exposure]
-        if self._policy.max_exposure is not None:
-            limits.append(exact(self._policy.max_exposure))
-        left = ledger.left("exposure")
-        if left is not None:
-            limits.append(max(left, exact(0.0)))
-        if min(limits) < exact(task.epsilon):
-            raise BudgetExceeded(
-                f"one answer exposes epsilon = {task.epsilon:g} (positions in the same cell, delta = 0) to a server "
-                f"that lies; your cap leaves {float(min(limits)):g}"
-            )
-        if min(limits) < exposure:
-            answers = int(min(limits) / exact(task.epsilon))
-            self._notify(
-                f"Your cap on exposure ends your part after {number_of(answers, 'answer')}, perhaps without a region."
-            )
         entry = Membership(
             server=self._server, task=task.to_bytes(), plan=encode(plan), position=self._position,
             value=self._own, state=participant.state, policy=self._policy, token=self._token,
         )  # fmt: skip
-        self._vault.put(entry, ledger.reserve(task.id, epsilon=worst, exposure=min(limits)))
+        self._vault.put(entry, self._vault.contents.ledger.reserve(task.id, worst_case(task, plan)))
         return entry
 
     async def _enrol(self) -> None:
@@ -259,111 +251,108 @@ class Agent:
         self._save(enrolled=True, token="")
         self._notify("Enrolled; waiting for the first round.")
 
-    async def _partition(self) -> Outcome:
+    # -- the partition -----------------------------------------------------------------------------------------
+
+    async def _partition(self) -> bool:
+        """Follow the log until there is nothing more to say; False if the campaign was cancelled."""
         participant = self._participant
-        while participant.state.phase in ("waiting", "answered"):
-            number = participant.state.round
+        while not participant.partitioned and not participant.state.stopped:
+            number = participant.round
             # -1 waits for the end of enrolment
             status = await self._until(partial(ServerStatus.asks, number=number), after=number - 2)
             if status.phase == "cancelled":
-                return "cancelled"
-            if participant.state.phase == "waiting":
-                if status.closed >= number:
-                    await self._follow(number)  # too late for an answer: it would be seen and not counted
-                elif status.phase != "collecting":
-                    raise ServerViolation("ended-early", f"the task ended, but your cell goes on to round {number}")
-                elif await self._answer(number) == "cancelled":
-                    return "cancelled"
-            elif number not in self._delivered:
-                if await self._answer(number) == "cancelled":
-                    return "cancelled"
-            else:
-                status = await self._until(partial(ServerStatus.past, number=number), after=number - 1)
-                if status.closed >= number:
-                    await self._follow(number)
-                elif status.phase == "finished":
-                    raise ServerViolation("ended-early", f"the task ended without closing round {number}")
-        if participant.state.phase == "lost":
-            self._notify("A round closed without your answer: you are out.")
-            return "lost"
-        return "finished"
+                return False
+            if status.closed < number and status.phase != "collecting":
+                raise ServerViolation("ended-early", f"the task ended without round {number}")
+            read = await self._public(number, "query", Query)
+            if read is None:
+                self._status = None  # the server was ahead of itself; look again
+                continue
+            # in a closed round it is too late for a report: it would be seen and not counted
+            if not await self._report(number, self._answer(read[0], is_open=status.closed < number)):
+                return False
+            if not participant.state.stopped:
+                if not await self._closed(number):
+                    return False
+                await self._follow(number)
+        return True
 
-    async def _answer(self, number: int) -> Outcome:
-        query = await self._link.message(f"{self._rounds(number)}/query", lambda data: decode(data, Query))
-        if query is None:
-            self._status = None  # the server was ahead of itself; look again
-            return "unfinished"
-        before = self._participant.state
-        report = self._participant.receive(query)
-        assert report is not None
-        if self._participant.state != before:
+    def _answer(self, query: Query, *, is_open: bool) -> AnyReport | None:
+        """The report to a query; None if there is nothing to say, or the owner's limits say no for good."""
+        participant, report = self._participant, None
+        try:
+            if is_open:
+                report = participant.answer(query)
+            else:
+                participant.observe(query)
+        except ServerViolation:
+            if not participant.state.stopped:
+                raise
+        if participant.state.stopped:
             self._save()
-        answer = await self._deliver(number, report)
-        if answer.token in _OUT:
-            # booked as spent all the same: the server has seen it
-            self._participant.state = msgspec.structs.replace(self._participant.state, phase="lost")
-            self._save()
-        return "cancelled" if answer.token == _ENDED else "unfinished"
+            self._notify(f"Your limits end your part here, and you keep your region: {participant.state.stopped}")
+        return report
 
     async def _follow(self, number: int) -> None:
-        closed = await self._link.message(f"{self._rounds(number)}/closed", _read_closed)
-        if closed is None:
-            self._status = None
-            return
-        message, digest = closed
-        task, chain = self._participant.task, self._joined.seals
-        followed = await follow_seals(self._link, task, chain, number) if task.server_key else chain
-        if followed is None:
-            self._status = None
-            return
-        self._participant.receive(message)
-        self._save(closings=(*self._joined.closings, digest), seals=followed)
+        """Read the closing of a round and the reports of its own region."""
+        participant = self._participant
+        closed = await self._fetch(number, "closed", Closed)
+        region = participant.wanted(closed)
+        reports = None
+        if region is not None:
+            reports = await self._fetch(number, f"slices/{region[0]}-{region[1]}", Slice, keep=False)
+        before = participant.state
+        participant.close(closed, reports)
+        if participant.state != before:
+            self._save()
+            self._notify(f"You keep the region you have: {participant.state.stopped}")
+
+    async def _closed(self, number: int) -> bool:
+        """Wait for the end of a round; False if the campaign was cancelled before."""
+        status = await self._until(partial(ServerStatus.past, number=number), after=number - 1)
+        if status.closed < number and status.phase == "finished":
+            raise ServerViolation("ended-early", f"the task ended without closing round {number}")
+        return status.closed >= number
 
     # -- releases ----------------------------------------------------------------------------------------------
 
-    async def _values(self) -> None:
-        """Answer every value that the pinned plan asks for, each once."""
-        last = 0
-        asked = self._plan.asked
-        while asked and last < (self._participant.released.first_round or 1) + len(asked) - 1:
-            status = await self._until(partial(ServerStatus.releases, number=last), after=None)
-            if status.ended:
-                return
-            number = status.round
-            path = f"{self._rounds(number)}/query"
-            query = await self._link.message(path, lambda data: decode(data, ValueQuery))
-            if query is None:
-                self._status = None
-                continue
+    async def _values(self) -> bool:
+        """Answer every value that the pinned plan asks for, each once; False if the campaign was cancelled."""
+        first = self._participant.round
+        for number in range(first, first + len(self._plan.asked)):
+            status = await self._until(partial(ServerStatus.asks, number=number), after=number - 1)
+            if status.ended and status.closed < number:
+                return False
+            query = await self._fetch(number, "query", ValueQuery, keep=False)
             if query.round != number:
                 raise ServerViolation("skipped-round", f"round {number} holds the query of round {query.round}")
-            report = self._value(query)
-            answer = await self._deliver(number, report)
-            if answer.token == _ENDED:
-                return
-            last = number
-            if answer.token in _OUT:
-                continue
-            status = await self._until(partial(ServerStatus.past, number=number), after=number - 1)
-            if status.closed >= number:
-                await self._follow(number)
+            report = self._value(query) if status.closed < number else None
+            if not await self._report(number, report) or not await self._closed(number):
+                return False
+            closed = await self._fetch(number, "closed", ValueClosed)
+            if isinstance(report, ValueReport) and not self._late:
+                self._participant.check_counted(closed, report)
+        return True
 
-    def _value(self, query: ValueQuery) -> AnyReport:
-        """The report for a value; the question is in the vault when this returns."""
-        before = self._participant.released
-        report = self._participant.receive(query)
-        assert report is not None
-        if self._participant.released != before:
-            self._save()
+    def _value(self, query: ValueQuery) -> AnyReport | None:
+        before = self._participant.state
+        report = self._participant.value(query)
+        if self._participant.state != before:
             self._notify(f"Released {self._plan.releases[query.index]}.")
         return report
 
     # -- steps -------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, number: int, report: AnyReport) -> Reply:
-        """Send a report until the server has it for good, or says why not."""
-        if number in self._delivered:
-            return Reply(200, b"")
+    async def _report(self, number: int, report: AnyReport | None) -> bool:
+        """Save, and send a report until the server has it for good; False if the campaign was cancelled.
+
+        A report that comes too late is booked as spent all the same: the server has seen it.
+        """
+        self._late = False
+        if report is None:
+            return True
+        if number not in self._joined.reported:
+            self._save(reported=(*self._joined.reported, number))
         if self._spread:
             await self._link.clock.sleep(self._spread * self._link.jitter())
         answer = await self._link.send(
@@ -373,10 +362,36 @@ class Agent:
             headers={"Content-Type": "application/msgpack", "Authorization": f"Bearer {self._key().hex()}"},
         )
         if answer.status in (200, 201):
-            self._delivered.add(number)
-        elif answer.token not in (*_OUT, _ENDED):
-            raise ServerViolation(answer.token, f"the server refused the answer to round {number}: {answer.detail}")
-        return answer
+            return True
+        if answer.token not in (_TOO_LATE, _ENDED):
+            raise ServerViolation(answer.token, f"the server refused the report for round {number}: {answer.detail}")
+        self._late = True
+        return answer.token != _ENDED
+
+    async def _public(self, number: int, name: str, kind: type[M]) -> tuple[M, bytes] | None:
+        """A message of a round and its SHA-256; None if it does not exist yet."""
+        return await self._link.message(
+            f"{self._rounds(number)}/{name}", lambda data: (decode(data, kind), hashlib.sha256(data).digest())
+        )
+
+    async def _fetch(self, number: int, name: str, kind: type[M], *, keep: bool = True) -> M:
+        """A message of a round that the server says is there; closings (``keep``) must be those followed before."""
+        while (read := await self._public(number, name, kind)) is None:
+            pass  # the channel waits between two tries
+        if keep:
+            await self._pin(number, read[1])
+        return read[0]
+
+    async def _pin(self, number: int, digest: bytes) -> None:
+        """Compare a closing with the one that was followed before a restart, and its seal with the chain."""
+        known = self._joined.closings
+        if number <= len(known) and known[number - 1] != digest:
+            raise ServerViolation("changed-closing", f"round {number} was closed before in another way")
+        self._closings[number - 1 :] = [digest]
+        if self._participant.task.server_key and number > self._seals.round:
+            while (followed := await follow_seals(self._link, self._participant.task, self._seals, number)) is None:
+                pass
+            self._seals = followed
 
     async def _until(self, done: Callable[[ServerStatus], bool], *, after: int | None) -> ServerStatus:
         """Poll until the server says so; ``after`` None waits for whatever is closed next."""
@@ -401,10 +416,10 @@ class Agent:
 
     async def _pin_checkpoint(self) -> None:
         """Pin the transcript's root: the last sealed one, or that of the round in which the region was fixed."""
-        if self._joined.seals.round:
-            self._save(checkpoint=self._joined.seals.root)
+        if self._seals.round:
+            self._save(checkpoint=self._seals.root)
             return
-        number = self._participant.state.round
+        number = len(self._closings)
         point = await self._link.message(f"{self._rounds(number)}/checkpoint", lambda data: decode(data, Checkpoint))
         if point is None:
             return
@@ -417,19 +432,15 @@ class Agent:
     # -- bookkeeping -------------------------------------------------------------------------------------------
 
     def _save(self, **changes: object) -> None:
-        values = self._participant.released
+        closings = tuple(self._closings) if len(self._closings) > len(self._joined.closings) else self._joined.closings
         entry = msgspec.structs.replace(
-            self._joined, state=self._participant.state, values_from=values.first_round, released=values.answered,
-            **changes,
-        )  # fmt: skip
-        ledger = self._vault.contents.ledger
-        line = ledger.line(self._participant.task.id)
-        epsilon, exposure = spent(self._participant)
-        if line is not None and (line.spent_epsilon, line.spent_exposure) != (str(epsilon), str(exposure)):
-            try:
-                ledger = ledger.spend(self._participant.task.id, epsilon=epsilon, exposure=exposure)
-            except BudgetExceeded as error:
-                raise ServerViolation("over-exposure", str(error)) from None
+            self._joined, state=self._participant.state, closings=closings, seals=self._seals, **changes
+        )
+        ledger, task = self._vault.contents.ledger, self._participant.task.id
+        try:
+            ledger = ledger.spend(task, spent(self._participant))
+        except BudgetExceeded as error:
+            raise ServerViolation("over-budget", str(error)) from None
         self._vault.put(entry, ledger)
         self._entry = entry
 
@@ -453,8 +464,3 @@ class Agent:
 
     def _rounds(self, number: int) -> str:
         return f"/tasks/{self._name}/rounds/{number}"
-
-
-def _read_closed(data: bytes) -> tuple[AnyClosed, bytes]:
-    """A closing of either kind and its SHA-256."""
-    return decode_closed(data), hashlib.sha256(data).digest()

@@ -43,17 +43,13 @@ class ServerStatus(msgspec.Struct, frozen=True):
         return self.phase in ("finished", "cancelled")
 
     def asks(self, number: int) -> bool:
-        """Whether there is something to do for a device whose next or last answer belongs to this round."""
+        """Whether there is something to read or to do in this round, or never will be."""
         over = self.ended or self.phase == "releasing" or self.closed >= number
         return over or (self.phase == "collecting" and self.round >= number)
 
     def past(self, number: int) -> bool:
         """Whether this round is closed, or never will be."""
         return self.ended or self.closed >= number
-
-    def releases(self, number: int) -> bool:
-        """Whether a value is asked for in a later round than this, or never will be."""
-        return self.ended or (self.phase == "releasing" and self.round > number)
 
 
 class ServerProblem(msgspec.Struct, frozen=True):

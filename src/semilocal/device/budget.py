@@ -1,21 +1,18 @@
 """The budget of a device: what its tasks may cost at most, and what they have cost, in exact fractions.
 
-Two accounts, both about the place inside the region:
-
-    epsilon     the loss if the server followed the protocol: (1 + T) reports, T the TRIMs on the path, and values
-    exposure    the loss against a server that lied about everything: every report counts
-
-The worst case of a task is reserved when the device joins, because stopping half-way would reveal where it is. At the
-end the task is settled, and what was not spent is free again. Losses of several tasks add up (basic composition);
-the sum speaks of two positions that no task's region tells apart.
+The loss is that between two positions of the device's region: its answers about cuts inside it, and its values. It
+holds against a server that lies, too. What a task costs may fall while it runs, because a region that is cut has fewer
+answers inside. The worst case is reserved when the device joins; at the end the task is settled, and what was not spent
+is free again. Losses of several tasks add up (basic composition); the sum speaks of two positions that no task's region
+tells apart.
 
 Knows amounts, and what a participant has spent. Knows no files or clocks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import Literal
 
 import msgspec
 
@@ -23,17 +20,13 @@ from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput
 from ..protocol.participant import Participant
 from ..protocol.plan import Plan
-from ..protocol.promise_words import MOVED
+from ..protocol.promise_words import INSIDE
 from ..protocol.task import Task
 
 __all__ = ["Budget", "Reservation", "spent", "worst_case"]
 
-Account = Literal["epsilon", "exposure"]
 Amount = float | str | Fraction
-_WORDS: dict[Account, str] = {
-    "epsilon": f"epsilon (delta = 0; for {MOVED}, or with two servers between any two in the domain or bucket)",
-    "exposure": "exposure (epsilon, delta = 0; between two positions inside the cells that you named)",
-}
+_WORDS = f"epsilon (delta = 0; between {INSIDE}, or with two servers between any two in the domain or bucket)"
 
 
 class Reservation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -43,127 +36,102 @@ class Reservation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     ----------
     task : bytes
         The task's id.
-    reserved_epsilon, reserved_exposure : str
+    reserved : str
         The most it can cost.
-    spent_epsilon, spent_exposure : str
+    spent : str
         What it has cost so far.
     settled : bool
         Whether it is over: then only what was spent counts.
     """
 
     task: bytes
-    reserved_epsilon: str
-    reserved_exposure: str
-    spent_epsilon: str = "0"
-    spent_exposure: str = "0"
+    reserved: str
+    spent: str = "0"
     settled: bool = False
 
-    def reserved(self, account: Account) -> Fraction:
-        """The most it can cost."""
-        return Fraction(self.reserved_epsilon if account == "epsilon" else self.reserved_exposure)
-
-    def spent(self, account: Account) -> Fraction:
-        """What it has cost so far."""
-        return Fraction(self.spent_epsilon if account == "epsilon" else self.spent_exposure)
-
-    def charge(self, account: Account) -> Fraction:
+    @property
+    def charge(self) -> Fraction:
         """What counts against the cap."""
-        return self.spent(account) if self.settled else self.reserved(account)
+        return Fraction(self.spent if self.settled else self.reserved)
 
 
 class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """All tasks of a device, and the owner's caps on their sums. Every method returns a new budget.
+    """All tasks of a device, and the owner's cap on their sum. Every method returns a new budget.
 
     Attributes
     ----------
-    max_epsilon, max_exposure : str or None
-        Caps; None for no cap.
+    max_epsilon : str or None
+        The cap; None for none.
     lines : tuple of Reservation
 
     Examples
     --------
-    >>> budget = Budget("10").reserve(bytes(32), epsilon=9.0, exposure=40.0)
-    >>> budget.left("epsilon")
+    >>> budget = Budget("10").reserve(bytes(32), 9.0)
+    >>> budget.left
     Fraction(1, 1)
-    >>> budget.spend(bytes(32), epsilon=2.0, exposure=14.0).settle(bytes(32)).left("epsilon")
+    >>> budget.spend(bytes(32), 2.0).settle(bytes(32)).left
     Fraction(8, 1)
     """
 
     max_epsilon: str | None = None
-    max_exposure: str | None = None
     lines: tuple[Reservation, ...] = ()
 
-    def cap(self, account: Account) -> Fraction | None:
-        """The owner's cap on the account; None for no cap."""
-        cap = self.max_epsilon if account == "epsilon" else self.max_exposure
-        return None if cap is None else Fraction(cap)
-
-    def charged(self, account: Account) -> Fraction:
+    @property
+    def charged(self) -> Fraction:
         """What all tasks together may cost or have cost."""
-        return sum((line.charge(account) for line in self.lines), Fraction(0))
+        return sum((line.charge for line in self.lines), Fraction(0))
 
-    def left(self, account: Account) -> Fraction | None:
+    @property
+    def left(self) -> Fraction | None:
         """What may still be reserved; None for no cap."""
-        cap = self.cap(account)
-        return None if cap is None else cap - self.charged(account)
+        return None if self.max_epsilon is None else Fraction(self.max_epsilon) - self.charged
 
     def line(self, task: bytes) -> Reservation | None:
         """The line of a task, or None."""
         return next((line for line in self.lines if line.task == task), None)
 
-    def with_caps(self, max_epsilon: Amount | None, max_exposure: Amount | None) -> Budget:
-        """The budget with other caps.
+    def with_cap(self, max_epsilon: Amount | None) -> Budget:
+        """The budget with another cap.
 
         Raises
         ------
         BudgetExceeded
             If more than that is reserved or spent already.
         """
-        epsilon = None if max_epsilon is None else str(exact(max_epsilon))
-        exposure = None if max_exposure is None else str(exact(max_exposure))
-        return Budget(epsilon, exposure, self.lines)._checked("the tasks joined before")
+        cap = None if max_epsilon is None else str(exact(max_epsilon))
+        return Budget(cap, self.lines)._checked("the tasks joined before")
 
-    def reserve(self, task: bytes, *, epsilon: Amount, exposure: Amount) -> Budget:
+    def reserve(self, task: bytes, worst: Amount) -> Budget:
         """Reserve the worst case of a task; the same reservation again changes nothing.
 
         Raises
         ------
         BudgetExceeded
-            If a cap would be exceeded.
+            If the cap would be exceeded.
         """
-        line = Reservation(task, str(exact(epsilon)), str(exact(exposure)))
+        line = Reservation(task, str(exact(worst)))
         before = self.line(task)
         if before is not None:
-            if (before.reserved_epsilon, before.reserved_exposure) != (
-                line.reserved_epsilon,
-                line.reserved_exposure,
-            ):
+            if before.reserved != line.reserved:
                 raise InvalidInput("this task is in the ledger with another worst case; a task is joined only once")
             return self
-        return Budget(self.max_epsilon, self.max_exposure, (*self.lines, line))._checked("joining this task")
+        return Budget(self.max_epsilon, (*self.lines, line))._checked("joining this task")
 
-    def spend(self, task: bytes, *, epsilon: Amount, exposure: Amount) -> Budget:
-        """Record what a task has cost so far; both amounts are totals and can only grow.
+    def spend(self, task: bytes, total: Amount) -> Budget:
+        """Record what a task costs as things stand.
 
         Raises
         ------
         BudgetExceeded
             If that is more than was reserved.
         """
-        line = self._open_line(task)
-        totals: dict[Account, Fraction] = {"epsilon": exact(epsilon), "exposure": exact(exposure)}
-        for account, total in totals.items():
-            if total < line.spent(account):
-                raise InvalidInput(f"{account} spent cannot fall from {line.spent(account)} to {total}")
-            if total > line.reserved(account):
-                raise BudgetExceeded(
-                    f"{account} {float(total):g} is more than the {float(line.reserved(account)):g} reserved for this "
-                    "task when it was joined; nothing more is sent"
-                )
-        spent = msgspec.structs.replace(
-            line, spent_epsilon=str(totals["epsilon"]), spent_exposure=str(totals["exposure"])
-        )
-        return self._replaced(spent)
+        line, cost = self._open_line(task), exact(total)
+        if cost > Fraction(line.reserved):
+            raise BudgetExceeded(
+                f"epsilon {float(cost):g} is more than the {float(Fraction(line.reserved)):g} reserved for this task "
+                "when it was joined; nothing more is sent"
+            )
+        return self._replaced(msgspec.structs.replace(line, spent=str(cost)))
 
     def settle(self, task: bytes) -> Budget:
         """Close the line of a task: what was reserved and not spent is free again. Settling twice changes nothing."""
@@ -174,10 +142,9 @@ class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     def cancel(self, task: bytes) -> Budget:
         """Take back the reservation of a task that was never answered; anything else is settled, not cancelled."""
-        line = self._open_line(task)
-        if line.spent("epsilon") or line.spent("exposure"):
+        if Fraction(self._open_line(task).spent):
             raise InvalidInput("this task was answered: it can be settled, not cancelled")
-        return Budget(self.max_epsilon, self.max_exposure, tuple(old for old in self.lines if old.task != task))
+        return Budget(self.max_epsilon, tuple(old for old in self.lines if old.task != task))
 
     def _open_line(self, task: bytes) -> Reservation:
         line = self.line(task)
@@ -186,33 +153,27 @@ class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return line
 
     def _replaced(self, line: Reservation) -> Budget:
-        lines = tuple(line if old.task == line.task else old for old in self.lines)
-        return Budget(self.max_epsilon, self.max_exposure, lines)
+        return Budget(self.max_epsilon, tuple(line if old.task == line.task else old for old in self.lines))
 
     def _checked(self, what: str) -> Budget:
-        accounts: tuple[Account, ...] = ("epsilon", "exposure")
-        for account in accounts:
-            cap, charged = self.cap(account), self.charged(account)
-            if cap is not None and charged > cap:
-                raise BudgetExceeded(
-                    f"{what} would bring the {_WORDS[account]} reserved and spent to {float(charged):g}; the cap of "
-                    f"this vault is {float(cap):g}. Wait until other tasks are settled, or raise the cap"
-                )
+        if self.max_epsilon is not None and self.charged > Fraction(self.max_epsilon):
+            raise BudgetExceeded(
+                f"{what} would bring the {_WORDS} reserved and spent to {float(self.charged):g}; the cap of this vault "
+                f"is {float(Fraction(self.max_epsilon)):g}. Wait until other tasks are settled, or raise the cap"
+            )
         return self
 
 
-def worst_case(task: Task, plan: Plan) -> tuple[Fraction, Fraction]:
-    """The most that joining can cost: (1 + max_trims) reports and all releases; and against a server that lies."""
-    values = sum((exact(release.epsilon) for release in plan.releases), Fraction(0))
-    return (1 + task.max_trims) * exact(task.epsilon) + values, task.max_rounds * exact(task.epsilon) + values
+def worst_case(task: Task, plan: Plan) -> Fraction:
+    """The most that joining can cost: A answers inside the region, and all releases."""
+    return task.answers * exact(task.randomizer.epsilon) + _sum(plan, range(len(plan.releases)))
 
 
-def spent(participant: Participant) -> tuple[Fraction, Fraction]:
-    """As ``participant.spent`` and ``participant.exposure``, in exact fractions."""
-    task, state = participant.task, participant.state
-    released = participant.released.indices
-    values = sum((exact(participant.plan.releases[index].epsilon) for index in released), Fraction(0))
-    # TRIMs on the path, which are public; the number of own moves would show in which tasks are joined next
-    reports = 1 + state.trims if state.answered else 0
-    # a roll call tells nothing about the place inside the cell
-    return reports * exact(task.epsilon) + values, min(state.answered, task.max_rounds) * exact(task.epsilon) + values
+def spent(participant: Participant) -> Fraction:
+    """As ``participant.spent``, in exact fractions."""
+    each = exact(participant.task.randomizer.epsilon)
+    return participant.inside * each + _sum(participant.plan, (index for index, _ in participant.state.values))
+
+
+def _sum(plan: Plan, indices: Iterable[int]) -> Fraction:
+    return sum((exact(plan.releases[index].epsilon) for index in indices), Fraction(0))

@@ -51,7 +51,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-_CACHED = 8  # public messages kept: agents of one process are never far apart
+_CACHED = 256  # public messages kept: agents of one process are never far apart, but in many regions
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 MSGPACK, JSON = "application/msgpack", "application/json"
 _NOT_YET = frozenset({"not-open-yet", "not-closed-yet"})

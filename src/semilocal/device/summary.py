@@ -1,4 +1,4 @@
-"""What a device tells its owner at the end: region, crowd, what was spent and what was revealed.
+"""What a device tells its owner at the end: region, crowd, what it answered and what was revealed.
 
 Knows numbers and words. Neither the secret nor the position is in it.
 """
@@ -6,24 +6,25 @@ Knows numbers and words. Neither the secret nor the position is in it.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Literal
 
 import msgspec
 import numpy as np
 
 from ..arrays import short_repr
-from ..protocol.promise_words import crowds_words, losses_words
+from ..protocol.promise import participant_sentence
+from ..protocol.promise_words import losses_words
 from ..protocol.task import Task
-from ..words import number_of
 from .vault import Contents, Membership, pinned_plan, pinned_task
 
-__all__ = ["Outcome", "Summary", "crowd_words", "enrolment_advice", "summarise"]
+__all__ = ["Outcome", "Summary", "enrolment_advice", "interval_words", "summarise"]
 
-Outcome = Literal["finished", "lost", "cancelled", "refused", "unfinished"]
+Outcome = Literal["finished", "stopped", "cancelled", "refused", "unfinished"]
 
 _WORDS: dict[Outcome, str] = {
     "finished": "You have a region.",
-    "lost": "A round closed without your answer, so you are out. You have no region.",
+    "stopped": "You have a region, and this device says no more.",
     "cancelled": "The campaign was cancelled.",
     "refused": "This device refused to go on.",
     "unfinished": "The campaign goes on; start again to follow it.",
@@ -35,26 +36,26 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    outcome : {"finished", "lost", "cancelled", "refused", "unfinished"}
+    outcome : {"finished", "stopped", "cancelled", "refused", "unfinished"}
+        "stopped": the owner's limits, or an answer that got lost, ended its part; it keeps its region.
     token, reason : str
-        Which check failed and why, if the device refused something; empty otherwise.
+        Which check failed and why, if the device refused something or stopped; empty otherwise.
     task : Task or None
         None if not even the task could be accepted.
-    cell : int
-        The region, or the cell that was reached.
-    crowd : int or None
-        How many answered for the region, the owner included; None if nobody counted them.
-    moves : int
-        How often a TRIM moved the participant. Private: it is told to the owner and to nobody else.
-    trims : int
-        T: TRIMs on the path of the region. Public.
-    rounds : int
-        Rounds answered.
+    region : (int, int) or None
+        The last region that it announced: codes lower to before upper.
+    members : int or None
+        How many of the roster were in it at the end; None before.
+    answered : int
+        Questions that it answered.
+    lines : tuple of int
+        The cuts inside its region that it answered about.
+    late : bool
+        Whether it enrolled after the first round, and is counted nowhere.
     epsilon : float
-        Loss of a moved position against any inside the region, if the server followed the protocol: (1 + T) reports,
-        and the values.
-    exposure : float
-        Loss if it did not: every report counts.
+        Loss between two positions of its region: answers inside it, and values.
+    given : float
+        The part of the values in it.
     values : tuple of str
         The values that were released, in words.
     own : str
@@ -67,72 +68,65 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     reason: str = ""
     task: Task | None = None
-    cell: int = 1
-    crowd: int | None = None
-    moves: int = 0
-    trims: int = 0
-    rounds: int = 0
+    region: tuple[int, int] | None = None
+    members: int | None = None
+    answered: int = 0
+    lines: tuple[int, ...] = ()
+    late: bool = False
     epsilon: float = 0.0
-    exposure: float = 0.0
+    given: float = 0.0
     values: tuple[str, ...] = ()
     own: str = ""
     checkpoint: bytes = b""
 
     __repr__ = short_repr
 
-    @property
-    def region(self) -> int | None:
-        """The cell it ended in; None if it did not end in one."""
-        return self.cell if self.outcome == "finished" else None
-
-    @property
-    def delta(self) -> float:
-        """Bound on the chance that the region has no crowd of k."""
-        return 0.0 if self.task is None else self.task.delta
-
     def place(self) -> str:
-        """The region: its label if it has one, else intervals per axis."""
+        """The region: its labels if it has some, else the box around it."""
         assert self.task is not None
-        cell = np.array([self.cell], dtype=np.uint64)
-        (label,) = self.task.hierarchy.names(cell)
-        if label:
-            return label
-        lower, upper = self.task.hierarchy.boxes(cell)[0]
-        names = self.task.box.names
-        return " × ".join(f"{name} {_ends(a, b)}" for name, a, b in zip(names, lower, upper, strict=True))
+        assert self.region is not None
+        return interval_words(self.task, *self.region)
 
     def text(self) -> str:
         """All of it, in plain words."""
-        lines = [_WORDS[self.outcome] + (f" Reason: {self.reason} [{self.token}]" if self.reason else "")]
-        task = self.task
-        if task is None or not self.rounds:
-            return "\n".join([*lines, "What you spent: nothing. No answer has left this device."])
-        name = "Your region" if self.outcome == "finished" else "Reached so far"
-        lines.append(f"{name}: {self.place()} (cell {self.cell}).")
-        if self.crowd is not None:
-            lines.append(f"Your crowd: {self.crowd} answered for this region, you included.")
-        elif self.outcome == "finished":
-            lines.append("Your crowd: unknown; this task keeps no crowd, you may be alone.")
-        losses = losses_words(self.epsilon - self.trims * task.epsilon, self.epsilon, own=self.own)
-        crowd = f" {crowd_words(task, self.crowd)}" if self.outcome == "finished" else ""
-        lines.append(f"What you spent: {losses}, if the server followed the protocol.{crowd}")
-        if self.moves:
-            lines.append(f"You were moved {self.moves} x by TRIM: you are not in this region. Only this device knows.")
-        revealed = "this region, its crowd, and in which rounds you answered; these are unprotected by design"
+        why = f" Reason: {self.reason}" if self.reason else ""
+        lines = [_WORDS[self.outcome] + why + (f" [{self.token}]" if self.token else "")]
+        task, region = self.task, self.region
+        if task is None or region is None:
+            return "\n".join([*lines, "What you spent: nothing. No report has left this device."])
+        lines.append(f"Your region: {self.place()} (codes {region[0]} to {region[1] - 1}).")
+        if self.lines:
+            sides = [
+                f"between {interval_words(task, region[0], cut)} and {interval_words(task, cut, region[1])}"
+                for cut in sorted(set(self.lines))
+            ]
+            lines.append(f"{'Lines' if len(sides) > 1 else 'The line'} you answered about here: {'; '.join(sides)}.")
+        if self.members is not None:
+            lines.append(
+                participant_sentence(
+                    task, members=self.members, answered=self.answered, inside=len(self.lines), late=self.late,
+                    values=self.given,
+                )
+            )  # fmt: skip
+        lines.append(f"What you spent: {losses_words(self.epsilon, own=self.own)}, also if the server lies.")
         if self.values:
-            revealed += f". Through noise: {'; '.join(self.values)}"
-        lines.append(f"What was revealed: {revealed}.")
-        lines.append(
-            f"Your exposure: if the server lied about everyone else, your crowd may be made up; the loss is at most "
-            f"epsilon = {self.exposure:g} (delta = 0) between two positions inside this cell, and for a moved position "
-            f"against those inside: {number_of(self.rounds, 'round')} answered."
-        )
+            lines.append(f"Given through noise: {'; '.join(self.values)}.")
         if self.checkpoint:
             lines.append(
-                f"The transcript's root is {self.checkpoint.hex()}. Everybody who answered the same round must see the "
+                f"The transcript's root is {self.checkpoint.hex()}. Everybody who followed the same round must see the "
                 "same one."
             )
         return "\n".join(lines)
+
+
+def interval_words(task: Task, lower: int, upper: int) -> str:
+    """A region in words: its labels if cells have some, else the box around it."""
+    ends = np.array([lower], dtype=np.uint64), np.array([upper], dtype=np.uint64)
+    tree = task.hierarchy
+    if not tree.cells_are_boxes and (name := tree.interval_names(*ends)[0]):
+        return name
+    low, high = tree.interval_boxes(*ends)[0]
+    return " × ".join(f"{name} {_ends(a, b)}" for name, a, b in zip(task.box.names, low, high, strict=True))
 
 
 def _ends(low: float, high: float) -> str:
@@ -147,30 +141,26 @@ def _ends(low: float, high: float) -> str:
     return f"[{round(low, digits):.15g}, {round(high, digits):.15g}]"
 
 
-def crowd_words(task: Task, smallest: int | None) -> str:
-    """What a task promised about crowds, and that it was missed if the smallest one is below k."""
-    if task.keeps_crowd and smallest is not None and smallest < task.k:
-        return f"The crowd of k = {task.k} was missed: too few took part, or some dropped out."
-    return crowds_words([(task.k if task.keeps_crowd else 0, task.delta, 1)])[0]
-
-
 def summarise(contents: Contents, entry: Membership) -> Summary:
     """What a vault knows of one task, for its owner."""
     task, plan, state = pinned_task(entry.task, entry.task_id.hex()), pinned_plan(entry.plan), entry.state
-    outcome: Outcome = "cancelled" if entry.over else "unfinished"
-    if state.phase in ("finished", "lost"):
-        outcome = state.phase
+    token, _, reason = entry.refusal.partition(": ")
+    outcome: Outcome = "unfinished"
     if entry.refusal:
         outcome = "refused"
-    token, _, reason = entry.refusal.partition(": ")
+    elif state.stopped:
+        outcome, reason = "stopped", state.stopped
+    elif entry.over:
+        outcome = "cancelled" if entry.members is None else "finished"
     line = contents.ledger.line(task.id)
+    region = state.region or task.hierarchy.ends
+    given = [plan.releases[index] for index, _ in state.values]
     return Summary(
-        outcome=outcome, token=token, reason=reason, task=task, cell=state.cell, crowd=state.crowd, moves=state.moves,
-        trims=state.trims,
-        rounds=state.answered, epsilon=float(line.spent("epsilon")) if line else 0.0,
-        exposure=float(line.spent("exposure")) if line else 0.0,
-        values=tuple(str(plan.releases[index]) for index, _ in entry.released), checkpoint=entry.checkpoint,
-        own=plan.own_words,
+        outcome=outcome, token=token, reason=reason, task=task, region=state.region, members=entry.members,
+        answered=len(state.book), late=bool(entry.reported) and entry.reported[0] > 1,
+        lines=tuple(sorted(cut for booked in state.book for cut in booked.cuts if region[0] < cut < region[1])),
+        epsilon=float(Fraction(line.spent)) if line else 0.0, given=float(sum(release.epsilon for release in given)),
+        values=tuple(map(str, given)), checkpoint=entry.checkpoint, own=plan.own_words,
     )  # fmt: skip
 
 
@@ -181,6 +171,6 @@ def enrolment_advice(token: str, detail: str) -> str:
         "token-used": "the token has enrolled someone else. If your vault was wiped, this device is a new participant "
         "and needs a new token",
         "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
-        "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
+        "enrolment-closed": "enrolment is over: the partition is finished, or the campaign is full",
     }
     return advice.get(token, f"the server refused the enrolment: {detail}")

@@ -107,10 +107,9 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
             "public-bucket",
             f"the task makes every device's cell of depth {pair.bucket_depth} public; the owner does not allow that",
         )
-    epsilon = pair.epsilon
-    for limit, name in ((policy.max_epsilon, "max_epsilon"), (policy.max_exposure, "max_exposure")):
-        if limit is not None and not epsilon <= limit:
-            raise ServerViolation("over-budget", f"the task costs {pair.loss_words}; your {name} allows {limit:g}")
+    if not pair.epsilon <= policy.max_epsilon:
+        limit = f"your max_epsilon allows {policy.max_epsilon:g}"
+        raise ServerViolation("over-budget", f"the task costs {pair.loss_words}; {limit}")
     if policy.min_side and pair.maps:
         found = pair.pooled.hierarchy.smallest_sides  # the same for every position
         check_sides(policy, len(found))
@@ -277,8 +276,8 @@ class Uploader:
         """Seal, book and save, before anything leaves."""
         data = self._upload_of(pair, token=self._token).to_bytes()
         cost = exact(pair.epsilon)
-        ledger = self._vault.contents.ledger.reserve(pair.id, epsilon=cost, exposure=cost)
-        ledger = ledger.spend(pair.id, epsilon=cost, exposure=cost).settle(pair.id)
+        ledger = self._vault.contents.ledger.reserve(pair.id, cost)
+        ledger = ledger.spend(pair.id, cost).settle(pair.id)
         entry = PairUpload(task=pair.to_bytes(), digest=hashlib.sha256(data).digest(), upload=data)
         self._save(entry, ledger)
         self._notify(f"Sealed one upload for {pair.leader.name} and {pair.helper.name}; the loss is booked.")

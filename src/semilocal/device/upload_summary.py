@@ -5,6 +5,7 @@ Knows numbers and words. Neither the secret nor the position is in it.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Literal
 
 import msgspec
@@ -71,6 +72,6 @@ def summarise_upload(contents: Contents, entry: PairUpload) -> UploadSummary:
         token=token,
         reason=reason,
         task=pair,
-        epsilon=float(line.spent("epsilon")) if line else 0.0,
+        epsilon=float(Fraction(line.spent)) if line else 0.0,
         receipt=Receipt.from_bytes(entry.receipt) if entry.receipt else None,
     )

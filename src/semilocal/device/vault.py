@@ -15,13 +15,11 @@ token. Knows bytes and promises. Knows no sockets and no clock.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import msgspec
 
@@ -29,7 +27,7 @@ from ..arrays import short_repr
 from ..errors import InvalidInput, ServerViolation, VaultError
 from ..protocol.keys import SECRET_BYTES
 from ..protocol.messages import decode
-from ..protocol.participant import Released, State
+from ..protocol.participant import State
 from ..protocol.plan import Plan
 from ..protocol.policy import Policy
 from ..protocol.task import Task
@@ -41,7 +39,7 @@ from .seals import Chain
 __all__ = ["Contents", "Membership", "PairUpload", "Vault"]
 
 MAGIC = b"semilocal vault\n"
-VERSION = 1
+VERSION = 2
 _HEADER = len(MAGIC) + 2
 
 
@@ -61,19 +59,19 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     value : float or None
         The owner's own value, fixed for the task; None if the plan asks for none.
     state : State
-        Where the participant is between two messages.
-    policy : Policy or None
-        What the owner allowed when joining; it holds to the end. None in a vault of an earlier version.
+        What the participant must not forget.
+    policy : Policy
+        What the owner allowed when joining; it holds to the end.
     token : str
         The one-time token to enrol with; empty once the server has acknowledged the enrolment.
     enrolled : bool
         Whether it has.
+    reported : tuple of int
+        Rounds that it sent a report in, or was about to.
     closings : tuple of bytes
-        SHA-256 of every closing that was followed, from round 1.
-    values_from : int
-        The first round that asks for values; 0 until it is known.
-    released : tuple of (int, bytes)
-        Index in the plan and SHA-256 of every question for a value that was answered.
+        SHA-256 of closings that were followed, from round 1, as of the last save: the log must not change.
+    members : int or None
+        How many of the roster were in the region at the end; None before.
     seals : Chain
         How far the server's seals were followed, if the task pins a key.
     checkpoint : bytes
@@ -89,13 +87,13 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     plan: bytes
     position: tuple[float, ...]
     state: State
-    policy: Policy | None = None
+    policy: Policy
     value: float | None = None
     token: str = ""
     enrolled: bool = False
+    reported: tuple[int, ...] = ()
     closings: tuple[bytes, ...] = ()
-    values_from: int = 0
-    released: tuple[tuple[int, bytes], ...] = ()
+    members: int | None = None
     seals: Chain = Chain()
     checkpoint: bytes = b""
     over: bool = False
@@ -107,11 +105,6 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def task_id(self) -> bytes:
         """SHA-256 of the task's bytes."""
         return hashlib.sha256(self.task).digest()
-
-    @property
-    def values(self) -> Released:
-        """Which values were given, as the participant has it."""
-        return Released(self.values_from, self.released)
 
 
 class PairUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,8 +156,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """What a verifier needs to check that a transcript holds exactly what this device sent."""
         return tuple(
             Own(
-                entry.task_id, pinned_plan(entry.plan), entry.position, self.secret, entry.state.answered,
-                entry.values.indices, entry.closings, entry.checkpoint, entry.value,
+                entry.task_id, pinned_plan(entry.plan), entry.position, self.secret, entry.state, entry.reported,
+                entry.closings, entry.checkpoint, entry.value,
             )
             for entry in self.memberships
         )  # fmt: skip
@@ -259,9 +252,9 @@ class Vault:
         """Save one task, and perhaps the ledger."""
         self.save(self.contents.with_membership(membership, ledger))
 
-    def set_caps(self, *, max_epsilon: Amount | None, max_exposure: Amount | None) -> None:
-        """Set the owner's caps on what all tasks together may cost; None for no cap."""
-        ledger = self.contents.ledger.with_caps(max_epsilon, max_exposure)
+    def set_cap(self, max_epsilon: Amount | None) -> None:
+        """Set the owner's cap on what all tasks together may cost; None for no cap."""
+        ledger = self.contents.ledger.with_cap(max_epsilon)
         if ledger != self.contents.ledger:
             self.save(msgspec.structs.replace(self.contents, ledger=ledger))
 
@@ -298,34 +291,18 @@ def unpack(data: bytes, path: Path) -> Contents:
     version = int.from_bytes(data[len(MAGIC) : _HEADER], "big")
     digest, body = data[_HEADER : _HEADER + 32], data[_HEADER + 32 :]
     if len(data) >= _HEADER and version != VERSION:
-        raise VaultError(f"{path} has version {version}; this program reads version {VERSION}")
+        raise VaultError(
+            f"{path} has version {version}, and this program reads version {VERSION}: a vault does not move from one "
+            "protocol to another. Keep it for what it joined, and enrol with a new one"
+        )
     if hashlib.sha256(body).digest() != digest:
         raise VaultError(f"{path} is damaged (its checksum does not match); {lost}")
     try:
-        contents = _read(body)
+        contents = _decoder.decode(body)
         _check_secret(contents.secret)
     except (msgspec.DecodeError, InvalidInput, ValueError) as error:
         raise VaultError(f"{path} cannot be read: {error}; {lost}") from None
     return contents
-
-
-def _read(body: bytes) -> Contents:
-    """The contents; limits that earlier versions stored for "none" are read as today's, which mean the same."""
-    try:
-        return _decoder.decode(body)
-    except msgspec.ValidationError:
-        stored = msgspec.msgpack.decode(body, type=dict[str, Any])
-    entries = msgspec.convert(stored.get("memberships", []), list[dict[str, Any]])
-    for policy in (entry["policy"] for entry in entries if isinstance(entry.get("policy"), dict)):
-        if _is_above(policy.get("max_delta"), 1.0):  # a chance is at most 1
-            policy["max_delta"] = 1.0
-        if policy.get("max_exposure") == math.inf:
-            policy["max_exposure"] = None
-    return msgspec.convert({**stored, "memberships": entries}, Contents)
-
-
-def _is_above(number: object, limit: float) -> bool:
-    return isinstance(number, int | float) and number > limit
 
 
 def _check_secret(secret: bytes) -> None:

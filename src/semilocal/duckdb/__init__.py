@@ -83,7 +83,6 @@ def run(
     connection: Any = None,
     rng: np.random.Generator | None = None,
     rows_are_people: bool = False,
-    public_data: bool = False,
     **options: Any,
 ) -> DuckDBRun:
     """Count a crowd whose rows DuckDB reads.
@@ -112,8 +111,6 @@ def run(
         For simulation: seeded noise protects nobody, and the result says so.
     rows_are_people : bool
         Every row is another person, whatever the names of the columns say.
-    public_data : bool
-        All positions are public: only then does rule "each" give counts.
     **options
         ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them: delta, k, rule, resolution,
         ``hierarchy`` (another public tree instead of ``box``), and so on.
@@ -140,5 +137,5 @@ def run(
         data, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, connection=connection,
         rng=rng, rows_are_people=rows_are_people,
     )  # fmt: skip
-    done = run_on(rows, planned, rows_per_person=rows_per_user, rng=rng, public_data=public_data)
+    done = run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)
     return DuckDBRun(done.result, done.hierarchy, done.lookup, done.source, rows.files)

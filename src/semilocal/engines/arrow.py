@@ -1,7 +1,7 @@
 """Rows from Arrow: Parquet and CSV files, datasets, tables, or anything that gives record batches again and again.
 
 Batches go through numpy one at a time, so memory does not grow with the rows. What grows: with the different cells of
-the histogram, with the people who were moved, and with the people if one row of each is chosen.
+the histogram, and with the people if one row of each is chosen.
 
 Knows files and columns. Knows no randomness.
 """

@@ -62,7 +62,7 @@ def cells_of_keys(tree: BoxTree, keys: Integers, bits: int) -> Cells:
     cells = np.ones(len(keys), dtype=np.uint64)
     if not bits:
         return cells
-    above = BinaryTree(tree.box, bits)  # its paths are the first bits of the tree's
+    above = BinaryTree(tree.box, bits, tree.turn)  # its paths are the first bits of the tree's
     for part in _parts(len(keys)):
         ticks, place = np.empty((tree.box.dimensions, len(keys[part])), dtype=np.int64), bits
         for axis, width in enumerate(axis_bits(tree, bits)):

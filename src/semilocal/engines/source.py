@@ -81,7 +81,10 @@ class Source(Protocol):
         """At most ``size`` positions, float64[s, d], which show where the rows are. Only the depth depends on them."""
 
     def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
-        """How many rows are in each cell of this depth (in levels of the hierarchy). One scan."""
+        """How many rows are in each cell of this depth (in levels of the hierarchy). One scan.
+
+        The depth is one of whole levels of the curve (:func:`semilocal.engines.keys.whole_levels`), here and below.
+        """
 
     def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
         """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone. One scan.

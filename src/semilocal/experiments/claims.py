@@ -13,17 +13,17 @@ from fractions import Fraction
 import numpy as np
 
 from ..audit.exact import laplace_sum_tail
-from ..protocol.messages import Closed
-from ..protocol.partition import Partition
+from ..functions import squared_norm
+from ..geometry.index import count_points
 from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, PaperLaplace
 from ..simulation import synthetic
-from ..simulation.simulate import simulate
 from .harness.report import Claim
 from .harness.summary import FigureOptions, Output, stamped
 from .harness.tables import write_csv
 from .harness.trial import stream
 from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
+from .ways import DEPTHS, PAPER_SHARE, At, paper_regions, published_regions
 
 __all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]
 
@@ -157,21 +157,17 @@ def _rule_all(seed: int, sizes: tuple[int, ...]) -> tuple[Claim, Claim]:
     for n, epsilon in itertools.product(sizes, EPSILONS):
         rng = stream("claims", "all", n, epsilon, seed)
         points = synthetic.truncated_gaussian(n, rng, box=PLANE, scale=MEAN_SPREAD)
-        run = simulate(points, Task.paper(PLANE, epsilon=epsilon / 2, delta=DELTA, k=MEAN_CROWD), rng=rng)
-        regions.append(len(run.partition))
-        boxes = run.partition.boxes
-        span = (boxes**2).max(axis=1).sum(axis=1) - np.where(
-            (boxes[:, 0] <= 0) & (boxes[:, 1] >= 0), 0.0, (boxes**2).min(axis=1)
-        ).sum(axis=1)
-        ours = float(np.sum(run.partition.crowds * 2 * (span / (epsilon / 2)) ** 2)) / n**2
-        worse += ours > 2 * (200 / epsilon) ** 2 / n
-    found = f"{min(regions)}" if min(regions) == max(regions) else f"{min(regions)} to {max(regions)}"
+        found = paper_regions(points, At(PLANE, epsilon, MEAN_CROWD, rng, DEPTHS["mean"]), PAPER_SHARE)
+        regions.append(len(found))
+        expected = found.mean(points, squared_norm(), epsilon=(1 - PAPER_SHARE) * epsilon, rng=rng).stderr ** 2
+        worse += expected > 2 * (200 / epsilon) ** 2 / n
+    number = f"{min(regions)}" if min(regions) == max(regions) else f"{min(regions)} to {max(regions)}"
     return (
         Claim(
             "The algorithm as printed (split only if every child passes) gives a data-adaptive partition of "
             "N(0, 1.5²) in [-10, 10]²",
             False,
-            f"it stops at {found} regions in all {len(regions)} settings (N = {', '.join(f'{n:,}' for n in sizes)}; "
+            f"it stops at {number} regions in all {len(regions)} settings (N = {', '.join(f'{n:,}' for n in sizes)}; "
             "ε = 0.5 … 12)",
             COMMAND,
         ),
@@ -190,10 +186,10 @@ def _published_crowds(seed: int) -> Claim:
     for epsilon in (1.0, 3.0):
         rng = stream("claims", "each", epsilon, seed)
         points = synthetic.clusters(20_000, rng)
-        task = Task.published(synthetic.UNIT_SQUARE, epsilon=epsilon / 2, delta=DELTA, k=CROWD, max_depth=10)
-        run = simulate(points, task, rng=rng)
-        facts = facts_of(run)
-        alone = int(np.count_nonzero(run.partition.crowds == 1))
+        at = At(synthetic.UNIT_SQUARE, epsilon, CROWD, rng, DEPTHS["clusters"])
+        regions = published_regions(points, at, PAPER_SHARE)
+        facts = facts_of(regions, CROWD)
+        alone = int(np.count_nonzero(regions.crowds == 1))
         parts.append(
             f"ε = {epsilon:g}: {100 * facts['regions_below']:.0f} % of the {facts['regions']:,} regions (of those that "
             f"hold somebody), {100 * facts['participants_below']:.1f} % of the participants, {alone} people alone"
@@ -224,27 +220,24 @@ def _neighbours() -> Claim:
 def _free_counts(seed: int) -> Claim:
     rng = stream("claims", "counts", seed)
     points = synthetic.clusters(20_000, rng)
-    task = Task.build(synthetic.UNIT_SQUARE, epsilon=1.0, delta=DELTA, k=CROWD, rule="all")
-    run = simulate(points, task, rng=rng)
-    public = Partition.from_closings(task, [event for event in run.events if isinstance(event, Closed)])
-    same = bool(np.array_equal(public.crowds, run.partition.crowds))
+    regions = paper_regions(points, At(synthetic.UNIT_SQUARE, 1.0, CROWD, rng, DEPTHS["clusters"]), 1.0)
+    same = bool(np.array_equal(regions.crowds, count_points(points, regions.boxes)))
     return Claim(
         "The number of participants in a region needs noise (half of ε in the range queries)",
         not same,
-        f"who answers for a cell is public: the transcript alone gives all {len(public):,} crowds exactly, and a move "
+        f"who answers for a cell is public: what is published gives all {len(regions):,} crowds exactly, and a move "
         "inside a region does not change them",
         COMMAND,
     )
 
 
 def _depth_is_free() -> Claim:
-    losses = {depth: Task.build(PLANE, epsilon=1.0, delta=DELTA, k=CROWD, rule="all", max_depth=depth).epsilon_worst
-              for depth in (1, 10, 40)}  # fmt: skip
+    depths = (1, 10, 30)
+    losses = {depth: Task.paper(PLANE, epsilon=0.5, delta=DELTA, k=CROWD, max_depth=depth).epsilon for depth in depths}
     return Claim(
         "The loss inside the released region does not grow with the depth (rule all; δ concerns the crowd only)",
         len(set(losses.values())) == 1,
         "; ".join(f"at most {depth} rounds: ε = {loss:g}" for depth, loss in losses.items())
-        + ". Positions in one region differ in their child in the last round only; "
-        "this holds for every rule without TRIM",
+        + ". Positions in one region differ in their child in the last round only",
         COMMAND,
     )

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from .. import baselines
 from ..errors import InvalidInput
 from ..protocol.promise import Guarantee
-from ..protocol.task import Task
 from .ways import (
-    Centres,
     Exact,
-    OurCounts,
-    OurValues,
-    PaperCounts,
-    PaperValues,
+    Ours,
+    Papers,
     PlainCounts,
     PlainPoints,
     PlainValues,
     Pooled,
+    Purpose,
     Way,
+    Zero,
     laplace_values,
+    paper_regions,
+    published_regions,
 )
 
 __all__ = ["METHODS", "Look", "Method", "Purpose", "crowd_kept", "look", "promise_of", "used_for", "way_of"]
-
-Purpose = Literal["values", "counts", "points"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,9 @@ class Method:
     """One method: its look, and how it releases values, counts and points; None where it is not used for that."""
 
     look: Look
-    values: OurValues | PaperValues | PlainValues | Pooled | None = None
-    counts: OurCounts | PaperCounts | PlainCounts | Pooled | None = None
-    points: Centres | PlainPoints | Pooled | Exact | None = None
+    values: Ours | Papers | PlainValues | Pooled | Zero | None = None
+    counts: Ours | Papers | PlainCounts | Pooled | Zero | None = None
+    points: Ours | Papers | PlainPoints | Pooled | Exact | None = None
 
 
 _MARGIN = "the printed margin holds at δ = 0.05, not for small δ"
@@ -63,17 +61,11 @@ _ALONE = "a region may hold one person"
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "ours-core": Method(
-            Look("semilocal, core", "#08519c", "o", "-", width=2.0),
-            values=OurValues("core"),
-            counts=OurCounts("core"),
-            points=Centres.ours("core"),
-        ),
-        "ours-uniform": Method(
-            Look("semilocal, uniform", "#4292c6", "o", "--", filled=False, width=2.0),
-            values=OurValues("uniform", "no partition where noise would hide everything: the loss is then ε anywhere"),
-            counts=OurCounts("uniform"),
-            points=Centres.ours("uniform"),
+        "ours": Method(
+            Look("semilocal, nobody trusted", "#08519c", "o", "-", width=2.0),
+            values=Ours("values"),
+            counts=Ours("counts"),
+            points=Ours("points"),
         ),
         "pooled-curator": Method(
             Look("semilocal, curator", "#006d2c", ">", "-", width=2.0),
@@ -89,20 +81,25 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         ),
         "paper": Method(
             Look("paper's rule", "#a50f15", "s", ":"),
-            values=PaperValues(Task.paper, _MARGIN),
-            counts=PaperCounts(Task.paper, f"its noise on public counts buys nothing; {_MARGIN}"),
-            points=Centres.papers(Task.paper, f"region centres; {_MARGIN}"),
+            values=Papers(paper_regions, "values", _MARGIN),
+            counts=Papers(paper_regions, "counts", f"its noise on public counts buys nothing; {_MARGIN}"),
+            points=Papers(paper_regions, "points", f"region centres; {_MARGIN}"),
         ),
         "published": Method(
             Look("published code's rule", "#ef6548", "s", "-.", filled=False),
-            values=PaperValues(Task.published, _ALONE),
-            counts=PaperCounts(Task.published, f"noise on counts protects no position; {_ALONE}"),
+            values=Papers(published_regions, "values", _ALONE),
+            counts=Papers(published_regions, "counts", f"noise on counts protects no position; {_ALONE}"),
         ),
         "central": Method(
             Look("central DP (trusted curator)", "#000000", "*", "-"), values=PlainValues(baselines.central_mean)
         ),
         "privtree": Method(
-            Look("PrivTree (trusted curator)", "#1b7837", "^", "-"), counts=PlainCounts(baselines.privtree)
+            Look("PrivTree (trusted curator)", "#1b7837", "^", "-"),
+            counts=PlainCounts(partial(baselines.privtree, nonnegative=False)),
+        ),
+        "privtree-cut": Method(
+            Look("PrivTree, no counts below 0 (trusted curator)", "#5aae61", "^", "--", filled=False),
+            counts=PlainCounts(baselines.privtree),
         ),
         "ldp": Method(
             Look("local DP", "#7f7f7f", "v", "--"),
@@ -117,19 +114,15 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "geo": Method(Look("planar Laplace", "#35978f", "X", "-."), points=PlainPoints(baselines.planar_laplace)),
         "sldp-quantize": Method(
             Look("SLDP-Quantization", "#3f2d8f", "h", "-"),
-            points=Centres.papers(Task.published, f"region centres; {_ALONE}"),
+            points=Papers(published_regions, "points", f"region centres; {_ALONE}"),
         ),
         "sldp-split": Method(
             Look("SLDP-Split", "#8d86c9", "h", "--", filled=False),
-            points=Centres.papers(
-                Task.published, f"the draw around a centre does not look at the position; {_ALONE}", resampled=True
+            points=Papers(
+                published_regions, "points", f"the draw around a centre does not look at the position; {_ALONE}", True
             ),
         ),
-        "ours-core-100": Method(
-            Look("semilocal, core, k = 100", "#2171b5", "<", ":", filled=False, width=2.0), values=OurValues("core")
-        ),
-        "rule-all": Method(Look("semilocal, rule all (sparse parts block a split)", "#54278f", "d", "-")),
-        "rule-each": Method(Look("semilocal, rule each (people in sparse parts are exposed)", "#f16913", "H", "-.")),
+        "zero": Method(Look("answer 0", "#969696", "None", "-"), values=Zero(), counts=Zero()),
         "exact": Method(Look("no privacy", "#404040", "None", ":"), points=Exact()),
         "kanonymous": Method(
             Look("k-anonymous quadtree (no noise)", "#8c4a1f", "p", ":"),

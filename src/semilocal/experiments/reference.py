@@ -86,7 +86,7 @@ def compare(means: Sequence[Mapping[str, Any]], ranges: Sequence[Mapping[str, An
     for row in reference_rows("range_mre"):
         n, epsilon = int(row["n"]), row["epsilon"]
         ours = {line["method"]: line for line in select(ranges, n=n, epsilon=epsilon)}
-        for method, column in (("published", "authors_sldp_mre"), ("privtree", "privtree_mre")):
+        for method, column in (("published", "authors_sldp_mre"), ("privtree-cut", "privtree_mre")):
             found.append(
                 Comparison(f"{method}, MRE", n, epsilon, float(ours[method]["mre_mean"]), row[column], 0.65, 1.35)
             )
@@ -129,7 +129,7 @@ def make(options: FigureOptions) -> Output:
         ("central DP, MSE", 21),
         ("local DP, MSE", 21),
         ("published, MRE", 12),
-        ("privtree, MRE", 12),
+        ("privtree-cut, MRE", 12),
     ):
         rows = [one for one in found if one.what == what]
         good = sum(one.agrees for one in rows)

@@ -13,24 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import release
 from ..arrays import Floats, Integers
 from ..datasets import california_housing
 from ..errors import InvalidInput, MissingExtra
 from ..functions import gaussian_bump, squared_norm
 from ..geometry.box import Box
 from ..geometry.index import count_points
-from ..protocol.partition import Partition
-from ..protocol.task import Task
 from ..release.boxes import mean_relative_error
 from ..simulation import synthetic
-from ..simulation.run import Run
-from ..simulation.simulate import simulate
 from . import workloads
 from .datasets.load import load, sample_people, sample_users
 from .harness.trial import Trial
 from .methods import way_of
-from .ways import CROWD, DELTA, DEPTHS, At, EstimatedMean, Pooled
+from .ways import CROWD, DELTA, DEPTHS, At, EstimatedMean, Pooled, Regions
 
 __all__ = [
     "CROWD",
@@ -49,8 +44,6 @@ __all__ = [
     "mean_trial",
     "released_values",
     "scores",
-    "tradeoff_task",
-    "tradeoff_trial",
 ]
 
 Row = dict[str, Any]
@@ -72,33 +65,27 @@ PARTICIPANTS = {
     "block": "One block group of the census stands for one participant.",
     "person": "Every participant is a different person; one of their rows is drawn at random.",
 }
-FACTS = ("regions", "regions_below", "participants_below", "moved", "moved_often", "trims", "most_trims")
+FACTS = ("regions", "regions_below", "participants_below")
 
 
-def facts_of(run: Run | None) -> Row:
-    """Return what a run did to crowds and to participants; nothing is known without a run.
+def facts_of(regions: Regions | None, k: int) -> Row:
+    """Return what a method did to crowds; nothing is known without regions.
 
     Returns
     -------
     dict
         ``regions``; ``regions_below`` and ``participants_below``: shares of the regions that hold somebody, and of
-        participants, with fewer than k in the region; ``moved``, ``moved_often``: shares of participants moved at all,
-        and three times or more; ``trims``, ``most_trims``: TRIMs on a participant's path, on average and at most.
+        participants, with fewer than k in the region.
     """
-    if run is None:
+    if regions is None:
         return dict.fromkeys(FACTS)
-    crowds = run.partition.crowds
+    crowds = regions.crowds
     inhabited = crowds > 0
-    small = inhabited & (crowds < run.task.k)
-    people = max(int(crowds.sum()), 1)
+    small = inhabited & (crowds < k)
     return {
         "regions": len(crowds),
         "regions_below": int(small.sum()) / max(int(inhabited.sum()), 1),
-        "participants_below": int(crowds[small].sum()) / people,
-        "moved": float(np.mean(run.moves > 0)) if len(run.moves) else 0.0,
-        "moved_often": float(np.mean(run.moves >= 3)) if len(run.moves) else 0.0,
-        "trims": float(np.average(run.partition.path_trims, weights=crowds)) if crowds.any() else 0.0,
-        "most_trims": int(run.partition.path_trims.max(initial=0)),
+        "participants_below": int(crowds[small].sum()) / max(int(crowds.sum()), 1),
     }
 
 
@@ -116,12 +103,18 @@ def mean_trial(trial: Trial) -> list[Row]:
     found: EstimatedMean = way_of(trial.method, "values").mean(points, f, _at(trial, PLANE, "mean"))
     error = found.value - float(np.mean(f(points)))
     return [
-        {"error": error, "squared_error": error**2, "expected_mse": found.variance, **facts_of(found.run)},
+        {
+            "error": error,
+            "squared_error": error**2,
+            "expected_mse": found.variance,
+            **facts_of(found.regions, trial["k"]),
+        },
     ]
 
 
 def _at(trial: Trial, box: Box, depth: str) -> At:
-    return At(box, float(trial["epsilon"]), trial["k"], trial.rng(), DEPTHS[depth])
+    delta = float(dict(trial.parameters).get("delta") or DELTA)
+    return At(box, float(trial["epsilon"]), trial["k"], trial.rng(), DEPTHS[depth], delta)
 
 
 # -- Figure 1 ------------------------------------------------------------------------------------------------------
@@ -135,11 +128,11 @@ def density_trial(trial: Trial) -> list[Row]:
 
 
 class TrialRelease(NamedTuple):
-    """Points float64[n, 2], everybody's released value float64[n], the partition if there is one, and its facts."""
+    """Points float64[n, 2], everybody's released value float64[n], the regions if there are any, and their facts."""
 
     points: Floats
     values: Floats
-    partition: Partition | None
+    regions: Regions | None
     facts: Mapping[str, Any]
 
 
@@ -147,11 +140,21 @@ def released_values(trial: Trial) -> TrialRelease:
     """Return what `density_trial` measures, for the pictures."""
     points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
     way = way_of(trial.method, "values")
-    values, run = way.each(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
-    return TrialRelease(points, values, None if run is None else run.partition, facts_of(run))
+    values, regions = way.each(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
+    return TrialRelease(points, values, regions, facts_of(regions, trial["k"]))
 
 
 # -- range queries -------------------------------------------------------------------------------------------------
+
+
+def ring(n: int, rng: np.random.Generator) -> Floats:
+    """Return n people around a circle in the unit square, radius 0.35 with a spread of 0.02: float64[n, 2]."""
+    angle, radius = rng.uniform(0.0, 2.0 * np.pi, n), rng.normal(0.35, 0.02, n)
+    around = 0.5 + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return np.asarray(np.clip(around, 0.0, 1.0))
+
+
+MADE = {"uniform": synthetic.uniform, "ring": ring}  # smooth populations, by name
 
 
 def draw_people(
@@ -162,7 +165,7 @@ def draw_people(
     Parameters
     ----------
     source : str
-        ``"clusters"`` (uniform queries) or a dataset (anchored queries).
+        ``"clusters"`` (uniform queries); ``"uniform"``, ``"ring"`` or a dataset (anchored queries).
     data : Path, optional
         The folder of the datasets; the one that SEMILOCAL_DATA names if left out.
     stands_for : {"row", "person"}
@@ -172,8 +175,11 @@ def draw_people(
         points = synthetic.clusters(n, rng)
         boxes = workloads.uniform_queries(QUERIES["clusters"], rng)
         return points, boxes, count_points(points, boxes), workloads.uniform_floor(n)
-    sample = sample_people if stands_for == "person" else sample_users
-    points = sample(source, n, rng, folder=data).points
+    if source in MADE:
+        points = MADE[source](n, rng)
+    else:
+        sample = sample_people if stands_for == "person" else sample_users
+        points = sample(source, n, rng, folder=data).points
     boxes, counts = workloads.anchored_queries(points, QUERIES["anchored"], rng)
     return points, boxes, counts, workloads.anchored_floor(n)
 
@@ -197,27 +203,8 @@ def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
     """Answer a workload of range queries once; parameters ``source``, ``n``, ``epsilon``, ``k``, ``stands_for``."""
     points, boxes, truth, floor = _people_of(trial, data)
     at = _at(trial, synthetic.UNIT_SQUARE, "clusters" if trial["source"] == "clusters" else "real")
-    query, run = way_of(trial.method, "counts").count(points, at)
-    return [{"mre": mean_relative_error(query(boxes).value, truth, floor=floor), **facts_of(run)}]
-
-
-def tradeoff_task(epsilon: float, k: int, rule: Any, accounting: Any, tau: float, max_trims: int) -> Task:
-    """Return the task of one choice for the sparse."""
-    return Task.build(
-        synthetic.UNIT_SQUARE, epsilon=float(epsilon), delta=DELTA, k=k, rule=rule, accounting=accounting, tau=tau,
-        max_trims=max_trims,
-    )  # fmt: skip
-
-
-def tradeoff_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
-    """Answer range queries under one choice for the sparse; parameters also ``rule``, ``accounting``, ``tau``,
-    ``max_trims``."""
-    points, boxes, truth, floor = _people_of(trial, data)
-    names = ("epsilon", "k", "rule", "accounting", "tau", "max_trims")
-    task = tradeoff_task(*(trial[name] for name in names))
-    run = simulate(points, task, rng=trial.rng())
-    error = mean_relative_error(release.counts(run, public_data=True).answer(boxes).value, truth, floor=floor)
-    return [{"mre": error, "worst_loss": float(run.losses.max()), "worst_bound": task.epsilon_worst, **facts_of(run)}]
+    query, regions = way_of(trial.method, "counts").count(points, at)
+    return [{"mre": mean_relative_error(query(boxes).value, truth, floor=floor), **facts_of(regions, trial["k"])}]
 
 
 # -- learning ------------------------------------------------------------------------------------------------------
@@ -247,12 +234,12 @@ def classifier_trial(trial: Trial) -> list[Row]:
     cut = round(0.7 * len(points))
     train, test = order[:cut], order[cut:]
     at = _at(trial, synthetic.UNIT_SQUARE, "density")
-    way, run, taught = way_of(trial.method, "points"), None, labels[train]
+    way, regions, taught = way_of(trial.method, "points"), None, labels[train]
     if isinstance(way, Pooled):
         features, taught = way.labelled(points[train], taught, at)
     else:
-        features, run = way.points(points[train], at)
-    facts = facts_of(run)
+        features, regions = way.points(points[train], at)
+    facts = facts_of(regions, trial["k"])
     rows = []
     for name in trial["classifiers"].split(", "):
         model = classifier(name, int(at.rng.integers(2**31)))

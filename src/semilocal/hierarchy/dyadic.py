@@ -31,7 +31,7 @@ from ..errors import InvalidInput
 from ..geometry import outline, sides
 from ..geometry.box import Box
 from .base import HEAD_BITS, ROOT, Cells, Heads, Polygons
-from .hilbert import along_curve, ends_on_grid, next_halving
+from .hilbert import along_curve, ends_on_grid, next_halving, turn_below
 from .prefix import MAX_BITS, PrefixTree, cell_array
 from .spans import rows_of
 
@@ -45,7 +45,7 @@ _SMALLEST = 2.0**-900
 _ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
 
 
-class BoxTree(PrefixTree, frozen=True):
+class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
     """A tree of boxes within a box; use ``BinaryTree`` or ``Quadtree``.
 
     Parameters
@@ -54,10 +54,13 @@ class BoxTree(PrefixTree, frozen=True):
         The domain, 1 to 8 dimensions.
     max_depth : int
         The deepest level; the root has depth 0. Paths have at most 60 bits.
+    turn : int
+        How the curve runs through the box (:mod:`semilocal.hierarchy.hilbert`): not 0 for a part of a larger tree.
     """
 
     box: Box
     max_depth: int
+    turn: int = 0
 
     __repr__ = cut_repr
 
@@ -69,6 +72,9 @@ class BoxTree(PrefixTree, frozen=True):
         if self.path_bits > MAX_BITS:
             most = MAX_BITS // self.level_bits
             raise InvalidInput(f"max_depth must be at most {most} for this tree; got {self.max_depth}")
+        turns = self.box.dimensions << self.box.dimensions if self.box.dimensions > 1 else 1
+        if not is_integer(self.turn) or not 0 <= self.turn < turns:
+            raise InvalidInput(f"turn must be an integer from 0 to {turns - 1} for this box; got {shown(self.turn)}")
         for name, low, high in zip(self.box.names, self.box.lower, self.box.upper, strict=True):
             spacing = float(np.spacing(max(abs(low), abs(high))))
             if (high - low) * 0.5**self.tick_bits < _ULPS * spacing:
@@ -105,7 +111,7 @@ class BoxTree(PrefixTree, frozen=True):
 
     def heads(self, points: npt.ArrayLike) -> Heads:
         """The leading bits of the paths to the points: uint32[n]."""
-        return BinaryTree(self.box, min(self.path_bits, HEAD_BITS))._paths(points, np.uint32)
+        return BinaryTree(self.box, min(self.path_bits, HEAD_BITS), self.turn)._paths(points, np.uint32)
 
     def _paths(self, points: npt.ArrayLike, dtype: type[_Path]) -> npt.NDArray[_Path]:
         """Paths to the points, without the leading one if they are uint32."""
@@ -198,7 +204,7 @@ class BoxTree(PrefixTree, frozen=True):
 
     def _along_curve(self, grid: Words, spare: Words, out: Words) -> None:
         """Turn paths on the grid into paths of the tree, which may end within a level."""
-        along_curve(grid, self.box.dimensions, self.tick_bits, out, spare)
+        along_curve(grid, self.box.dimensions, self.tick_bits, out, spare, self.turn)
         if beyond := self.box.dimensions * self.tick_bits - self.path_bits:
             out >>= np.uint64(beyond)
 
@@ -210,9 +216,8 @@ class BoxTree(PrefixTree, frozen=True):
         bits = self.level_bits * self.depth(array)
         path = array ^ (np.uint64(1) << bits.astype(np.uint64))
         shift = self.tick_bits - -(-bits // dimensions)
-        lower, upper = (
-            _gather(grid, dimensions, self.tick_bits) << shift for grid in ends_on_grid(path, bits, dimensions)
-        )
+        ends = ends_on_grid(path, bits, dimensions, self.turn)
+        lower, upper = (_gather(grid, dimensions, self.tick_bits) << shift for grid in ends)
         return lower.T, (upper + (np.int64(1) << shift) - 1).T
 
     def boxes(self, cells: npt.ArrayLike) -> Floats:
@@ -260,9 +265,7 @@ class BoxTree(PrefixTree, frozen=True):
         begin, last = self.tick_bounds(np.concatenate([below, above]))
         second = np.arange(len(region)) >= len(below)
         found = outline.borders(region, second, begin, last + 1)
-        return [
-            np.stack([self._end(axis, pieces[:, :, axis]) for axis in (0, 1)], axis=2).tolist() for pieces in found
-        ]
+        return [np.stack([self._end(axis, pieces[:, :, axis]) for axis in (0, 1)], axis=2).tolist() for pieces in found]
 
     def interval_outlines(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
         """The same: boxes have no bends."""
@@ -286,14 +289,28 @@ class BinaryTree(BoxTree, frozen=True, tag="binary"):
 
     def deeper(self, levels: int) -> BinaryTree:
         """The same tree with more levels; refused if floats cannot tell such cells apart."""
-        return BinaryTree(self.box, self.max_depth + levels)
+        return BinaryTree(self.box, self.max_depth + levels, self.turn)
+
+    def below(self, cell: int) -> BinaryTree:
+        """The part of the tree below a cell, as a tree of its own: a path in it goes on where that of the cell ends.
+
+        The depth of the cell is a multiple of the dimensions.
+        """
+        dimensions, cells = self.box.dimensions, np.array([cell], dtype=np.uint64)
+        levels, begun = divmod(int(self.depth(cells)[0]), dimensions)
+        if begun:
+            raise InvalidInput(f"a part begins at a depth that is a multiple of {dimensions}; cell {cell} does not")
+        lower, upper = self.boxes(cells)[0].tolist()
+        depth = levels * dimensions
+        turn = turn_below(cell ^ 1 << depth, levels, dimensions, self.turn)
+        return BinaryTree(Box(tuple(lower), tuple(upper), self.box.names), self.max_depth - depth, turn)
 
     def halvings(self, cells: npt.ArrayLike) -> tuple[Integers, Flags]:
         """The axis on which each cell is halved, and whether its first half is the upper one: int64[m], bool[m]."""
         array = cell_array(cells)
         bits = self.depth(array)
         path = array ^ (np.uint64(1) << bits.astype(np.uint64))
-        axis, upper = next_halving(path, bits, self.box.dimensions)
+        axis, upper = next_halving(path, bits, self.box.dimensions, self.turn)
         return axis, upper == 1
 
     def beside(self, cells: Cells) -> list[Cells]:

@@ -15,6 +15,9 @@ axis of step d - 1 - (t mod d) is now halved first. The whole domain has a = 0 a
 A level with w = 0 takes a one step down and flips nothing. So paths of different lengths are followed together,
 right-aligned with zeros in front, each from the state from which its zeros lead to a = 0.
 
+The curve through a part is the curve through the whole, from another state: its *turn*, the number a * 2**d + flips.
+Flips at the start mirror the whole grid.
+
 Knows bits. Knows no positions and no trees.
 """
 
@@ -27,7 +30,7 @@ import numpy as np
 
 from ..arrays import Integers, Words
 
-__all__ = ["along_curve", "ends_on_grid", "next_halving"]
+__all__ = ["along_curve", "ends_on_grid", "next_halving", "turn_below"]
 
 _LARGEST = 1 << 17  # entries of a table of several levels: it stays in the cache
 
@@ -42,7 +45,7 @@ class _Curve(NamedTuple):
     halving: Integers  # int64[states * 2**d, 2], the same rows: the axis that is halved next; 1 if upper half first
 
 
-def along_curve(paths: Words, dimensions: int, levels: int, out: Words, spare: Words) -> None:
+def along_curve(paths: Words, dimensions: int, levels: int, out: Words, spare: Words, turn: int = 0) -> None:
     """Fill in the paths along the curve of paths of so many levels on the grid.
 
     Parameters
@@ -56,53 +59,75 @@ def along_curve(paths: Words, dimensions: int, levels: int, out: Words, spare: W
         out[:] = paths
     else:
         curve = _curve(dimensions)
-        _follow(paths, curve.to_curve, dimensions, curve.levels, levels, levels, out, spare)
+        grid = paths ^ _mirror(turn, dimensions, levels) if turn else paths
+        _follow(grid, curve.to_curve, dimensions, curve.levels, levels, levels, out, spare, turn >> dimensions)
 
 
-def ends_on_grid(paths: Words, bits: Integers, dimensions: int) -> tuple[Words, Words]:
+def ends_on_grid(paths: Words, bits: Integers, dimensions: int, turn: int = 0) -> tuple[Words, Words]:
     """Paths on the grid of the lowest and the highest corner of the box of each path: uint64[m], uint64[m].
 
     They have as many levels as the path has or begins. ``bits`` are the lengths of the paths.
     """
     whole, rest = np.divmod(bits, dimensions)
-    grid, row = _behind(paths, whole, rest, dimensions)
-    least, free = _curve(dimensions).begun[row].T
+    grid, row = _behind(paths, whole, rest, dimensions, turn)
     inside = rest > 0
+    least, free = np.where(inside, _curve(dimensions).begun[row].T, np.uint64(0))
     grid <<= np.where(inside, dimensions, 0).astype(np.uint64)
-    grid |= np.where(inside, least, np.uint64(0))
-    return grid, grid | np.where(inside, free, np.uint64(0))
+    grid |= least
+    if turn:
+        levels = (whole + inside).astype(np.uint64)
+        known = (np.uint64(1) << np.uint64(dimensions) * levels) - np.uint64(1)
+        grid ^= _mirror(turn, dimensions, int(levels.max(initial=0))) & known & ~free
+    return grid, grid | free
 
 
-def next_halving(paths: Words, bits: Integers, dimensions: int) -> tuple[Integers, Integers]:
+def next_halving(paths: Words, bits: Integers, dimensions: int, turn: int = 0) -> tuple[Integers, Integers]:
     """The axis on which the box of each path is halved, and 1 if its first half is the upper one: int64[m] each."""
-    _, row = _behind(paths, *np.divmod(bits, dimensions), dimensions)
+    _, row = _behind(paths, *np.divmod(bits, dimensions), dimensions, turn)
     axis, upper = _curve(dimensions).halving[row].T
-    return axis, upper
+    return axis, upper ^ (turn >> (dimensions - 1 - axis) & 1)
 
 
-def _behind(paths: Words, whole: Integers, rest: Integers, dimensions: int) -> tuple[Words, Integers]:
+def turn_below(path: int, levels: int, dimensions: int, turn: int = 0) -> int:
+    """How the curve runs through the part at the end of a path of so many levels."""
+    whole, rest = np.array([[levels], [0]])
+    _, row = _behind(np.array([path], dtype=np.uint64), whole, rest, dimensions, turn)
+    return int(row[0] >> dimensions) ^ turn & ((1 << dimensions) - 1)
+
+
+def _behind(paths: Words, whole: Integers, rest: Integers, dimensions: int, turn: int) -> tuple[Words, Integers]:
     """The whole levels of paths on the grid, and the row of ``begun`` for what follows them."""
     curve, length = _curve(dimensions), rest.astype(np.uint64)
     above = paths >> length
     grid, spare = np.empty_like(above), np.empty((2, len(above)), dtype=np.uint64)
-    _follow(above, curve.to_grid, dimensions, curve.levels, int(whole.max(initial=0)), whole, grid, spare)
+    most = int(whole.max(initial=0))
+    _follow(above, curve.to_grid, dimensions, curve.levels, most, whole, grid, spare, turn >> dimensions)
     state = spare[1] >> np.uint64(dimensions * curve.levels)
     begun = (paths ^ (above << length)) | (np.uint64(1) << length)
     return grid, ((state << np.uint64(dimensions)) | begun).astype(np.int64)
 
 
 def _follow(
-    paths: Words, table: Words, dimensions: int, together: int, most: int, own: int | Integers, out: Words, spare: Words
+    paths: Words,
+    table: Words,
+    dimensions: int,
+    together: int,
+    most: int,
+    own: int | Integers,
+    out: Words,
+    spare: Words,
+    first: int,
 ) -> None:
     """Look up the levels of paths, ``together`` at a time. The states behind them are left in ``spare[1]``, shifted.
 
-    ``most`` is the largest number of levels, ``own`` that of each path.
+    ``most`` is the largest number of levels, ``own`` that of each path. ``first`` is the axis that is halved first.
     """
     index, found = spare
     looks = -(-most // together)
     bits = np.uint64(dimensions * together)
     low = (np.uint64(1) << bits) - np.uint64(1)
-    found[:] = np.asarray((looks * together - own) % dimensions, dtype=np.uint64) << (np.uint64(dimensions) + bits)
+    start = (first + looks * together - own) % dimensions
+    found[:] = np.asarray(start, dtype=np.uint64) << (np.uint64(dimensions) + bits)
     out[:] = 0
     for look in reversed(range(looks)):
         np.right_shift(paths, np.uint64(look) * bits, out=index)
@@ -113,6 +138,12 @@ def _follow(
         out <<= bits
         out |= index
         found ^= index
+
+
+def _mirror(turn: int, dimensions: int, levels: int) -> np.uint64:
+    """The flips of a turn on every level of a path on the grid."""
+    flips = turn & ((1 << dimensions) - 1)
+    return np.uint64(sum(flips << dimensions * level for level in range(levels)))
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..hierarchy.base import Hierarchy
 from ..io.coast import coast, lines_json
 from ..io.files import write_text
-from ..io.map_rows import Rows, domain_json, partition_rows, round_rows
+from ..io.map_rows import Rows, domain_json, partition_rows, split_rows
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
@@ -31,9 +31,9 @@ _POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsa
 
 
 def rounds_of(result: Run | Partition | PooledPartition) -> list[Rows]:
-    """Rows by round: all rounds of a run, or one for a finished partition."""
+    """Rows by round: every round of a run in which a region was cut, or one for a finished partition."""
     if isinstance(result, Run):
-        return [round_rows(result.task, played) for played in result.rounds]
+        return split_rows(result.partition, result.splits)
     return [partition_rows(result)]
 
 

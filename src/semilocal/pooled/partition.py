@@ -57,11 +57,6 @@ class PooledPartition(CellMap):
         """Standard errors of the estimates: float64[m]."""
         return np.asarray(np.sqrt(self.estimates.variances))
 
-    @property
-    def trimmed_cells(self) -> Cells:
-        """None: nobody is moved."""
-        return np.empty(0, dtype=np.uint64)
-
     def locate(self, points: npt.ArrayLike) -> Integers:
         """Which final cell holds each point: int64[n]."""
         return self.estimates.tree.find(points)

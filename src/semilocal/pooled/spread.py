@@ -1,9 +1,9 @@
 """How people are spread inside final cells: by the densities of the neighbours, every cell keeping its count.
 
-A final cell is halved a few more times. If density changes exponentially from the neighbour before (count a, on the
-axis that is halved) through the cell to the neighbour after (count b), the first half holds ``a^(1/4) / (a^(1/4) +
-b^(1/4))`` of the cell. Counts of neighbours of the same size come from the estimates themselves, evenly spread, so
-this is a function of what was published and costs nothing.
+A final cell is halved a few more times. If density changes exponentially from the neighbour beside the first half
+(count a, on the axis that is halved) through the cell to the one beside the second half (count b), the first half holds
+``a^(1/4) / (a^(1/4) + b^(1/4))`` of the cell. Counts of neighbours of the same size come from the estimates themselves,
+evenly spread, so this is a function of what was published and costs nothing.
 
 Knows cells and estimates. Knows no noise and no positions.
 """

@@ -194,8 +194,9 @@ def _tree_for(box: Box, resolution: float | tuple[float, ...] | None, max_depth:
 
 
 def _default_depth(box: Box) -> int:
-    """The deepest level, at most 40, whose cells floats can tell apart."""
-    for depth in range(min(MAX_LEVELS, _TICK_BITS * box.dimensions), 1, -1):
+    """The deepest level, at most 40, whose cells floats can tell apart, with as many halvings on every axis."""
+    step = box.dimensions
+    for depth in range(min(MAX_LEVELS, _TICK_BITS * step) // step * step, 0, -step):
         try:
             BinaryTree(box, depth)
         except InvalidInput:
@@ -211,7 +212,7 @@ def _depth_for(box: Box, resolution: Any) -> int:
         raise InvalidInput(
             f"resolution must be a length above 0, or one per axis ({box.dimensions}); got {shown(resolution)}"
         )
-    for depth in range(_default_depth(box), box.dimensions - 1, -1):
+    for depth in range(_default_depth(box), box.dimensions - 1, -box.dimensions):
         if at_least([BinaryTree(box, depth).smallest_sides], least)[0]:
             return depth
     halves = lengths_words(BinaryTree(box, box.dimensions).smallest_sides)

@@ -29,7 +29,7 @@ from ..randomizer.base import Randomizer
 from ..randomizer.widths import with_fanout
 from .estimate import Pieces, Walls, estimate
 from .task import Task
-from .thresholds import level, needed_many, power, tail, thresholds
+from .thresholds import level, needed_many, passing, tail, thresholds
 
 __all__ = [
     "Asking", "Census", "first_portion", "go_on", "questions", "randomizer_for", "refinements", "splits",
@@ -152,13 +152,11 @@ def _halves(task: Task, census: Census) -> Asking:
     rows = np.flatnonzero(census.askable >= max(2 * k, _FEWEST))
     askable, levels = census.askable[rows], levels[rows]
     asked = np.minimum(needed_many(askable, k, epsilon, levels), askable)
+    t = thresholds(askable, asked, task.k, epsilon, levels) + task.tolerate_liars  # each liar adds one at the most
     # A question to all F at an even cut; if fewer suffice for an uneven one, it surely splits an even one.
-    hopeful = [
-        bool(m < f) or power(f, m, k, epsilon, one, 0.5) >= _CHANCE_TO_END
-        for f, m, one in zip(askable.tolist(), asked.tolist(), levels.tolist(), strict=True)
-    ]
-    keep = np.flatnonzero(np.array(hopeful, dtype=bool) & (asked >= _FEWEST))
-    rows, asked, levels = rows[keep], asked[keep], levels[keep]
+    hopeful = (asked < askable) | (passing(t, asked, epsilon, 0.5) >= _CHANCE_TO_END)
+    keep = np.flatnonzero(hopeful & (asked >= _FEWEST))
+    rows, asked, t = rows[keep], asked[keep], t[keep]
     some = census.rows(rows)
     pieces = estimate(some.lower, some.upper, some.walls, task.truth)
     lowest, highest = _quantile(pieces, _LOW), _quantile(pieces, _HIGH)
@@ -169,10 +167,9 @@ def _halves(task: Task, census: Census) -> Asking:
     cuts[keep] = task.hierarchy.coarsest(lowest[keep], highest[keep])
     keep = keep[_large_enough(task, some.lower[keep], cuts[keep]) & _large_enough(task, cuts[keep], some.upper[keep])]
     above, doubt = _expected(pieces, cuts)
-    t = thresholds(some.askable[keep], asked[keep], task.k, epsilon, levels[keep]) + task.tolerate_liars
     most = first_portion(task)
     portion = np.minimum(np.maximum(np.minimum((_PORTION * asked).astype(np.int64), most), _FEWEST), asked)
-    return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t, above[keep], doubt[keep])
+    return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t[keep], above[keep], doubt[keep])
 
 
 def _children(task: Task, census: Census) -> Asking:

@@ -12,7 +12,7 @@ one ulp or use ``inf``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -77,19 +77,17 @@ class CountAnswers(Answers):
     Attributes
     ----------
     value : float64[q]
-        Not negative. Public regions: of every trimmed part, as many people as are there with three chances in four. The
-        others who are expected there count where they were moved to; some of these in later trimmed parts, as far as
-        the estimates of these took them for people who live there.
+        Expected number of people; not negative.
     stderr : float64[q]
         Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
     uncertain : bool
-        Whether anybody may have been moved.
+        False: the standard error has all errors that are known.
     fewer, more : float64[q]
-        Expected numbers. Public regions: one, the mean of what is possible. Pooled trees: with and without keeping
-        estimates from being negative, which moves people from crowded cells to empty ones. Chance does not average the
-        difference out, so intervals hold both.
+        Expected numbers. Public regions: one, the value. Pooled trees: with and without keeping estimates from being
+        negative, which moves people from crowded cells to empty ones. Chance does not average the difference out, so
+        intervals hold both.
     most : float64[q]
-        Upper limits that hold for certain: all who act from regions that the box meets, or all participants.
+        Upper limits that hold for certain: all in regions that the box meets, or all participants.
     noise : float64[q]
         Which part of ``stderr ** 2`` is noise of estimates that know nothing about people: they may be far too small,
         even negative. Pooled trees: that of the published numbers; the rest is how people lie. Public regions: 0, their
@@ -102,16 +100,6 @@ class CountAnswers(Answers):
     noise: Floats = field(kw_only=True)
 
     __repr__ = short_repr
-
-    def allowing_for(self, second: CountAnswers) -> CountAnswers:
-        """These answers with standard errors that hold if those of a second model are the right ones, too.
-
-        The mean square error around the values is then the second model's own, and its distance. What it has more than
-        the first is about how people lie, not noise. Answers that are exact in both stay so.
-        """
-        square = np.maximum(self.stderr**2, second.stderr**2 + (self.value - second.value) ** 2)
-        exact = (self.stderr == 0) & (second.stderr == 0)
-        return replace(self, stderr=np.where(exact, 0.0, np.sqrt(square)))
 
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
@@ -158,8 +146,7 @@ class CountAnswers(Answers):
         standard errors of the noise. Clumps become as much wider as they bring people; noise does not, because a normal
         law weighted by people is no wider.
 
-        It makes no difference where many are expected. It starts from the value where that is more than what is
-        expected: people of trimmed parts live nearer to those who were kept than the mean has them.
+        It makes no difference where many are expected.
         """
         columns = self.value, self.stderr, self.fewer, self.more, self.most, self.noise
         value, error, fewer, more, most, noise = (column[rows] for column in columns)

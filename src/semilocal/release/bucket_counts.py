@@ -21,7 +21,7 @@ from ..pooled.partition import PooledPartition
 from ..pooled.play import Tree
 from ..protocol.promise import Guarantee
 from ..sharing.pair import PairTask
-from ._areas import as_areas
+from .areas import as_areas
 from .boxes import CountAnswers
 from .pooled_counts import PooledCounts
 from .promised import Mapped, Rounding

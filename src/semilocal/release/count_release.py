@@ -1,11 +1,7 @@
 """Range counts from a finished partition. They cost nothing beyond it: everything used is in the public transcript.
 
-- Crowds are exact: who answers for a region is public by design.
-- How cells divide is learned from all of the run's divisions (_law.py).
-- A TRIM moved some participants into other regions; the trim round's estimates say how many (_visitors.py).
-- Inside a region, its last round and its neighbours say how its people divide (_inside.py).
-
-Totals are kept: the whole domain holds exactly the participants of the run.
+The members of a region are known exactly; inside, answers about its walls say where they are (public.py). The whole
+domain holds exactly the participants of the run.
 """
 
 from __future__ import annotations
@@ -40,17 +36,14 @@ class CountsRelease(Promised):
     __repr__ = short_repr
 
 
-def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None, public_data: bool = False) -> CountsRelease:
+def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> CountsRelease:
     """Range counts of a run, or of the partition in a public transcript; they cost nothing beyond it.
 
     Parameters
     ----------
     run : Run, SourceRun or Partition
-        A partition may come from :meth:`Partition.from_closings`.
     ledger : Ledger, optional
         What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
-    public_data : bool
-        All positions are public: only then are there counts with rule "each", whose transcript does not have them.
 
     Examples
     --------
@@ -64,4 +57,4 @@ def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None, public_data
     """
     partition = run if isinstance(run, Partition) else run.partition
     spent = (ledger or Ledger.of(partition.task).times(rows_each(run))).settle(partition)
-    return CountsRelease(partition.to_publish(public_data=public_data), spent)
+    return CountsRelease(partition, spent)

@@ -18,7 +18,6 @@ from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
-from ..protocol.partition import check_crowds_public
 from ..protocol.task import Task
 from ..simulation.people import MAX_ROWS_PER_USER, draw_key
 from .count_release import CountsRelease, counts
@@ -108,7 +107,6 @@ def run_on(
     *,
     rows_per_person: int = 1,
     rng: np.random.Generator | None = None,
-    public_data: bool = False,
 ) -> EngineRun:
     """Play a task on a source.
 
@@ -123,8 +121,6 @@ def run_on(
     rng : numpy.random.Generator, optional
         Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's. The
         same seed gives the same bytes as in memory.
-    public_data : bool
-        All positions are public: only then does a task with rule "each" give counts.
     """
     if isinstance(task, PooledTask):
         if task.max_reports != rows_per_person:
@@ -136,8 +132,7 @@ def run_on(
         return EngineRun(
             pooled_counts(published), task.hierarchy, Lookup.plain(task.hierarchy, published.cells), source
         )
-    check_crowds_public(task, public_data=public_data)
     run: SourceRun = play_rows(source, task, rng=rng)
-    result = counts(run.partition, public_data=public_data)
+    result = counts(run.partition)
     result = replace(result, spent=result.spent.times(rows_per_person))
     return EngineRun(result, task.hierarchy, run.lookup, source)

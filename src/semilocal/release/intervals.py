@@ -9,7 +9,9 @@ import numpy as np
 
 from ..arrays import Floats, is_number, require
 
-__all__ = ["Asker", "CutOff", "above_mean", "check_level", "ends_for_both", "mean_above_zero", "standard_errors"]
+__all__ = [
+    "Asker", "Counted", "CutOff", "above_mean", "check_level", "ends_for_both", "mean_above_zero", "standard_errors",
+]  # fmt: skip
 
 _STEPS = 4  # each halves by how much a level is too high, but where ends reach from cut to cut
 _FAR = 38.0  # standard errors beyond which floats have no density left
@@ -199,3 +201,18 @@ def mean_above_zero(middle: Floats, error: Floats) -> Floats:
 
     away = np.divide(middle, error, out=np.full(len(middle), np.inf), where=middle < _FAR * error)
     return np.asarray(middle + error * np.exp(-0.5 * away**2) / (np.sqrt(2.0 * np.pi) * ndtr(away)))
+
+
+class Counted(NamedTuple):
+    """Answers to q queries: float64[q] each.
+
+    ``value`` is what is told; from ``fewer`` to ``more`` people are expected, with ``variance``. There cannot be more
+    than ``most``. ``noise`` is as in :class:`semilocal.release.boxes.CountAnswers`.
+    """
+
+    value: Floats
+    variance: Floats
+    fewer: Floats
+    more: Floats
+    most: Floats
+    noise: Floats

@@ -83,15 +83,14 @@ def mean(
         Another public tree instead of ``box``, such as :class:`semilocal.SphereTree` for the whole Earth.
     epsilon : float
         The loss. With "curator" and "two-servers": for any change of one person's position anywhere (delta = 0). With
-        "nobody": between two positions inside a region (accounting "core", the default), or of a moved position
-        against any inside (``accounting="uniform"``).
+        "nobody": between any two positions inside one's region, both ways.
     trust : {"curator", "two-servers", "nobody"}
         Whom the participants trust; there is no default. This program holds all positions, so all but "curator" are
         simulations of what devices and servers would do.
     delta : float, optional
         With "nobody" only: chance per participant of a crowd below k; 1e-6.
     k : int, optional
-        With "nobody" only: the smallest crowd; 50.
+        With "nobody" only: the smallest crowd; 20.
     rng : numpy.random.Generator, optional
         For simulation: seeded noise protects nobody, and the result says so. Without it the randomness is the
         operating system's.
@@ -111,9 +110,6 @@ def mean(
         the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
     rows_are_people : bool
         Every row of the frame is another person, whatever its columns are called and hold.
-    public_data : bool
-        All positions are public. Only then does rule "each" give counts and points: its transcript does not tell how
-        many people are in a part that was left behind.
     value : array_like, shape (n,), or str, optional
         One number per row that belongs to the person, such as a fare or an age, or the name of the frame's or
         source's column that has it. Then epsilon also holds for any two values in the range. No map is made: it would
@@ -139,9 +135,8 @@ def mean(
     Notes
     -----
     Guarantee: for each person, what ``result.guarantee.text()`` prints. "curator" and "two-servers": epsilon between
-    any two positions of the person (delta = 0). "nobody": epsilon between two positions inside a published region
-    (delta = 0); (1 + T) reports for a moved position against those inside; a crowd of k except with probability
-    ``delta``.
+    any two positions of the person (delta = 0). "nobody": epsilon between any two positions inside one's region, both
+    ways (delta = 0); a crowd of k in it except with probability ``delta``.
 
     Examples
     --------
@@ -276,8 +271,8 @@ def points(
 ) -> release.PointsRelease | PooledPoints:
     """Positions that may be published instead of the true ones.
 
-    With "nobody": each position replaced by the centre of its region. With the others: as many synthetic positions,
-    drawn from the estimated counts; none belongs to anybody.
+    With "nobody": each position replaced by the estimated centre of its region's people. With the others: as many
+    synthetic positions, drawn from the estimated counts; none belongs to anybody.
 
     Returns
     -------
@@ -302,7 +297,7 @@ def points(
                 "write one row each with its attach(path=..., add=...)"
             )
         run, chosen, spent = asked.run(points)
-        result = release.quantize(run, chosen, ledger=spent, public_data=asked.public_data)
+        result = release.quantize(run, chosen, ledger=spent)
         return replace(result, spent=result.spent.times(asked.rows))
     return pooled_points(asked.count(points), rng=asked.rng)
 
@@ -353,8 +348,7 @@ def counts(
     ----------
     rounding : float or one per axis, optional
         If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public: every
-        answer then takes it into account. It is never learned from the positions; without it, boxes look for a step in
-        what was published. 0 for none.
+        answer then takes it into account. It is never learned from the positions; 0 or nothing for none.
 
     Returns
     -------
@@ -378,7 +372,7 @@ def counts(
     check_rounding(rounding, asked.options.get("hierarchy"), asked.domain)
     if asked.trust == "nobody":
         run, _, spent = asked.run(points)
-        result = release.counts(run, ledger=spent, public_data=asked.public_data)
+        result = release.counts(run, ledger=spent)
         return replace(result, spent=result.spent.times(asked.rows), rounding=rounding)
     return replace(asked.count(points), rounding=rounding)
 

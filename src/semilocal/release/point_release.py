@@ -7,20 +7,22 @@ budget on the second one; it need not, because a draw around the centre of a reg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, Integers, as_number, short_repr
+from ..arrays import Floats, as_number, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.partition import Partition
 from ..simulation.run import LOST, Run
 from .intervals import check_level
 from .promised import Promised
+from .public import public_tree
 
-__all__ = ["PointsRelease", "centres", "draws", "quantize", "resample"]
+__all__ = ["Centres", "PointsRelease", "centres", "draws", "quantize", "resample"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +32,14 @@ class PointsRelease(Promised):
     Attributes
     ----------
     points : float64[n, d]
-        In the order of the participants; NaN for those lost to dropout. Publish them in another order (such as that of
+        In the order of the participants; NaN for those without a region. Publish them in another order (such as that of
         ``regions``) if the participants' own order tells where they are, as in a file that is sorted by place.
     stderr : float64[n, d]
-        Root mean square distance, per axis, to a position spread evenly over the region.
+        Root mean square distance, per axis, to where the region's people are estimated to be.
     clipped : int
         How many draws fell outside the domain and were moved to its edge.
     regions : int32[n]
-        Index of each participant's region; -1 for participants lost to dropout.
+        Index of each participant's region; -1 for participants without one.
     partition : Partition
     spent : Ledger
     """
@@ -52,9 +54,9 @@ class PointsRelease(Promised):
     __repr__ = short_repr
 
     def interval(self, level: float = 1.0) -> Floats:
-        """The region that holds each position (with certainty, but for moved participants): float64[n, 2, d].
+        """The box around the region that holds each position, with certainty: float64[n, 2, d].
 
-        NaN for participants lost to dropout.
+        NaN for participants without a region.
         """
         check_level(level, certain=True)
         out = self.partition.boxes[self.regions]
@@ -62,73 +64,87 @@ class PointsRelease(Promised):
         return out
 
 
-def quantize(
-    run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None, public_data: bool = False
-) -> PointsRelease:
-    """Each position becomes the centre of its region (the paper's SLDP-Quantization).
+class Centres(NamedTuple):
+    """Where the people of m regions are, as estimated.
 
-    Parameters
+    Attributes
     ----------
-    public_data : bool
-        All positions are public: only then are there points with rule "each", where it is not public who is left behind
-        in which part.
+    middle : float64[m, d]
+        Mean position; where cells are no boxes the middle of the part with most people.
+    spread : float64[m, d]
+        Standard deviation of positions along each axis.
     """
-    partition = run.partition.to_publish(public_data=public_data)
-    who, boxes = _regions(run, points)
-    out = np.full((len(run.regions), run.task.box.dimensions), np.nan)
-    out[who] = partition.middles[run.regions[who]]
-    stderr = np.full(out.shape, np.nan)
-    stderr[who] = (boxes[:, 1] - boxes[:, 0]) / np.sqrt(12.0)
-    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return PointsRelease(out, stderr, 0, run.regions, partition, spent)
+
+    middle: Floats
+    spread: Floats
+
+
+def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -> PointsRelease:
+    """Each position becomes the estimated centre of its region (the paper's SLDP-Quantization)."""
+    run.check_points(points)
+    found = centres(run.partition)
+    return _released(run, found.middle, found.spread, 0, ledger)
 
 
 def resample(
-    run: Run,
-    points: npt.ArrayLike,
-    *,
-    epsilon: float,
-    rng: np.random.Generator,
-    ledger: Ledger | None = None,
-    public_data: bool = False,
+    run: Run, points: npt.ArrayLike, *, epsilon: float, rng: np.random.Generator, ledger: Ledger | None = None
 ) -> PointsRelease:
     """Each position becomes a Laplace draw around the centre of its region (the paper's SLDP-Split).
 
     Parameters
     ----------
     epsilon : float
-        The scale on an axis is the region's width divided by epsilon. It is a parameter of the spread, not a cost.
-    public_data : bool
-        As for :func:`quantize`.
+        The scale on an axis is the width of the region's people divided by epsilon: that of a box in which people who
+        lie evenly have the same standard deviation. It is a parameter of the draws, not a cost.
     """
-    partition = run.partition.to_publish(public_data=public_data)
     if not run.task.hierarchy.cells_are_boxes:
         raise InvalidInput("resample draws around the middles of boxes; on this hierarchy use quantize")
-    who, boxes = _regions(run, points)
-    widths = boxes[:, 1] - boxes[:, 0]
-    drawn, clipped = draws(boxes, run.task.box, epsilon=epsilon, rng=rng)
-    out = np.full((len(run.regions), run.task.box.dimensions), np.nan)
-    out[who] = drawn
-    stderr = np.full(out.shape, np.nan)
-    stderr[who] = widths * np.sqrt(1.0 / 12.0 + 2.0 / epsilon**2)
-    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return PointsRelease(out, stderr, clipped, run.regions, partition, spent)
+    run.check_points(points)
+    found, who = centres(run.partition), np.flatnonzero(run.regions != LOST)
+    rows = run.regions[who]
+    drawn, clipped = draws(Centres(*(column[rows] for column in found)), run.task.box, epsilon=epsilon, rng=rng)
+    result = _released(run, found.middle, found.spread * np.sqrt(1.0 + 24.0 / epsilon**2), clipped, ledger)
+    result.points[who] = drawn
+    return result
 
 
-def centres(boxes: Floats) -> Floats:
-    """Middle of each box float64[n, 2, d]: float64[n, d]."""
-    return np.asarray(boxes.mean(axis=1))
+def centres(partition: Partition) -> Centres:
+    """Where the people of each region are, from the public partition alone."""
+    tree = public_tree(partition)
+    parts, leaves, hierarchy = tree.parts, tree.leaves, tree.hierarchy
+    region = tree.top[leaves][parts.piece] - tree.first[0]
+    people, regions = tree.people[leaves][parts.piece] * parts.share, len(partition)
+    begin, end = hierarchy.span(parts.cells)
+    weight = people + 1e-9 * ((end - begin).astype(np.float64) + 1.0) / float(2**64)  # also where nobody is
+    boxes = hierarchy.boxes(parts.cells)
+    places = hierarchy.places(parts.cells, np.full((len(people), hierarchy.box.dimensions), 0.5))
+    total = np.bincount(region, weight, minlength=regions)[:, None]
+
+    def averaged(columns: Floats) -> Floats:
+        sums = [np.bincount(region, weight * column, minlength=regions) for column in columns.T]
+        return np.asarray(np.stack(sums, axis=1) / total)
+
+    if hierarchy.cells_are_boxes:
+        middle = averaged(places)
+    else:
+        order = np.lexsort((weight, region))
+        middle = places[order[np.searchsorted(region[order], np.arange(regions), side="right") - 1]]
+    around = averaged((places - middle[region]) ** 2 + (boxes[:, 1] - boxes[:, 0]) ** 2 / 12.0)
+    return Centres(middle, np.sqrt(around))
 
 
-def draws(boxes: Floats, domain: Box, *, epsilon: float, rng: np.random.Generator) -> tuple[Floats, int]:
-    """A Laplace draw around the middle of each box float64[n, 2, d], within the domain, and how many were clipped."""
+def draws(found: Centres, domain: Box, *, epsilon: float, rng: np.random.Generator) -> tuple[Floats, int]:
+    """A Laplace draw around each centre, within the domain, and how many were clipped."""
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    widths = boxes[:, 1] - boxes[:, 0]
-    drawn, clipped = domain.nearest(centres(boxes) + rng.laplace(size=widths.shape) * widths / epsilon)
+    widths = found.spread * np.sqrt(12.0)
+    drawn, clipped = domain.nearest(found.middle + rng.laplace(size=widths.shape) * widths / epsilon)
     return drawn, clipped
 
 
-def _regions(run: Run, points: npt.ArrayLike) -> tuple[Integers, Floats]:
-    run.check_points(points)
+def _released(run: Run, middle: Floats, stderr: Floats, clipped: int, ledger: Ledger | None) -> PointsRelease:
+    """Everybody's row of the regions' numbers."""
     who = np.flatnonzero(run.regions != LOST)
-    return who, run.partition.boxes[run.regions[who]]
+    columns = np.full((2, len(run.regions), run.task.box.dimensions), np.nan)
+    columns[0, who], columns[1, who] = middle[run.regions[who]], stderr[run.regions[who]]
+    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
+    return PointsRelease(columns[0], columns[1], clipped, run.regions, run.partition, spent)

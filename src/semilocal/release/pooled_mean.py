@@ -44,7 +44,7 @@ from ..protocol.column import own_value
 from ..protocol.mark import Mark, seeded_by
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee, marked
-from ._areas import Areas, Boxes, as_areas
+from .areas import Areas, Boxes, as_areas
 from .asked import asked_of
 from .intervals import standard_errors
 from .pooled_counts import PooledCounts, mark_of, words_from
@@ -93,16 +93,13 @@ class PooledMean(Mapped):
 
     __repr__ = short_repr
 
-    bias_bound = 0.0  # nobody is moved
-    biased = False
-
     @property
     def participants(self) -> int:
         """Accepted reports; exact."""
         return self.total
 
-    def interval(self, level: float = 0.95, *, widen: bool = False) -> tuple[float, float]:
-        """Interval for the mean of f; ``widen`` changes nothing here, because nobody is moved."""
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Interval for the mean of f, inside its range."""
         half = standard_errors(level) * self.stderr
         low, high = self.range
         return max(self.value - half, low), min(self.value + half, high)
@@ -131,7 +128,7 @@ class CellMeans(Mapped):
     ----------
     value, stderr : float64[m]
         In the order of ``partition``. Pooled: the middle of the range where nobody is expected; public regions: NaN
-        where nobody answered, and moved participants count where they were moved to.
+        where nobody answered.
     ranges : float64[m, 2]
         Of f over the regions.
     partition : Partition or PooledPartition

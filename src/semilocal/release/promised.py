@@ -24,22 +24,20 @@ from ..geometry.polygons import Polygons
 from ..hierarchy.base import Hierarchy
 from ..pooled.loss import guarantee, ladder
 from ..pooled.partition import PooledPartition
-from ..protocol.cellmap import CellMap, WaysOut
+from ..protocol.cellmap import WaysOut
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
-from ._areas import Asked, as_areas, outside_words
 from ._lattice import NOT_ROUNDED, Lattice
-from ._pooled_walk import PooledWalk
-from ._rounding import Divisions, divisions_of, likely_lattice, possible_lattice
-from ._shares import PooledShares, PublicShares
-from ._tree import Tree
-from ._visitors import Population, population
-from ._walk import Counted, Walk
+from .areas import Asked, as_areas, outside_words
 from .boxes import CountAnswers
+from .intervals import Counted
+from .pooled import pooled_tree
+from .public import public_tree
+from .tree import CountTree
+from .walk import TreeWalk
 
 __all__ = ["Mapped", "Promised", "Rounding", "check_rounding", "outside_words", "promise_of"]
 
-AnyWalk: TypeAlias = Walk | PooledWalk | PublicShares | PooledShares
 Rounding: TypeAlias = float | Sequence[float] | None
 _MOST_WALKS = 4  # that a release keeps, one for each step
 
@@ -108,6 +106,8 @@ class Mapped(WaysOut):
     @property
     def total(self) -> int:
         """All participants that the map knows; exact, because their number is public."""
+        if isinstance(self.partition, Partition):
+            return self.partition.people
         return int(np.rint(self.partition.crowds.sum()))
 
     def query(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
@@ -122,16 +122,14 @@ class Mapped(WaysOut):
         rounding : float or one per axis, optional
             If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
             areas take whole places of the lattice then; by lengths the errors of cells along a side would agree.
-            That of the release if left out. If that has none either, boxes look for a step (1, 2 or 5 times a power of
-            ten) in the divisions that the run published. Where these neither show nor exclude decimals, intervals
-            allow for both; values are those without. 0 for none.
+            That of the release if left out; 0 for none.
 
         Returns
         -------
         CountAnswers
             ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. The standard error holds
-            noise, and how people may lie inside cells that an area cuts. ``uncertain`` is set if anybody may have been
-            moved by a TRIM; without TRIMs, public regions answer areas along their edges exactly (standard error 0).
+            noise, and how people may lie inside cells that an area cuts. Areas that follow the edges of public regions
+            are answered exactly (standard error 0).
 
         Warns
         -----
@@ -149,41 +147,8 @@ class Mapped(WaysOut):
         task = self.partition.task
         asked = as_areas(areas, task.box)
         given = self.rounding if rounding is None else rounding
-        if given is not None:
-            return self._ask(asked, check_rounding(given, task.hierarchy, task.box))
-        if isinstance(asked, Polygons):
-            return self._ask(asked, NOT_ROUNDED)
-        answers = self._ask(asked, self._found_lattice)
-        if not self._found_lattice.steps and self._possible_lattice.steps:
-            return answers.allowing_for(self._ask(asked, self._possible_lattice))
-        return answers
-
-    def _ask(self, asked: Asked, lattice: Lattice) -> CountAnswers:
+        lattice = check_rounding(given, task.hierarchy, task.box)
         return self._answers(self._walk(lattice).query(self._measured(asked, lattice) if lattice.steps else asked))
-
-    @cached_property
-    def _found_lattice(self) -> Lattice:
-        """The lattice that the published divisions speak for."""
-        if not self.partition.task.hierarchy.cells_are_boxes:
-            return NOT_ROUNDED
-        return likely_lattice(self._divisions, self.partition.task.box)
-
-    @cached_property
-    def _divisions(self) -> list[Divisions]:
-        """What the run published of how its cells divide, from the root down."""
-        partition = self.partition
-        if isinstance(partition, Partition):
-            return list(divisions_of(*self._people))
-        return list(divisions_of(partition.estimates.tree))
-
-    @cached_property
-    def _possible_lattice(self) -> Lattice:
-        """The coarsest decimals that the published divisions do not exclude."""
-        walk = self._walk(NOT_ROUNDED)
-        if not isinstance(walk, Walk | PooledWalk):
-            return NOT_ROUNDED
-        inside = walk.inside if isinstance(walk, Walk) else walk.inside()
-        return possible_lattice(self._divisions, self.partition.task.box, float(np.mean(inside.spread.share_variance)))
 
     def _measured(self, asked: Asked, lattice: Lattice) -> Asked:
         if isinstance(asked, Polygons):
@@ -193,12 +158,11 @@ class Mapped(WaysOut):
         return lattice.measure(asked)
 
     def _answers(self, found: Counted) -> CountAnswers:
-        moved = len(self.partition.trimmed_cells) > 0
         most = np.minimum(found.most, float(self.total))
         exact = (found.variance == 0) & (found.fewer == found.more)
         value = np.where(exact, np.rint(found.value), found.value)  # a sum of fractions is off by a rounding error
         known = {"fewer": found.fewer, "more": found.more, "most": most, "noise": found.noise}
-        return CountAnswers(value, np.sqrt(found.variance), moved, **known)
+        return CountAnswers(value, np.sqrt(found.variance), False, **known)
 
     def density(self, grid: tuple[int, ...], *, rounding: Rounding = None) -> Floats:
         """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""
@@ -206,48 +170,33 @@ class Mapped(WaysOut):
 
     def interval(self, level: float = 0.95) -> Any:
         """Intervals for the number of people in each region of the map, in its order: float64[m, 2]."""
-        walk = self._walk(NOT_ROUNDED)
-        if isinstance(walk, PublicShares | PooledShares):
-            return self._answers(walk.regions(self.partition.cells)).interval(level)
-        return self.query(self.partition.boxes).interval(level)
+        tree = self.tree
+        rows = np.arange(tree.first[0], tree.first[1]) if isinstance(self.partition, Partition) else tree.leaves
+        return self._answers(self._walk(NOT_ROUNDED).rows(rows)).interval(level)
 
     @cached_property
-    def _walks(self) -> dict[Lattice, AnyWalk]:
+    def tree(self) -> CountTree:
+        """All that is expected, with its errors: what every answer comes from."""
+        if isinstance(self.partition, Partition):
+            return public_tree(self.partition)
+        return pooled_tree(self.partition.estimates, self.partition.mark)
+
+    @cached_property
+    def _walks(self) -> dict[Lattice, TreeWalk]:
         return {}
 
-    def _walk(self, lattice: Lattice) -> AnyWalk:
+    def _walk(self, lattice: Lattice) -> TreeWalk:
         if lattice not in self._walks:
             if len(self._walks) >= _MOST_WALKS:  # a server is asked for any step: the oldest goes
                 del self._walks[next(iter(self._walks))]
-            self._walks[lattice] = self._new_walk(lattice)
+            self._walks[lattice] = TreeWalk.of(self.tree, lattice)
         return self._walks[lattice]
-
-    def _new_walk(self, lattice: Lattice) -> AnyWalk:
-        boxes = self.partition.task.hierarchy.cells_are_boxes
-        if isinstance(self.partition, Partition):
-            tree, found = self._people
-            return Walk.of(tree.on(lattice), found) if boxes else PublicShares.of(tree, found)
-        if not boxes:
-            return PooledShares.of(self.partition.estimates)
-        return self._pooled_walk.on(lattice)
-
-    @cached_property
-    def _people(self) -> tuple[Tree, Population]:
-        """The tree of public regions and who lives where, which no lattice changes."""
-        assert isinstance(self.partition, Partition)
-        tree = Tree.of(self.partition)
-        return tree, population(tree)
-
-    @cached_property
-    def _pooled_walk(self) -> PooledWalk:
-        assert not isinstance(self.partition, Partition)
-        return PooledWalk.of(self.partition.estimates)
 
     # -- the map; its ways out are those of WaysOut ------------------------------------------------------------
 
     @property
-    def _map(self) -> CellMap:
-        """The cells of the map."""
+    def _map(self) -> Partition | PooledPartition:
+        """The regions of the map."""
         return self.partition
 
     @property
@@ -270,15 +219,6 @@ class Mapped(WaysOut):
 
 
 class Promised(Mapped):
-    """A release on public regions.
-
-    Attributes
-    ----------
-    partition : Partition
-        Its crowds are public, or all positions are.
-    """
+    """A release on public regions."""
 
     partition: Partition
-
-    def __post_init__(self) -> None:
-        self.partition.to_publish()

@@ -27,7 +27,6 @@ from ..hierarchy.base import Hierarchy
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as Pooled
 from ..protocol.column import Column, read_column, stored_column
-from ..protocol.partition import check_crowds_public
 from ..protocol.promise import Trust
 from ..protocol.task import Task, check_alone
 from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
@@ -52,19 +51,13 @@ class Options(TypedDict, total=False):
     users: npt.ArrayLike | None
     rows_per_user: int
     rows_are_people: bool
-    public_data: bool
 
     hierarchy: Hierarchy | None
     resolution: float | tuple[float, ...] | None
     max_depth: int | None
     label: str
     rule: str
-    accounting: str
-    max_trims: int | None
-    tau: float
-    max_visitors: float
     tree: str
-    randomizer: str
     max_rounds: int | None
     quorum: float
     window: int
@@ -92,7 +85,6 @@ class Request:
     ledger: Ledger | None
     users: npt.ArrayLike | None
     rows: int
-    public_data: bool
     options: dict[str, Any]
 
     @property
@@ -159,7 +151,6 @@ class Request:
     def run(self, points: Rows) -> tuple[Any, Any, Ledger]:
         """A run of the protocol that spends everything on the partition, its people, and what one row of them lost."""
         task = Task.build(self.box, epsilon=self.epsilon, **crowd_of(self.delta, self.k), **self.options)
-        check_crowds_public(task, public_data=self.public_data)
         self.afford(Ledger.of(task).times(self.rows))
         chosen = self.people(points)
         return play_rows(chosen, task, rng=self.rng), chosen, Ledger.of(task, cap=self.row_cap)
@@ -273,7 +264,6 @@ def request(
     users: npt.ArrayLike | None = None,
     rows_per_user: int = 1,
     rows_are_people: bool = False,
-    public_data: bool = False,
     **options: Any,
 ) -> Request:
     """What was asked for, with its defaults; refuses an option that no job has."""
@@ -284,8 +274,6 @@ def request(
             raise InvalidInput(f"there is no option {name!r} here; {advice}")
     if users is not None and rows_are_people:
         raise InvalidInput("give users or rows_are_people, not both")
-    if not isinstance(public_data, bool):
-        raise InvalidInput(f"public_data must be True or False; got {shown(public_data)}")
     check_generator(rng)
     if cap is not None and not isinstance(cap, str | int | float | Decimal | Fraction | np.number):
         raise InvalidInput(f"cap must be a number, the most that anybody may lose; got {shown(cap)}")
@@ -293,7 +281,7 @@ def request(
         raise InvalidInput(f"ledger must be a semilocal.Ledger, such as the spent of a result; got {shown(ledger)}")
     rows = as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
     loss, chance, crowd, most = (_plain(setting) for setting in (epsilon, delta, k, cap))
-    return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, public_data, options)
+    return Request(box, loss, which_trust(trust), chance, crowd, rng, most, ledger, users, rows, options)
 
 
 def _plain(setting: Any) -> Any:

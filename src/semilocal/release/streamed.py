@@ -105,7 +105,7 @@ def position_batches(rows: Rows, f: BoundedFunction, box: Box) -> Iterator[tuple
 def run_batches(
     run: AnyRun, points: Rows, f: BoundedFunction
 ) -> Iterator[tuple[Floats, npt.NDArray[np.int32], BoundedFunction]]:
-    """Everybody with a region: the positions they act from, their regions, and f for them.
+    """Everybody with a region: their positions, their regions, and f for them.
 
     Yields
     ------
@@ -114,18 +114,18 @@ def run_batches(
     if isinstance(run, SourceRun):
         seen = 0
         for part in attached_batches(run.source, run.task.hierarchy, run.lookup, _stored(f)):
-            yield part.acting, part.regions, _part(f, seen, part.others)
+            yield part.positions, part.regions, _part(f, seen, part.others)
             seen += len(part.regions)
         return
     assert not isinstance(points, Source)
-    acting = run.acting(points)
+    positions = run.check_points(points)
     if isinstance(f, Column):
-        f(acting)  # refuses another number of values
+        f(positions)  # refuses another number of values
     if (run.regions == LOST).any():
         who = np.flatnonzero(run.regions != LOST)
-        yield acting[who], run.regions[who], f.rows(who) if isinstance(f, Column) else f
+        yield positions[who], run.regions[who], f.rows(who) if isinstance(f, Column) else f
     else:
-        yield acting, run.regions, f
+        yield positions, run.regions, f
 
 
 def check_stored(rows: Source, f: BoundedFunction) -> None:

@@ -1,9 +1,9 @@
-"""Function values and their mean, released with noise scaled to each participant's region.
+"""Function values and their mean, released with noise scaled to where the people of each region are.
 
-Every participant maps f at the position it acts from into the unit interval by the range of f over its region, and
-sends it through a value mechanism that costs ``epsilon`` for any two positions in the region. What becomes public is
-how often each output was sent from each region. The mean is computed from that alone, whether devices sent it
-(:func:`collected_mean`) or a simulation made it (:func:`mean`).
+Every participant clips f at its position to the public range of its region (protocol/clip.py), maps it into the unit
+interval and sends it through a value mechanism, which costs ``epsilon`` for any two positions in the region. What
+becomes public is how often each output was sent from each region. The mean is computed from that alone, whether devices
+sent it (:func:`collected_mean`) or a simulation made it (:func:`mean`).
 
 Knows partitions, runs, functions and mechanisms.
 """
@@ -21,15 +21,14 @@ from ..accounting import Ledger
 from ..arrays import Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
-from ..protocol.column import own_value
+from ..protocol.clip import clips, held_by
+from ..protocol.column import Column, own_value
 from ..protocol.mark import seeded_by
 from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
 from ..protocol.plan import Release
-from ..protocol.values import unit_values
 from ..randomizer.values.mechanisms import AnyMechanism, best
 from ..simulation.run import LOST, Run
-from ._shift import Shift, shift_of
 from .asked import asked_of
 from .intervals import standard_errors
 from .promised import Promised
@@ -54,9 +53,11 @@ class ValuesRelease(Promised):
     Attributes
     ----------
     value : float64[n]
-        Unbiased for f at the (moved) position; NaN for participants lost to dropout.
+        Unbiased for f at the position, clipped to the range of the region; NaN for participants without a region.
     stderr : float64[n]
-        Largest standard error of each value: the range of f over the region times the mechanism's.
+        Largest standard error of each value by noise: the width of that range times the mechanism's.
+    ranges : float64[m, 2]
+        What values are clipped to in each region. Public.
     partition : Partition
     spent : Ledger
     mechanism : Mechanism
@@ -66,6 +67,7 @@ class ValuesRelease(Promised):
 
     value: Floats
     stderr: Floats
+    ranges: Floats
     partition: Partition
     spent: Ledger
     mechanism: AnyMechanism
@@ -74,7 +76,7 @@ class ValuesRelease(Promised):
     __repr__ = short_repr
 
     def interval(self, level: float = 0.95) -> Floats:
-        """Interval for each value: float64[n, 2]."""
+        """Interval for each value, clipped: float64[n, 2]."""
         half = standard_errors(level) * self.stderr
         return np.stack([self.value - half, self.value + half], axis=-1)
 
@@ -87,11 +89,15 @@ class ValueBatch(NamedTuple):
 
 
 class RegionMeans(NamedTuple):
-    """Means of single regions, one row per region of the partition; NaN where nobody answered."""
+    """Means of single regions, one row per region of the partition; NaN where nobody answered.
+
+    ``ranges`` float64[m, 2] is what values were clipped to; ``stderr`` has noise and clipping.
+    """
 
     value: Floats
     stderr: Floats
     responders: Integers
+    ranges: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,30 +107,28 @@ class MeanRelease(Promised):
     Attributes
     ----------
     value : float
-        The mean over the positions that participants act from, corrected for what moving them likely did to it, then
-        moved into the range of f.
-    acting : float
-        Unbiased for the mean of f over the positions that participants act from.
+        The mean of the clipped values; unbiased for it, then moved into the range of f.
     stderr : float
-        Standard error from the mechanism's noise.
+        Standard error: noise of the mechanism, and ``clipping``.
+    clipping : float
+        How far clipping shifts the mean, by the estimated density. It is counted as an error and not taken out: an
+        estimate of the few far away is worse than their clipped values.
     range : (float, float)
         Of f over the domain: noise can lead out of it, the truth cannot.
-    shift : Shift
-        What moving participants may have done to the sum.
     participants : int
         Number of participants who answered.
     regions : RegionMeans
-        Of the positions that participants act from.
+        With the public ranges that values were clipped to.
     partition : Partition
     spent : Ledger
     own : str
         The people's own value and its range, in words; empty for a function of the position.
     """
 
-    acting: float
+    value: float
     stderr: float
+    clipping: float
     range: tuple[float, float]
-    shift: Shift
     participants: int
     regions: RegionMeans
     partition: Partition
@@ -133,46 +137,10 @@ class MeanRelease(Promised):
 
     __repr__ = short_repr
 
-    @property
-    def value(self) -> float:
-        """The mean, corrected for what moving participants likely did to it."""
-        return self._possible(self.acting + self.shift.likely / self.participants)
-
-    @property
-    def bias_bound(self) -> float:
-        """How far moving participants can have shifted the mean, with two standard errors; 0 if nobody was moved."""
-        far = max(abs(self.shift.likely), abs(self.shift.expected)) + 2.0 * math.sqrt(self.shift.variance)
-        return far / self.participants
-
-    @property
-    def biased(self) -> bool:
-        """Whether anybody can have been moved."""
-        return self.bias_bound > 0
-
-    def interval(self, level: float = 0.95, *, widen: bool = True) -> tuple[float, float]:
-        """Interval for the mean of f over the true positions, inside the range of f. It holds the value.
-
-        Parameters
-        ----------
-        level : float
-        widen : bool
-            If not, it is for the mean over the positions that participants act from: noise alone, and nothing for
-            participants who were moved.
-        """
-        # Around a mean that is possible: one beyond the range would leave a single point of it.
-        width, middle = standard_errors(level), self._possible(self.acting)
-        half, ends = width * self.stderr, [0.0]
-        if widen:
-            half = width * math.hypot(self.stderr, math.sqrt(self.shift.variance) / self.participants)
-            # Where in a trimmed part its people live is not known: evenly, or all next to what is kept, as they act.
-            ends += [self.shift.expected, self.shift.likely]
-        low, high = min(ends) / self.participants - half, max(ends) / self.participants + half
-        return self._possible(middle + low), self._possible(middle + high)
-
-    def _possible(self, mean: float) -> float:
-        """The mean nearest to it that f can have."""
-        low, high = self.range
-        return min(max(mean, low), high)
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Interval for the mean of f, inside the range of f. It holds the value."""
+        half, (low, high) = standard_errors(level) * self.stderr, self.range
+        return max(self.value - half, low), min(self.value + half, high)
 
 
 def values(
@@ -214,8 +182,8 @@ def values(
         here = who[start : start + len(part.value)]
         value[here], stderr[here] = part
         start += len(here)
-    partition = _marked(run, rng).with_public_crowds(run.partition.crowds)  # everybody sends a value for their region
-    return ValuesRelease(value, stderr, partition, spent, chosen, own_value(asked))
+    ranges = clips(run.partition, asked, chosen.epsilon)
+    return ValuesRelease(value, stderr, ranges, _marked(run, rng), spent, chosen, own_value(asked))
 
 
 def mean(
@@ -269,7 +237,7 @@ def collected_mean(
     Raises
     ------
     InvalidInput
-        If nobody answered, or a cell is no region of the partition.
+        If nobody answered, or a region is none of the partition.
     """
     assert release.mechanism is not None
     f = release.build()
@@ -280,6 +248,30 @@ def collected_mean(
     return _mean(partition, rows, outputs, counts, f, release.mechanism, spent)
 
 
+def region_values(partition: Partition, closed: ValueClosed, release: Release) -> list[tuple[Floats, list[int]]]:
+    """Per region of a closing the values float64[r] that were sent from there, and how often each was."""
+    assert release.mechanism is not None
+    rows, outputs, counts = _sent(partition, closed)
+    ranges = clips(partition, release.build(), release.epsilon)
+    decoded = ranges[rows, 0] + (ranges[rows, 1] - ranges[rows, 0]) * release.mechanism.decode(outputs)
+    ends = np.cumsum([len(row) for row in closed.counts])[:-1]
+    pairs = zip(np.split(decoded, ends), np.split(counts, ends), strict=True)
+    return [(values, numbers.tolist()) for values, numbers in pairs][: len(closed.regions)]
+
+
+def value_batches(
+    run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
+) -> Iterator[ValueBatch]:
+    """Noisy values of everybody with a region, batch by batch, in the order of the rows.
+
+    Each row loses ``mechanism.epsilon`` inside its region, on top of the run: :func:`values` counts that, and is what
+    to use unless the values do not fit into memory.
+    """
+    worst = math.sqrt(mechanism.worst_variance)
+    for (low, width, outputs), _ in _sent_values(run, points, f, mechanism, rng):
+        yield ValueBatch(low + mechanism.decode(outputs) * width, width * worst)
+
+
 def _spent(run: AnyRun, ledger: Ledger | None, what: str, epsilon: float, own: str) -> Ledger:
     """The ledger after a release; one that nobody gave is for all rows of a person."""
     spent = (ledger or Ledger.of(run.task)).spend_on(run.partition, what, epsilon, own=own)
@@ -288,24 +280,13 @@ def _spent(run: AnyRun, ledger: Ledger | None, what: str, epsilon: float, own: s
 
 def _sent(partition: Partition, closed: ValueClosed) -> tuple[Integers, Integers, Integers]:
     """What was sent in a round of values: the region's row, the output, and how often. int64[r] each."""
-    order = np.argsort(partition.cells)
-    cells = np.array(closed.cells, dtype=np.uint64)
-    found = np.minimum(np.searchsorted(partition.cells, cells, sorter=order), len(order) - 1)
-    if len(cells) and not np.array_equal(partition.cells[order[found]], cells):
-        raise InvalidInput("the closing has values of cells that are not regions of this partition")
+    regions = np.array(closed.regions, dtype=np.uint64).reshape(-1, 2)
+    found = np.minimum(np.searchsorted(partition.lower, regions[:, 0]), len(partition) - 1)
+    if not (np.array_equal(partition.lower[found], regions[:, 0])
+            and np.array_equal(partition.upper[found], regions[:, 1])):  # fmt: skip
+        raise InvalidInput("the closing has values of regions that this partition does not have")
     pairs = np.array([pair for row in closed.counts for pair in row], dtype=np.int64).reshape(-1, 2)
-    return np.repeat(order[found], [len(row) for row in closed.counts]), pairs[:, 0], pairs[:, 1]
-
-
-def region_values(partition: Partition, closed: ValueClosed, release: Release) -> list[tuple[Floats, list[int]]]:
-    """Per cell of a closing the values float64[r] that were sent from there, and how often each was."""
-    assert release.mechanism is not None
-    rows, outputs, counts = _sent(partition, closed)
-    ranges = release.build().range_over(partition.boxes)
-    decoded = ranges[rows, 0] + (ranges[rows, 1] - ranges[rows, 0]) * release.mechanism.decode(outputs)
-    ends = np.cumsum([len(row) for row in closed.counts])[:-1]
-    pairs = zip(np.split(decoded, ends), np.split(counts, ends), strict=True)
-    return [(values, numbers.tolist()) for values, numbers in pairs][: len(closed.cells)]
+    return np.repeat(found, [len(row) for row in closed.counts]), pairs[:, 0], pairs[:, 1]
 
 
 def _marked(run: AnyRun, rng: np.random.Generator | None) -> Partition:
@@ -321,23 +302,38 @@ def _mean(
     total = int(counts.sum())
     if not total:
         raise InvalidInput("there is nobody to take the mean of")
-    regions = len(partition)
-    ranges, box = f.range_over(partition.boxes), partition.task.box
+    regions, box = len(partition), partition.task.box
+    ranges = clips(partition, f, mechanism.epsilon)
     low, width = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
     least, most = f.range_over([[box.lower, box.upper]])[0].tolist()
     responders = np.bincount(rows, counts, minlength=regions).astype(np.int64)
-    partition = partition.with_public_crowds(responders)
     sums = np.bincount(rows, counts * mechanism.decode(outputs), minlength=regions)
     share = np.divide(sums, responders, out=np.full(regions, np.nan), where=responders > 0)
     # The mechanism's variance is nearly constant and concave in the true value, so its value at the estimated mean of
     # a region is a slight overestimate of the average over the region's participants.
     noise = width**2 * mechanism.variance(np.clip(np.nan_to_num(share, nan=0.5), 0.0, 1.0))
-    error = np.sqrt(np.divide(noise, responders, out=np.full(regions, np.nan), where=responders > 0))
+    above, below = _clipped(partition, f, ranges)
+    clipping = abs(float(responders @ (above - below))) / total
+    each = np.divide(noise, responders, out=np.full(regions, np.nan), where=responders > 0)
+    value = float(np.sum(responders * low + sums * width) / total)
     return MeanRelease(
-        float(np.sum(responders * low + sums * width) / total), math.sqrt(float(np.sum(responders * noise))) / total,
-        (least, most), shift_of(partition, f), total, RegionMeans(low + share * width, error, responders),
+        min(max(value, least), most), math.hypot(math.sqrt(float(np.sum(responders * noise))) / total, clipping),
+        clipping, (least, most), total,
+        RegionMeans(low + share * width, np.sqrt(each + (above - below) ** 2), responders, ranges),
         partition, spent, own_value(f),
     )  # fmt: skip
+
+
+def _clipped(partition: Partition, f: BoundedFunction, ranges: Floats) -> tuple[Floats, Floats]:
+    """What clipping takes off the mean of each region, above and below its range, as estimated: float64[m] each."""
+    if isinstance(f, Column):
+        return np.zeros(len(ranges)), np.zeros(len(ranges))
+    held = held_by(partition, f, partition.pieces)
+    low, high = ranges[held.region].T
+    return tuple(  # type: ignore[return-value]
+        np.bincount(held.region, held.share * taken, minlength=len(ranges))
+        for taken in (held.above(high), held.below(low))
+    )
 
 
 def _mechanism(epsilon: float, mechanism: AnyMechanism | None) -> AnyMechanism:
@@ -350,29 +346,17 @@ def _mechanism(epsilon: float, mechanism: AnyMechanism | None) -> AnyMechanism:
     return chosen
 
 
-def value_batches(
-    run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
-) -> Iterator[ValueBatch]:
-    """Noisy values of everybody with a region, batch by batch, in the order of the rows.
-
-    Each row loses ``mechanism.epsilon`` inside its region, on top of the run: :func:`values` counts that, and is what
-    to use unless the values do not fit into memory.
-    """
-    worst = math.sqrt(mechanism.worst_variance)
-    for unit, _ in _sent_values(run, points, f, mechanism, rng):
-        low, width, outputs = unit
-        yield ValueBatch(low + mechanism.decode(outputs) * width, width * worst)
-
-
 def _sent_values(
     run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
 ) -> Iterator[tuple[tuple[Floats, Floats, Integers], Integers]]:
     """Per batch: low, width and output of everybody with a region, and their regions."""
-    boxes = run.partition.boxes
-    for acting, regions, part in run_batches(run, points, f):
-        unit, low, width = unit_values(part, acting, boxes, of=regions)
+    ranges = clips(run.partition, f, mechanism.epsilon)
+    for positions, regions, part in run_batches(run, points, f):
+        low, width = ranges[regions, 0], ranges[regions, 1] - ranges[regions, 0]
+        value = np.asarray(part(positions), dtype=np.float64)
+        unit = np.divide(value - low, width, out=np.full(len(low), 0.5), where=width > 0)
         words = rng.integers(0, 2**64, size=(len(unit), mechanism.words), dtype=np.uint64)
-        yield (low, width, mechanism.release(unit, words)), regions.astype(np.int64)
+        yield (low, width, mechanism.release(np.clip(unit, 0.0, 1.0), words)), regions.astype(np.int64)
 
 
 def _outputs(

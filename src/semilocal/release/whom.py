@@ -10,6 +10,7 @@ from typing import Any, get_args
 from ..arrays import shown
 from ..errors import InvalidInput
 from ..protocol.promise import Trust
+from ..protocol.task import DELTA, K
 
 __all__ = ["DELTA", "TRUSTS", "K", "crowd_of", "pooled_options", "which_trust"]
 
@@ -21,8 +22,6 @@ TRUSTS: dict[Trust, str] = {
     "curator": "one party holds all positions and adds the noise; epsilon protects any change of a person's position "
     "anywhere, against everybody else",
 }
-DELTA = 1e-6
-K = 50
 _POOLED = ("hierarchy", "resolution", "max_depth", "label")
 
 

@@ -9,18 +9,36 @@ import hashlib
 import math
 import secrets
 
+import msgspec
+
 from ..errors import InvalidInput
+from ..protocol.keys import SECRET_BYTES
 from .campaign import Campaign, new_token, token_hash
 from .keys import registered_key
+from .rounds import CHAIN, chain_for
 from .stores.base import Store
 
-__all__ = ["MAX_TOKENS", "admin_hash", "check_admin_token", "create_campaign", "first_admin_token", "new_tokens"]
+__all__ = [
+    "MAX_TOKENS", "admin_hash", "check_admin_token", "create_campaign", "first_admin_token", "new_tokens", "with_chain",
+]  # fmt: skip
 
 MAX_TOKENS = 10_000
 
 
+def with_chain(store: Store, campaign: Campaign) -> Campaign:
+    """The campaign with the end of this server's hash chain in its task: its part of the draws, fixed beforehand."""
+    store.first_setting(CHAIN, secrets.token_bytes(SECRET_BYTES))
+    task = msgspec.structs.replace(campaign.task, chain=chain_for(store, campaign.task).end)
+    return msgspec.structs.replace(campaign, task=task)
+
+
 def create_campaign(store: Store, campaign: Campaign, *, now: float) -> bool:
-    """Add a campaign in phase "enrolling"; False if its task is there already."""
+    """Add a campaign in phase "enrolling"; False if its task is there already.
+
+    The task has the chain of :func:`with_chain`, or none (for tests: then the server has no part in the draws).
+    """
+    if campaign.task.chain and campaign.task.chain != chain_for(store, campaign.task).end:
+        raise InvalidInput("the task has the hash chain of another server")
     pinned = campaign.task.server_key
     if pinned and pinned != registered_key(store):
         raise InvalidInput("the task pins the key of another server; take this server's key (GET /key), or none")

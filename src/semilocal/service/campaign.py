@@ -24,26 +24,13 @@ from ..protocol.task import Task
 from ..words import check_name
 
 __all__ = [
-    "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "campaign_trims", "new_token", "token_hash",
-    "used_by",
+    "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by",
 ]  # fmt: skip
 
 Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
 ENDED: tuple[Phase, ...] = ("finished", "cancelled")
 MAX_NAME = 200
 MAX_ENROLMENT_SECONDS = 10**8
-_MAX_TRIMS = 8  # fewer than Task.build's: owners of devices look at the worst case
-
-
-def campaign_trims(max_depth: int | None = None) -> int:
-    """The most TRIMs of a campaign that does not say so: a round ends in one at most, and there are as many as levels.
-
-    Parameters
-    ----------
-    max_depth : int, optional
-        Of the tree; that of a box if left out, which is deep enough.
-    """
-    return _MAX_TRIMS if max_depth is None else min(_MAX_TRIMS, max_depth)
 
 
 class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,7 +78,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def total_epsilon(self) -> float:
-        """Bound on the loss of a moved position against any inside its region: partition and releases (delta 0)."""
+        """Bound on the loss between two positions of a region: partition and releases (delta 0)."""
         return self.plan.total_epsilon(self.task)
 
     def statement(self) -> str:
@@ -129,7 +116,12 @@ class CampaignForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enrolment_seconds: int | None = None
 
     def build(self) -> Campaign:
-        """The campaign, checked; refuses a capacity with which no crowd of k can be promised."""
+        """The campaign, checked; refuses a capacity with which no crowd of k can be promised, and a hash chain.
+
+        The chain is the server's part of the draws: ``admin.with_chain`` adds it.
+        """
+        if self.task.chain:
+            raise InvalidInput("the hash chain of a task is made by the server: leave it out")
         if self.capacity is not None and self.capacity < self.task.k:
             raise InvalidInput(
                 f"capacity must be at least k: {self.capacity} participants are no crowd of k = {self.task.k}; "
@@ -155,7 +147,7 @@ class Status(msgspec.Struct, frozen=True):
     closed : int
         Number of closed rounds.
     received : int
-        Reports in the open round; while enrolling, participants.
+        Awaited reports in the open round; while enrolling, participants.
     needed : int or None
         Received that end the open round (or enrolment) before its deadline; None: only the deadline does.
     deadline : int or None

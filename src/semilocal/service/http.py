@@ -30,8 +30,8 @@ except ImportError:
 __all__ = [
     "SELDOM", "TASK", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form", "from_http",
     "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of", "read_body",
-    "read_request", "refused_by_store", "report_path", "round_of", "send_answer", "size_of", "task_of", "upload_path",
-    "while_connected",
+    "read_request", "refused_by_store", "region_of", "report_path", "round_of", "send_answer", "size_of", "task_of",
+    "upload_path", "while_connected",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -42,6 +42,7 @@ TASK = re.compile(r"[0-9a-f]{64}\Z")
 _PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
 _OF_A_DEVICE = re.compile("(/(?:participants|reports|uploads)/)[^/]+")
 _ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
+_REGION = re.compile(r"(0|[1-9][0-9]{0,18})-([1-9][0-9]{0,18})\Z")
 
 
 class Watched:
@@ -109,6 +110,15 @@ def pseudonym_of(parameters: dict[str, Any]) -> bytes:
     if not _PSEUDONYM.match(parameters["pseudonym"]):
         raise Problem("no-such-route", "a pseudonym has 32 lower-case hex digits")
     return bytes.fromhex(parameters["pseudonym"])
+
+
+def region_of(parameters: dict[str, Any]) -> tuple[int, int]:
+    """The region in a path."""
+    match = _REGION.match(parameters["region"])
+    lower, upper = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not lower < upper <= 2**63:
+        raise Problem("no-such-route", "a region is named by two codes, lower-upper, below 2^63")
+    return lower, upper
 
 
 def number_of(request: Request, name: str, *, default: int | None, low: int, high: int) -> int | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from ..errors import DeviceViolation
 from .http import problem_of, refused_by_store
-from .reports import REPORT_BYTES, verifier_of
+from .reports import REPORT_BYTES, check_report, verifier_of
 from .routes.table import Context
 from .stores.base import Outcome
 
@@ -77,13 +77,13 @@ class Intake:
         task, round_, pseudonym, key = address
         service = self._service
         live = service.known(task)
-        if live is None or round_ != live.status.round or round_ <= live.status.closed or service.writer.full:
+        if live is None or not live.takes(round_) or service.writer.full:
             return False
         verifier = verifier_of(key)
-        if verifier is None or live.status.phase == "enrolling":
+        if verifier is None:
             return False
         try:
-            item = live.sound.check(body, task, round_, pseudonym, verifier, live.curator)
+            item = check_report(body, task, round_, pseudonym, verifier, live.curator)
         except DeviceViolation:
             return False
         if not self._by_key.allow(key, service.monotonic()):

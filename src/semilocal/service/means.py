@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..protocol.partition import Partition
 from ..release import MeanRelease
 from ..release.pooled_mean import CellMeans, PooledMean
 
@@ -17,7 +18,6 @@ __all__ = ["MOST_REGIONS", "mean_document"]
 MOST_REGIONS = 12  # told of one area
 EVERYBODY = "everybody who answered"
 REGIONS = "everybody in a region that the area meets"
-MOVED = "; participants who were moved count where they were moved to"
 
 
 def mean_document(
@@ -44,26 +44,26 @@ def mean_document(
             "interval": list(all_.interval(level)),
         }  # fmt: skip
     if cells is not None:
-        moved = MOVED if len(cells.partition.trimmed_cells) else ""
-        document["regions"] = {"about": REGIONS + moved, "areas": _by_area(cells, areas, level)}
+        document["regions"] = {"about": REGIONS, "areas": _by_area(cells, areas, level)}
     return document
 
 
 def _by_area(found: CellMeans, areas: Any, level: float) -> list[dict[str, Any]]:
     """The regions that each area meets, the most crowded first, and how many more there are."""
     ends, partition = found.interval(level), found.partition
+    names = np.array(partition.names) if isinstance(partition, Partition) else partition.cells.astype(str)
     answers = []
     for met in found.meeting(areas):
         answered = met[np.isfinite(found.value[met])]
         rows = answered[np.argsort(-partition.crowds[answered], kind="stable")][:MOST_REGIONS]
-        columns = (partition.cells, partition.crowds, found.value, found.stderr, ends, partition.boxes)
+        columns = (names, partition.crowds, found.value, found.stderr, ends, partition.boxes)
         numbers = zip(*(column[rows].tolist() for column in columns), strict=True)
         regions = [
             {
-                "cell": str(cell), "people": people, "value": value, "stderr": stderr, "interval": pair,
+                "region": name, "people": people, "value": value, "stderr": stderr, "interval": pair,
                 "lower": lower, "upper": upper,
             }
-            for cell, people, value, stderr, pair, (lower, upper) in numbers
+            for name, people, value, stderr, pair, (lower, upper) in numbers
         ]  # fmt: skip
         answers.append({"regions": regions, "more": len(answered) - len(rows)})
     return answers

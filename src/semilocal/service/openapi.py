@@ -23,6 +23,7 @@ _PARAMETERS = {
     "step": ("path", {"type": "string"}, "a step between two servers; see spec/http.md, section 11"),
     "depth": ("path", {"type": "integer", "minimum": 0}, "a level of the tree"),
     "round": ("path", {"type": "integer", "minimum": 1}, "number of the round"),
+    "region": ("path", {"type": "string", "pattern": "^[0-9]+-[0-9]+$"}, "codes lower-upper, lower to before upper"),
     "after": ("query", {"type": "string", "pattern": "^[0-9a-f]{32}$"}, "the last pseudonym of the page before"),
     "state after": ("query", {"type": "integer", "minimum": -1, "maximum": 10**6}, "the round that is known already"),
     "wait": ("query", {"type": "integer", "minimum": 0, "maximum": 25}, "seconds"),

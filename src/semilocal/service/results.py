@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,16 +18,17 @@ import msgspec
 from ..errors import InvalidInput
 from ..io.regions import AnyPartition, regions_geoparquet, regions_json
 from ..protocol.column import own_value
-from ..protocol.curator import Curator
-from ..protocol.messages import Checkpoint, Closed, ValueClosed, decode, decode_closed
+from ..protocol.messages import Checkpoint, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
 from ..release import CountsRelease, MeanRelease, collected_mean, counts, region_values
+from ..release.point_release import centres
 from ..release.pooled_mean import region_means
 from ..release.promised import Mapped, Rounding, outside_words
 from .campaign import Campaign, Status
 from .means import mean_document
+from .rounds import catch_up
 from .stores.base import Store
 
 __all__ = ["Findings", "FindingsCache", "RegionFiles", "campaign_promise", "counts_document"]
@@ -47,7 +49,7 @@ class RegionFiles:
 
     @cached_property
     def geojson(self) -> bytes:
-        """The regions (two dimensions; with public regions rules "all" and "trim"), as GeoJSON."""
+        """The regions (two dimensions), as GeoJSON."""
         return regions_json(self.partition)
 
     @cached_property
@@ -71,7 +73,6 @@ class Findings(RegionFiles):
     campaign : Campaign
     status : Status
     partition : Partition
-        With rule "each" its crowds are not public, and mean nothing.
     values : dict of int to ValueClosed
         Closed rounds of values by the index of their release.
     checkpoint : Checkpoint
@@ -96,32 +97,24 @@ class Findings(RegionFiles):
         campaign = store.campaign(task)
         if campaign is None or status.phase not in ("releasing", "finished"):
             raise InvalidInput(f"the campaign is {status.phase}; its regions are not known yet")
-        closings: list[Closed] = []
         values = {}
-        for number in range(1, status.closed + 1):
+        for number in range(status.closed, 0, -1):
             closed = decode_closed(store.message(task, number, "closed") or b"")
-            if isinstance(closed, ValueClosed):
-                values[closed.index] = closed
-            else:
-                closings.append(closed)
+            if not isinstance(closed, ValueClosed):
+                break
+            values[closed.index] = closed
         checkpoint = decode(store.message(task, status.closed, "checkpoint") or b"", Checkpoint)
-        partition = Partition.from_rounds(campaign.task, Curator.replay(campaign.task, closings).rounds)
-        return Findings(campaign, status, partition, values, checkpoint)
+        curator = catch_up(store, campaign, status.closed - len(values))
+        return Findings(campaign, status, curator.partition, dict(sorted(values.items())), checkpoint)
 
     @cached_property
     def counts(self) -> CountsRelease:
-        """Counts that answer range queries.
-
-        Raises
-        ------
-        InvalidInput
-            With rule "each", where crowds are not public.
-        """
+        """Counts that answer range queries."""
         return counts(self.partition)
 
     @cached_property
     def promise(self) -> Guarantee:
-        """What the campaign promised, with the TRIMs that its paths had."""
+        """What the campaign promised, with the size of its smallest region."""
         return campaign_promise(self.partition, self.campaign.plan)
 
     @cached_property
@@ -168,41 +161,39 @@ class Findings(RegionFiles):
 
     @cached_property
     def _regions(self) -> list[dict[str, Any]]:
-        table = self.partition.to_table()
-        has_crowds = self.campaign.task.tells_crowds
-        crowds: list[int | None] = table["crowd"].tolist() if has_crowds else [None] * len(self.partition)
+        partition, walls = self.partition, self.partition.walls
+        columns = zip(partition.crowds.tolist(), partition.boxes.tolist(), pairwise(walls.first.tolist()), strict=True)
+        lines = list(zip(walls.cuts.tolist(), walls.asked.tolist(), walls.yes.tolist(), strict=True))
         return [
             {
-                **self._names[cell], "depth": depth, "crowd": crowd,
-                "below_k": None if crowd is None else crowd < self.campaign.task.k, "lower": box[0], "upper": box[1],
+                **name, "crowd": crowd, "below_k": crowd < self.campaign.task.k, "lower": box[0], "upper": box[1],
+                "walls": [{"cut": str(cut), "asked": asked, "yes": yes} for cut, asked, yes in lines[begin:end]],
             }
-            for cell, depth, crowd, box in zip(
-                table["cell"].tolist(), table["depth"].tolist(), crowds, self.partition.boxes.tolist(), strict=True
-            )
+            for name, (crowd, box, (begin, end)) in zip(self._names.values(), columns, strict=True)
         ]  # fmt: skip
 
     @cached_property
-    def _names(self) -> dict[int, dict[str, str]]:
-        """How each region is called: its cell, and its label where the tree has labels."""
-        table = self.partition.to_table()
-        labels = table.get("label")
-        named = [{}] * len(self.partition) if labels is None else [{"label": label} for label in labels.tolist()]
-        return {cell: {"cell": str(cell), **more} for cell, more in zip(table["cell"].tolist(), named, strict=True)}
+    def _names(self) -> dict[tuple[int, int], dict[str, Any]]:
+        """How each region is called, and its codes as text: a double does not hold them."""
+        partition = self.partition
+        rows = zip(partition.lower.tolist(), partition.upper.tolist(), partition.names, strict=True)
+        return {
+            (lower, upper): {"region": name, "codes": [str(lower), str(upper)]} for lower, upper, name in rows
+        }  # fmt: skip
 
     def _release(self, index: int) -> dict[str, Any]:
         release = self.campaign.releases[index]
+        crowds = self.partition.crowds.tolist()
         if release.kind == "counts":
-            crowds = [region["crowd"] for region in self._regions]
             numbers = [{**name, "count": crowd} for name, crowd in zip(self._names.values(), crowds, strict=True)]
-            total = None if not self.campaign.task.tells_crowds else sum(region["crowd"] for region in self._regions)
-            return {"kind": "counts", **_FREE, "total": total, "counts": numbers}
+            return {"kind": "counts", **_FREE, "total": self.partition.people, "counts": numbers}
         if release.kind == "points":
-            middles = self.partition.middles.tolist()
+            middles = centres(self.partition).middle.tolist()
             points = [
-                {**name, "point": point, "weight": region["crowd"]}
-                for name, point, region in zip(self._names.values(), middles, self._regions, strict=True)
+                {**name, "point": point, "weight": crowd}
+                for name, point, crowd in zip(self._names.values(), middles, crowds, strict=True)
             ]
-            note = "the middle of each region, once per participant"
+            note = "the estimated centre of each region, once per member"
             return {"kind": "points", **_FREE, "note": note, "points": points}
         closed, f = self.values[index], release.build()
         out: dict[str, Any] = {
@@ -212,34 +203,35 @@ class Findings(RegionFiles):
         if release.kind == "values":
             return out | {
                 "regions": [
-                    {**self._names[cell], "values": [list(pair) for pair in zip(values.tolist(), counts, strict=True)]}
-                    for cell, (values, counts) in zip(
-                        closed.cells, region_values(self.partition, closed, release), strict=True
+                    {
+                        **self._names[region],
+                        "values": [list(pair) for pair in zip(values.tolist(), counts, strict=True)],
+                    }
+                    for region, (values, counts) in zip(
+                        closed.regions, region_values(self.partition, closed, release), strict=True
                     )
                 ]
             }
         found = self.means.get(index)
         if found is None:
             return out | {"mean": None, "stderr": None, "interval": None, "responders": 0, "regions": []}
-        rows = zip(self.partition.cells.tolist(), *(column.tolist() for column in found.regions), strict=True)
+        rows = zip(self._names.values(), *(column.tolist() for column in found.regions), strict=True)
         return out | {
             "mean": found.value, "stderr": found.stderr, "interval": list(found.interval(LEVEL)), "level": LEVEL,
-            "bias_bound": found.bias_bound, "responders": found.participants,
+            "clipping": found.clipping, "responders": found.participants,
             "regions": [
-                {**self._names[cell], "mean": mean, "stderr": stderr, "responders": responders}
-                for cell, mean, stderr, responders in rows
+                {**name, "mean": mean, "stderr": stderr, "responders": responders, "range": ends}
+                for name, mean, stderr, responders, ends in rows
                 if responders
             ],
         }  # fmt: skip
 
 
 def campaign_promise(partition: Partition, plan: Plan) -> Guarantee:
-    """What a campaign promised, with the TRIMs that its paths had."""
-    crowd = partition.smallest_crowd
-    if partition.task.rule != "trim":
-        return promise(partition.task, plan, participants=crowd)
-    trims = int(partition.path_trims.max(initial=0))
-    return promise(partition.task, plan, trims=trims, counted="run", participants=crowd)
+    """What a campaign promised, with the sizes of its roster and of its smallest region."""
+    people = partition.crowds[partition.crowds > 0]
+    smallest = int(people.min()) if len(people) else None
+    return promise(partition.task, plan, participants=partition.people, smallest=smallest)
 
 
 def counts_document(
@@ -254,7 +246,6 @@ def counts_document(
         "task": task.hex(),
         "total": counts.total,
         "level": level,
-        "uncertain": answers.uncertain,
         "counts": [{"value": value, "stderr": stderr, "interval": pair} for value, stderr, pair in numbers],
         "note": f"{note} {outside}." if outside else note,
         "privacy": promise.to_json(),

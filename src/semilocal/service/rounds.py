@@ -4,8 +4,8 @@
 exactly one of them closes a round, and calling it twice changes nothing. A server that was away past a deadline closes
 the round with the reports it has; the next round gets its full window.
 
-The state is a fold over the closings (``Curator.replay``); nothing is kept in memory between two closings. Reports are
-read as a stream, by ascending pseudonym, once: for the tally and for the transcript's tree.
+The state is a fold over the closings and their reports (``catch_up``). A worker keeps its curator between two closings,
+so that each is followed once.
 
 Knows a store's transaction and the machines of the protocol. The time is an argument. Knows no HTTP.
 """
@@ -13,26 +13,29 @@ Knows a store's transaction and the machines of the protocol. The time is an arg
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 
 import msgspec
 
 from ..errors import InvalidInput
 from ..protocol.curator import Curator
+from ..protocol.keys import SECRET_BYTES, HashChain, derive
 from ..protocol.messages import (
     AnyQuery,
     AnyReport,
+    Entry,
     Query,
     Report,
     Seal,
+    Slice,
     ValueQuery,
     ValueReport,
     decode,
     decode_closed,
+    decode_report,
     encode,
+    prefix_of,
 )
-from ..protocol.tally import RoundTally
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint, seal_round
 from ..transcript.saved_log import SavedLog
@@ -40,23 +43,36 @@ from .campaign import Campaign, Phase, Status
 from .keys import NO_KEYS, Keyring
 from .stores.base import Locked, ReportRow, Store
 
-__all__ = ["advance", "cancel", "catch_up", "expected_reports", "report_bytes", "reports_needed", "start"]
+__all__ = [
+    "advance", "cancel", "catch_up", "chain_for", "expected_reports", "read_slice", "report_bytes", "report_head",
+    "reports_needed", "reports_of", "start",
+]  # fmt: skip
 
-_CHUNK = 4096
-_answers = msgspec.msgpack.Decoder(int | tuple[int, ...] | None)
+CHAIN = "chain"  # the setting with the secret that all hash chains of a server come from
+_LABEL = b"semilocal/2/chain-seed"
 
 
-def advance(store: Store, task: bytes, now: float, keys: Keyring = NO_KEYS) -> Status | None:
+def advance(
+    store: Store, task: bytes, now: float, keys: Keyring = NO_KEYS, curator: Curator | None = None
+) -> Status | None:
     """Do what is due: open round 1, or close the open round, sign it if the task pins a key, and open the next.
 
-    Returns where the campaign stood before, with the exact number of reports; None if nothing was due.
+    Parameters
+    ----------
+    curator : Curator, optional
+        Of the same campaign, not further on; it goes on with the closing. If anything is raised it is of no use.
+
+    Returns
+    -------
+    Status or None
+        Where the campaign stood before, with the exact number of reports; None if nothing was due.
     """
-    return _move_on(store, task, now, keys, forced=False)
+    return _move_on(store, task, now, keys, curator, forced=False)
 
 
 def start(store: Store, task: bytes, now: float) -> Status | None:
     """End enrolment now and open round 1; None if it has ended already."""
-    return _move_on(store, task, now, NO_KEYS, forced=True)
+    return _move_on(store, task, now, NO_KEYS, None, forced=True)
 
 
 def cancel(store: Store, task: bytes) -> bool:
@@ -71,35 +87,63 @@ def cancel(store: Store, task: bytes) -> bool:
         return True
 
 
+def chain_for(store: Store, task: Task) -> HashChain:
+    """The hash chain of a task with these parameters on this server, whether the task has its end already or not.
+
+    All chains come from one secret of the server, so the same parameters make the same task again.
+
+    Raises
+    ------
+    InvalidInput
+        If no campaign was created here yet.
+    """
+    secret = store.setting(CHAIN)
+    if secret is None or len(secret) != SECRET_BYTES:
+        raise InvalidInput("the database has no secret for hash chains")
+    plain = msgspec.structs.replace(task, chain=b"")
+    return HashChain(derive(secret, _LABEL + encode(plain), SECRET_BYTES), task.max_rounds)
+
+
 def catch_up(store: Store, campaign: Campaign, closed: int, curator: Curator | None = None) -> Curator:
     """The curator of a campaign after a given number of closed rounds.
 
     Parameters
     ----------
     curator : Curator, optional
-        Of the same campaign, not further on: only what is missing is read. It stays as it is.
+        Of the same campaign, not further on: it goes on with what is missing.
     """
-    out = Curator(campaign.task, campaign.plan) if curator is None else curator.fork()
-    for number in range(out.round, closed + 1):
-        data = store.message(campaign.task.id, number, "closed")
-        if data is None:
-            raise InvalidInput(f"round {number} of {campaign.task.id.hex()} is closed, but its closing is missing")
-        out.follow(decode_closed(data))
-    _ = out.paths  # here, in the reader's thread, and not when the first report waits for it
-    return out
+    task = campaign.task
+    if curator is None:
+        curator = Curator(task, campaign.plan, chain=chain_for(store, task) if task.chain else None)
+    while curator.round <= closed:
+        number = curator.round
+        data, query = store.message(task.id, number, "closed"), curator.query()
+        if data is None or query is None:
+            raise InvalidInput(f"round {number} of {task.id.hex()} is closed, but its closing is missing")
+        curator.follow(decode_closed(data), reports_of(store.reports_like(task.id, number, b""), query))
+    return curator
 
 
-def expected_reports(store: Store, campaign: Campaign, status: Status) -> int | None:
-    """Participants who may answer the open round (who may enrol, while enrolling); None if nobody knows."""
+def expected_reports(campaign: Campaign, status: Status, curator: Curator | None) -> int | None:
+    """Participants whom the open round waits for (who may enrol, while enrolling); None if nobody knows."""
     if status.phase == "enrolling":
         return campaign.capacity
-    if status.ended:
+    if status.ended or curator is None:
         return None
-    expected = catch_up(store, campaign, status.closed).expected
-    return status.enrolled if expected is None else expected
+    return status.enrolled if curator.expected is None else curator.expected
 
 
-def _move_on(store: Store, task: bytes, now: float, keys: Keyring, *, forced: bool) -> Status | None:
+def read_slice(store: Store, query: AnyQuery, lower: int, upper: int) -> bytes:
+    """Canonical bytes of the slice of a region in a closed round of the partition, from the stored reports."""
+    prefix = msgspec.msgpack.encode(lower) + msgspec.msgpack.encode(upper)
+    reports = reports_of(store.reports_like(query.task, query.round, prefix), query)
+    entries = tuple(Entry(one.pseudonym, one.answer, one.nonce) for one in reports if isinstance(one, Report))
+    return encode(Slice(query.task, query.round, lower, upper, entries))
+
+
+def _move_on(
+    store: Store, task: bytes, now: float, keys: Keyring, curator: Curator | None, *, forced: bool
+) -> Status | None:
     with store.lock(task) as locked:
         if locked is None or locked.status.ended:
             return None
@@ -111,7 +155,8 @@ def _move_on(store: Store, task: bytes, now: float, keys: Keyring, *, forced: bo
             return status
         if forced or not status.due(now):
             return None
-        _close(locked, now, keys.key_for(locked.campaign.task))
+        curator = catch_up(store, locked.campaign, status.closed, curator)
+        _close(locked, now, keys.key_for(locked.campaign.task), curator)
         return status
 
 
@@ -122,24 +167,23 @@ def _open_first(locked: Locked, now: float) -> None:
     query = Curator(task).query()
     assert query is not None
     locked.open_round(1, encode(query))
-    expected = locked.status.enrolled
+    expected = max(1, locked.status.enrolled)  # nobody yet: wait for somebody
     locked.move(
         "collecting", round_=1, closed=0, needed=reports_needed(task, expected), deadline=_deadline(task, now),
         fold=fold.to_bytes(),
     )  # fmt: skip
 
 
-def _close(locked: Locked, now: float, key: bytes | None) -> None:
+def _close(locked: Locked, now: float, key: bytes | None, curator: Curator) -> None:
     campaign, status = locked.campaign, locked.status
     task, plan = campaign.task, campaign.plan
-    curator = Curator.replay(task, map(decode_closed, locked.closings()), plan)
     query = curator.query()
     if query is None or locked.query(status.round) != encode(query):
         raise InvalidInput(f"the query of round {status.round} does not follow from the closings before it")
     fold = SavedLog.from_bytes(locked.fold)
-    fold.add([encode(query)])
-    tally = _count(curator.tally(), query, locked.reports(status.round), fold)
-    closing = encode(curator.close(*tally.close()))
+    rows = list(locked.reports(status.round))
+    fold.add([encode(query), *(report_bytes(row, query) for row in rows)])
+    closing = encode(curator.close(reports_of(rows, query)))
     following = curator.query()
     fold.add([closing])
     checkpoint = Checkpoint(task.id, status.round, fold.size, fold.root())
@@ -162,38 +206,30 @@ def _close(locked: Locked, now: float, key: bytes | None) -> None:
     )  # fmt: skip
 
 
-def _count(tally: RoundTally, query: AnyQuery, rows: Iterable[ReportRow], fold: SavedLog) -> RoundTally:
-    for chunk in _chunks(rows):
-        reports = [_report(row, query) for row in chunk]
-        fold.add([encode(report) for report in reports])
-        tally.add_reports(reports)
-    return tally
-
-
-def _chunks(rows: Iterable[ReportRow]) -> Iterator[list[ReportRow]]:
-    stream = iter(rows)
-    while chunk := list(islice(stream, _CHUNK)):
-        yield chunk
-
-
 def reports_needed(task: Task, expected: int) -> int:
-    """How many reports close a round before its deadline."""
+    """How many awaited reports close a round before its deadline."""
     # Rounded down by a hair first: 0.7 * 10 is a little more than 7 in floats.
-    return max(1, math.ceil(task.quorum * expected - 1e-9))
+    return math.ceil(task.quorum * expected - 1e-9)
 
 
 def _deadline(task: Task, now: float) -> int:
     return math.ceil(now) + task.window
 
 
+# -- reports as they are stored --------------------------------------------------------------------------------------
+
+
+def report_head(task: bytes, round_: int, kind: type[AnyReport]) -> bytes:
+    """What all reports of a round begin with; then come the pseudonym and the body."""
+    return prefix_of(kind) + msgspec.msgpack.encode(task) + msgspec.msgpack.encode(round_) + b"\xc4\x10"
+
+
 def report_bytes(row: ReportRow, query: AnyQuery) -> bytes:
     """Canonical bytes of a stored report."""
-    return encode(_report(row, query))
+    kind = Report if isinstance(query, Query) else ValueReport
+    return report_head(query.task, query.round, kind) + row.pseudonym + row.body
 
 
-def _report(row: ReportRow, query: AnyQuery) -> AnyReport:
-    answer = _answers.decode(row.answer)
-    if isinstance(query, Query):
-        return Report(query.task, query.round, row.pseudonym, row.cell, answer)
-    assert isinstance(answer, int)
-    return ValueReport(query.task, query.round, row.pseudonym, row.cell, answer)
+def reports_of(rows: Iterable[ReportRow], query: AnyQuery) -> list[AnyReport]:
+    """Stored reports of a round."""
+    return [decode_report(report_bytes(row, query)) for row in rows]

@@ -22,14 +22,17 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+import msgspec
+
 from ..errors import Overloaded, Refused, StoreUnavailable
 from ..protocol.curator import Curator
+from ..protocol.messages import Closed, decode_closed, decode_query, encode
 from ..words import number_of
 from . import rounds
 from .campaign import Campaign, Status
 from .faults import PATIENCE, Faults, Health, Seldom
 from .keys import NO_KEYS, Keyring
-from .reports import Sound
+from .live import live_document
 from .stores.base import Store, What
 from .writer import Writer
 
@@ -49,21 +52,37 @@ STALLED_SECONDS = 300.0  # no closing takes so long
 
 
 class LiveCampaign:
-    """A worker's copy of a campaign."""
+    """A worker's copy of a campaign.
 
-    def __init__(self, campaign: Campaign, status: Status, curator: Curator) -> None:
-        self.campaign, self.status, self.curator = campaign, status, curator
-        self.sound = Sound()
+    Attributes
+    ----------
+    curator : Curator or None
+        As of the open round; None until it has been read. Reports are checked with it by the event loop, so nobody else
+        may touch it but who holds ``moving``.
+    """
+
+    def __init__(self, campaign: Campaign, status: Status) -> None:
+        self.campaign, self.status = campaign, status
+        self.curator: Curator | None = None
+        self.moving = asyncio.Lock()
         self.changed = asyncio.Event()
 
-    def follow(self, status: Status, curator: Curator) -> None:
-        """Take over a newer state and wake who waits."""
-        moved = (status.phase, status.round, status.closed) != (
-            self.status.phase, self.status.round, self.status.closed,
+    @property
+    def place(self) -> tuple[int, bool, int]:
+        """How far it is: grows with everything that happens to the campaign."""
+        return self.status.closed, self.status.ended, self.status.round
+
+    def takes(self, round_: int) -> bool:
+        """Whether reports of a round can be checked here and now."""
+        return (
+            self.curator is not None and self.curator.round == round_ == self.status.round
+            and not self.status.ended and not self.moving.locked()
         )  # fmt: skip
-        self.status, self.curator = status, curator
-        if moved:
-            self.sound = Sound()
+
+    def follow(self, status: Status) -> None:
+        """Take over a newer state and wake who waits."""
+        before, self.status = self.place, status
+        if self.place != before:
             self.changed.set()
             self.changed = asyncio.Event()
 
@@ -107,7 +126,6 @@ class Service:
         self._computer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-computer")
         self.computing = 0  # requests that wait for results
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._advancing: dict[bytes, asyncio.Lock] = {}
         self._waiters, self._max_waiters = 0, max_waiters
         self._cache: OrderedDict[tuple[bytes, int, str], bytes] = OrderedDict()
         self._cached = 0
@@ -216,14 +234,26 @@ class Service:
 
     async def advance(self, task: bytes) -> None:
         """Close or open what is due for one campaign."""
-        async with self._advancing.setdefault(task, asyncio.Lock()):
-            step = partial(rounds.advance, self.store, task, self.clock(), self._keys)
+        live = await self.campaign(task)
+        async with live.moving:
+            curator, live.curator = live.curator, None  # of no use if this fails
+            step = partial(rounds.advance, self.store, task, self.clock(), self._keys, curator)
             before = await asyncio.get_running_loop().run_in_executor(self._closer, step)
-            live = await self.refresh(task)
-            if before is not None:
-                self.closings += 1
-                words = describe_step(before, live.status, task=live.campaign.task)
-                log.info("%s: %s", label(live.campaign), words)
+            live.curator = curator
+            if before is not None and before.round and curator is not None:
+                self._keep_slices(curator)
+            status = await self.read(self.store.status, task)
+            assert status is not None
+            await self._catch_up(live, status)
+        if before is not None:
+            self.closings += 1
+            words = describe_step(before, live.status, task=live.campaign.task)
+            log.info("%s: %s", label(live.campaign), words)
+
+    def _keep_slices(self, curator: Curator) -> None:
+        """Have the slices of the last closing ready: many devices ask for them at once."""
+        for part in curator.slices:
+            self._remember((part.task, part.round, f"{part.lower}-{part.upper}"), encode(part))
 
     async def _keep(self, interval: float) -> None:
         """Look after the campaigns for as long as the worker lives, whatever happens."""
@@ -297,21 +327,33 @@ class Service:
 
     async def _follow(self, task: bytes, status: Status) -> LiveCampaign:
         live = self.live_campaigns.get(task)
-        if live is not None and live.status == status:
-            return live
-        if live is not None and (live.status.round, live.status.phase) == (status.round, status.phase):
-            live.follow(status, live.curator)
-            return live
-        campaign = live.campaign if live is not None else await self.read(self.store.campaign, task)
-        assert campaign is not None
-        known = None if live is None else live.curator
-        closed = 0 if status.ended else status.closed  # nothing is checked after the end
-        curator = await self.read(rounds.catch_up, self.store, campaign, closed, known)
-        live = self.live_campaigns.get(task)  # somebody else may have been faster, and further
         if live is None:
-            live = self.live_campaigns[task] = LiveCampaign(campaign, status, curator)
-        elif (status.closed, status.ended, status.round) >= (live.status.closed, live.status.ended, live.status.round):
-            live.follow(status, curator)
+            campaign = await self.read(self.store.campaign, task)
+            assert campaign is not None
+            live = self.live_campaigns.setdefault(task, LiveCampaign(campaign, status))
+        elif live.status == status and (live.curator is not None or status.ended):
+            return live
+        async with live.moving:
+            await self._catch_up(live, status)
+        return live
+
+    async def _catch_up(self, live: LiveCampaign, status: Status) -> None:
+        """Take over a state that is not older than the one known; ``live.moving`` is held."""
+        if (status.closed, status.ended, status.round) < live.place:
+            return
+        if not status.ended and (live.curator is None or live.curator.round != status.closed + 1):
+            curator, live.curator = live.curator, None
+            live.curator = await self.work(rounds.catch_up, self.store, live.campaign, status.closed, curator)
+        live.follow(status)
+
+    async def settled(self, task: bytes, round_: int) -> LiveCampaign:
+        """The copy of a campaign, as new as a report of this round needs it, and at rest."""
+        live = await self.campaign(task)
+        if round_ > live.status.round or live.curator is None:
+            live = await self.refresh(task)
+        if live.moving.locked():
+            async with live.moving:
+                pass
         return live
 
     async def wait(self, task: bytes, *, after: int, seconds: float) -> LiveCampaign:
@@ -358,6 +400,39 @@ class Service:
         if data is None:
             token = "not-open-yet" if what == "query" else "not-closed-yet"
             raise Refused(token, f"round {round_} has no {what} yet", wait=poll_after(live.status, self.clock()))
+        return self._remember(key, data)
+
+    async def slice(self, task: bytes, round_: int, lower: int, upper: int) -> bytes:
+        """The slice of a region in a closed round."""
+        key = (task, round_, f"{lower}-{upper}")
+        found = self._cache.get(key)
+        if found is not None:
+            self._cache.move_to_end(key)
+            return found
+        closed = decode_closed(await self.message(task, round_, "closed"))
+        regions = [(head.lower, head.upper) for head in closed.heads] if isinstance(closed, Closed) else []
+        if (lower, upper) not in regions:
+            raise Refused("no-such-slice", f"nobody named codes {lower} to {upper} in round {round_}")
+        query = decode_query(await self.message(task, round_, "query"))
+        return self._remember(key, await self.read(rounds.read_slice, self.store, query, lower, upper))
+
+    async def live(self, task: bytes) -> bytes:
+        """Where the partition stands after the last closed round, as JSON; made once per round."""
+        live = await self.settled(task, 0)
+        closed = live.status.closed
+        if not closed:
+            raise Refused("not-closed-yet", "no round is closed", wait=poll_after(live.status, self.clock()))
+        found = self._cache.get((task, closed, "live"))
+        if found is not None:
+            return found
+        async with live.moving:  # nobody moves the curator meanwhile
+            closed, curator = live.status.closed, live.curator
+            if curator is None or curator.round != closed + 1:  # the campaign has ended
+                curator = await self.compute(rounds.catch_up, self.store, live.campaign, closed)
+            document = await self.compute(live_document, curator)
+        return self._remember((task, closed, "live"), msgspec.json.encode(document))
+
+    def _remember(self, key: tuple[bytes, int, str], data: bytes) -> bytes:
         if key not in self._cache:
             self._cached += len(data)
         self._cache[key] = data

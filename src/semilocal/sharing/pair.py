@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 
 from ..errors import InvalidInput
-from ..geometry.box import Box
 from ..hierarchy import ROOT, BinaryTree, TableTree
 from ..hierarchy.base import Cells
 from ..pooled.asked import AskedValue
@@ -210,9 +209,8 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
         if not self.bucket_depth:
             return self.pooled
         whole = self.pooled.hierarchy
-        (lower, upper), names = whole.boxes(np.array([bucket], dtype=np.uint64))[0].tolist(), whole.box.names
-        box = Box(tuple(lower), tuple(upper), names)
-        changed: dict[str, Any] = {"hierarchy": BinaryTree(box, self.shape.levels)}
+        assert isinstance(whole, BinaryTree)
+        changed: dict[str, Any] = {"hierarchy": whole.below(bucket)}
         return msgspec.structs.replace(self.pooled, **changed)
 
     @property

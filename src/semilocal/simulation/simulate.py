@@ -29,7 +29,7 @@ from .person_columns import POPULATION, check_frame
 from .population import Played, Splits, play
 from .run import LOST, Run
 
-__all__ = ["check_task", "partition_of", "simulate", "warn_if_small"]
+__all__ = ["check_task", "partition_of", "simulate", "splits_of", "warn_if_small"]
 
 
 def simulate(
@@ -141,12 +141,13 @@ def _derived(
     reports = [event for event in events if isinstance(event, Report)]
     answers = sum(report.answer is not None for report in reports)
     return Run(
-        task, partition, np.array(homes, dtype=np.int32), curator.round - 1, _splits(events), answers,
+        task, partition, np.array(homes, dtype=np.int32), curator.round - 1, splits_of(events), answers,
         len(reports) - answers, tuple(events),
     )  # fmt: skip
 
 
-def _splits(events: Sequence[Event]) -> Splits:
+def splits_of(events: Sequence[Event]) -> Splits:
+    """Every split in a transcript."""
     rows = []
     questions: tuple[Question, ...] = ()
     for event in events:

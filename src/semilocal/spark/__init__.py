@@ -53,7 +53,6 @@ def run(
     order: str | None = None,
     rng: np.random.Generator | None = None,
     rows_are_people: bool = False,
-    public_data: bool = False,
     **options: Any,
 ) -> EngineRun:
     """Count a crowd whose rows are in a DataFrame of Spark.
@@ -80,8 +79,6 @@ def run(
         For simulation: seeded noise protects nobody, and the result says so.
     rows_are_people : bool
         Every row is another person, whatever the names of the columns say.
-    public_data : bool
-        All positions are public: only then does rule "each" give counts.
     **options
         ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them, also ``hierarchy`` (another public
         tree instead of ``box``).
@@ -97,4 +94,4 @@ def run(
         frame, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, rng=rng,
         rows_are_people=rows_are_people,
     )  # fmt: skip
-    return run_on(rows, planned, rows_per_person=rows_per_user, rng=rng, public_data=public_data)
+    return run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)

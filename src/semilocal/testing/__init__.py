@@ -5,7 +5,19 @@ protects anybody; never use it to collect real data.
 """
 
 from .app import ADMIN_TOKEN, MockClock, RunningApp, build_app, client_of, keys_for_tests, running_app
-from .campaign import ALLOW_ALL, Played, cluster, participants_at, play, restart, secret, secrets_of, unit_box
+from .campaign import (
+    ALLOW_ALL,
+    Played,
+    PlayedRound,
+    cluster,
+    participants_at,
+    play,
+    read_log,
+    restart,
+    secret,
+    secrets_of,
+    unit_box,
+)
 from .processes import Postgres, Server, free_port, running_server
 
 __all__ = [
@@ -13,6 +25,7 @@ __all__ = [
     "ALLOW_ALL",
     "MockClock",
     "Played",
+    "PlayedRound",
     "Postgres",
     "RunningApp",
     "Server",
@@ -23,6 +36,7 @@ __all__ = [
     "keys_for_tests",
     "participants_at",
     "play",
+    "read_log",
     "restart",
     "running_app",
     "running_server",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +11,14 @@ import numpy.typing as npt
 
 from ..arrays import Floats
 from ..geometry.box import Box
-from ..protocol.curator import Curator, count_reports
-from ..protocol.messages import AnyClosed, AnyQuery, AnyReport, Closed, Event, Query, ValueClosed, ValueQuery
-from ..protocol.participant import Participant, Policy, Released, State
+from ..protocol.curator import Curator
+from ..protocol.keys import HashChain
+from ..protocol.messages import AnyClosed, AnyQuery, AnyReport, Closed, Event, Query, Slice, ValueClosed, ValueQuery
+from ..protocol.participant import Participant, Policy, State
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 
-ALLOW_ALL = Policy(
-    max_epsilon=1e9, max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True, allow_simulation=True
-)
+ALLOW_ALL = Policy(max_epsilon=1e9, min_k=1, max_delta=1.0, allow_no_crowd=True, allow_simulation=True)
 
 
 def unit_box(dimensions: int = 2) -> Box:
@@ -28,7 +27,7 @@ def unit_box(dimensions: int = 2) -> Box:
 
 
 def cluster(size: int, dimensions: int = 2, *, seed: int = 1, strays: float = 0.05) -> Floats:
-    """A dense cluster and a few strays in the unit box, so that splits, stops and trims all happen.
+    """A dense cluster and a few strays in the unit box, so that regions split, and some questions give walls.
 
     Parameters
     ----------
@@ -64,11 +63,22 @@ def secrets_of(count: int, *, seed: int = 0) -> list[bytes]:
     return [secret(number, seed=seed) for number in range(count)]
 
 
-class Played(NamedTuple):
-    """A finished play: all messages in transcript order, and the participants at the end."""
+class PlayedRound(NamedTuple):
+    """One round: what everybody could read of it. ``slices`` are empty in a round of values."""
 
+    query: AnyQuery
+    reports: list[AnyReport]
+    closed: AnyClosed
+    slices: dict[tuple[int, int], Slice]
+
+
+class Played(NamedTuple):
+    """A finished play: its rounds, all messages in transcript order, and the machines at the end."""
+
+    rounds: list[PlayedRound]
     events: list[Event]
     participants: list[Participant]
+    curator: Curator
 
     @property
     def closings(self) -> list[Closed]:
@@ -100,8 +110,9 @@ def play(
     participants: Sequence[Participant],
     *,
     plan: Plan | None = None,
+    chain: HashChain | None = None,
     answers: Callable[[int, int], bool] = lambda number, participant: True,
-    deliver: Callable[[Participant, AnyQuery | AnyClosed], AnyReport | None] = Participant.receive,
+    deliver: Callable[[Participant, AnyQuery], AnyReport | None] = Participant.receive,
 ) -> Played:
     """Play a campaign to its end: participants against a curator, one message at a time, without a network.
 
@@ -109,36 +120,54 @@ def play(
     ----------
     plan : Plan, optional
         The same that the participants pinned.
+    chain : HashChain, optional
+        The one that the task ends with; none if it has none.
     answers : callable
-        (round, participant's index) -> whether the query reaches the participant; who misses a round is lost.
+        (round, participant's index) -> whether the participant is there; who is away reads the log later.
     deliver : callable
-        How a message reaches a participant; tests put retries, restarts and lies here.
+        How a query reaches a participant; tests put retries, restarts and lies here.
     """
-    curator = Curator(task, plan)
+    curator = Curator(task, plan, chain=chain)
+    rounds: list[PlayedRound] = []
     events: list[Event] = [task]
     while (query := curator.query()) is not None:
         if isinstance(query, ValueQuery) and not curator.values:
             events.append(curator.plan)
         reports = []
         for index, participant in enumerate(participants):
+            report = None
             if answers(query.round, index):
                 report = deliver(participant, query)
-                if report is not None:
-                    curator.check(report)
-                    reports.append(report)
+            elif isinstance(query, Query) and not participant.state.stopped:
+                participant.observe(query)
+            if report is not None:
+                reports.append(report)
         reports.sort(key=lambda report: report.pseudonym)
-        closed = curator.close(*count_reports(curator, reports))
-        for participant in participants:
-            deliver(participant, closed)
+        closed = curator.close(reports)
+        slices = {part.region: part for part in curator.slices} if isinstance(closed, Closed) else {}
+        rounds.append(PlayedRound(query, reports, closed, slices))
         events += [query, *reports, closed]
-    return Played(events, list(participants))
+        if isinstance(closed, Closed):
+            for participant in participants:
+                if not participant.state.stopped:
+                    participant.close(closed, slices.get(participant.log.region))
+    return Played(rounds, events, list(participants), curator)
+
+
+def read_log(participant: Participant, rounds: Iterable[PlayedRound]) -> Participant:
+    """Let a participant read closed rounds of the partition, as one does that was away."""
+    for one in rounds:
+        if isinstance(one.query, Query) and isinstance(one.closed, Closed):
+            participant.observe(one.query)
+            participant.close(one.closed, one.slices.get(participant.log.region))
+    return participant
 
 
 def restart(
-    participant: Participant, point: npt.ArrayLike, number: int, state: State, released: Released | None = None
+    participant: Participant, point: npt.ArrayLike, number: int, state: State, rounds: Iterable[PlayedRound] = ()
 ) -> Participant:
-    """The same device after a crash: all it kept is its position, its secret and its state."""
-    return Participant(
-        participant.task, point, secret(number), participant.policy, plan=participant.plan, state=state,
-        released=released,
-    )  # fmt: skip
+    """The same device after a crash: all it kept is its position, its secret and its state; it reads the log again."""
+    return read_log(
+        Participant(participant.task, point, secret(number), participant.policy, plan=participant.plan, state=state),
+        rounds,
+    )

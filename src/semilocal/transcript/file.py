@@ -24,8 +24,7 @@ import numpy as np
 
 from ..arrays import Integers
 from ..errors import DamagedFile, InvalidInput
-from ..protocol.messages import Closed, Message, ValueClosed, ValueQuery, ValueReport, encode
-from ..protocol.plan import Plan
+from ..protocol.messages import Closed, Event, ValueClosed, encode
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, seal_round
 from .mark import Simulation
@@ -36,7 +35,6 @@ __all__ = [
     "Frame",
     "Inclusion",
     "TranscriptWriter",
-    "encode_event",
     "prove",
     "read_frames",
     "write_events",
@@ -45,14 +43,12 @@ __all__ = [
 ]  # fmt: skip
 
 MAGIC = b"semilocal transcript\n"
-VERSION = 1
+VERSION = 2
 MARK, EVENTS, SEAL, END = b"M", b"E", b"S", b"Z"
 MAX_RAW = 1 << 26  # bytes of one frame before packing: what a reader must be ready to hold
 _PER_FRAME = 1 << 15
 _HEADER = struct.Struct(">cIII")
 _CHECK = struct.Struct(">I")
-
-Event = Message | Plan | ValueQuery | ValueReport | ValueClosed
 
 
 class Frame(NamedTuple):
@@ -76,13 +72,6 @@ class Frame(NamedTuple):
         """The bytes of each event."""
         for first, last in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
             yield self.data[first:last]
-
-
-def encode_event(event: Event) -> bytes:
-    """Canonical bytes of an event of either part of a campaign."""
-    if isinstance(event, Plan | ValueQuery | ValueReport | ValueClosed):
-        return encode(event)
-    return encode(event)
 
 
 class TranscriptWriter:
@@ -195,7 +184,7 @@ def write_events(
     simulation = Simulation(seed) if key is None else None
     with TranscriptWriter(stream, task, key=key, simulation=simulation) as writer:
         for event in iterator:
-            writer.add([encode_event(event)])
+            writer.add([encode(event)])
             if isinstance(event, Closed | ValueClosed):
                 writer.close_round(event.round)
         return writer.head
@@ -222,7 +211,8 @@ def read_frames(stream: BinaryIO) -> Iterator[Frame]:
     if start[: len(MAGIC)] != MAGIC:
         raise DamagedFile("this is not a transcript: it does not begin like one")
     if start[len(MAGIC) :] != VERSION.to_bytes(2, "big"):
-        raise DamagedFile(f"the file's version is {start[len(MAGIC) :].hex()}; this program reads version {VERSION}")
+        version = int.from_bytes(start[len(MAGIC) :], "big")
+        raise DamagedFile(f"the file's version is {version}; this program reads version {VERSION}")
     number = 0
     while True:
         number += 1

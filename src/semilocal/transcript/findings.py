@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from ..protocol.participant import State
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 from ..words import number_of
 from .checkpoints import Seal
 from .mark import Simulation
 
-__all__ = ["Difference", "Own", "OwnEvents", "Problems", "Verification", "difference_lines"]
+__all__ = ["Difference", "Own", "Problems", "Verification", "difference_lines"]
 
 _EXAMPLES = 3
 
@@ -58,10 +58,10 @@ class Own:
         The plan that the device pinned.
     position : tuple of float
     secret : bytes
-    answered : int
-        Rounds of the partition that it answered.
-    released : tuple of int
-        Releases of the plan that it answered.
+    state : State
+        What the device must not forget.
+    reported : tuple of int
+        Rounds in which it reported.
     closings : tuple of bytes
         SHA-256 of every closing that it followed.
     checkpoint : bytes
@@ -74,18 +74,11 @@ class Own:
     plan: Plan
     position: tuple[float, ...] = field(repr=False)
     secret: bytes = field(repr=False)
-    answered: int
-    released: tuple[int, ...] = ()
+    state: State
+    reported: tuple[int, ...] = ()
     closings: tuple[bytes, ...] = ()
     checkpoint: bytes = b""
     value: float | None = field(default=None, repr=False)
-
-
-class OwnEvents(NamedTuple):
-    """What a transcript holds of one participant, and the public messages it was about."""
-
-    reports: dict[int, list[bytes]]
-    messages: list[tuple[int, bytes]]  # round and bytes of queries and closings, in order
 
 
 @dataclass(eq=False)
@@ -102,7 +95,6 @@ class Verification:
     seals: list[Seal] = field(default_factory=list)
     signatures: int = 0
     closings: list[bytes] = field(default_factory=list)  # SHA-256 of every closing
-    own: OwnEvents | None = None
     plan: Plan | None = None
     simulation: Simulation | None = None  # what the file is marked as
 
@@ -122,8 +114,9 @@ class Verification:
             return marked + difference_lines(self.differences)
         checked = [
             f"{number_of(self.rounds, 'round')} with {number_of(self.reports, 'report')} of "
-            f"{number_of(self.participants, 'participant')}: every tally counted again, every verdict decided again",
-            "one report per participant and round, each on its own path of cells",
+            f"{number_of(self.participants, 'participant')}: draws made again, answers counted again, thresholds and "
+            "verdicts decided again",
+            "one report per participant and round, each inside the region that the participant announced before",
             f"{number_of(self.events, 'event')} under {number_of(len(self.seals), 'checkpoint')} in one chain, "
             f"{self.signatures:,} of them signed with the key that the task pins",
         ]
@@ -158,7 +151,7 @@ class Problems:
         if len(examples) < _EXAMPLES:
             examples.append(what)
 
-    def report(self, found: Verification, round_: int) -> None:
+    def report(self, found: Verification, round_: int | None) -> None:
         """Return one difference per token, and start again with none."""
         for token, examples in self._examples.items():
             count = self._counts[token]

@@ -2,10 +2,13 @@
 
     what is checked        tokens of differences
     the file               damaged-file, unreadable-event, unexpected-event, unsealed-events
-    queries, verdicts      wrong-query, wrong-verdict
-    tallies                missing-report, extra-report, wrong-tally (as many reports, other sums)
-    reports                bad-report, reported-twice, wrong-order, unknown-cell, joined-late, wrong-path, bad-answer
-    values                 wrong-plan, wrong-value-query, wrong-values, wrong-region
+    queries                wrong-query, wrong-draw, weak-threshold
+    reports                reported-twice, wrong-order, other-task, other-round, unknown-region, other-region,
+                           not-drawn, bad-answer
+    slices and sums        missing-report, extra-report, wrong-slice (as many reports, others), wrong-tally
+    verdicts               wrong-verdict, broken-chain (the server's part of the draws)
+    where and when         other-choice: the rule would have chosen otherwise; no promise depends on it
+    values                 wrong-plan, wrong-value-query, wrong-values
     the mark               simulated
     checkpoints            missing-seal, wrong-seal, wrong-size, wrong-root, wrong-chain, not-signed, bad-signature
     your own vault         not-a-member, own-report-missing, own-report-changed, foreign-report, device-refuses,
@@ -23,21 +26,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from ..errors import DamagedFile, ServerViolation
-from ..protocol.messages import Closed, Query, ValueQuery, decode_event, encode
-from ..protocol.participant import Participant, Policy
-from ..protocol.task import Task
-from ..words import number_of
+from ..errors import DamagedFile
 from .file import read_frames
 from .findings import Difference, Own, Verification
 from .replay import Replay
 
 __all__ = ["Difference", "Own", "Verification", "compare_histories", "verify_file", "verify_stream"]
-
-_EVERYTHING = Policy(
-    max_epsilon=float("inf"), max_exposure=None, min_k=1, max_delta=1.0, allow_no_crowd=True,
-    allow_simulation=True,
-)  # fmt: skip
 
 
 def verify_file(path: str | os.PathLike[str], *, own: Sequence[Own] | None = None) -> Verification:
@@ -59,7 +53,7 @@ def verify_file(path: str | os.PathLike[str], *, own: Sequence[Own] | None = Non
     >>> from semilocal.transcript.file import write_transcript
     >>> rng = np.random.default_rng(5)
     >>> task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.01, k=10)
-    >>> run = simulate(rng.random((500, 1)), task, rng=rng, detail="reports")
+    >>> run = simulate(rng.random((100, 1)), task, secrets=[rng.bytes(32) for _ in range(100)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = write_transcript(f"{folder}/t.slt", run.events)  # seed= if there is one
     ...     found = verify_file(f"{folder}/t.slt")
@@ -84,8 +78,8 @@ def verify_stream(stream: BinaryIO, *, own: Sequence[Own] | None = None) -> Veri
         if replay.own is None:
             found.add("not-a-member", None, "the vault holds no membership in this task")
         else:
-            _compare_pins(found, replay.own)
-            _compare_reports(found, found.task, replay.own)
+            _compare_pins(found, replay.own.own)
+            found.notes.append(replay.own.note)
     return found
 
 
@@ -106,14 +100,14 @@ def compare_histories(one: Verification, other: Verification) -> list[Difference
     return []
 
 
-# -- your own reports --------------------------------------------------------------------------------------------
+# -- your own history --------------------------------------------------------------------------------------------
 
 
 def _compare_pins(found: Verification, own: Own) -> None:
     """The history that the device saw, against the transcript's.
 
-    A device that has its region does not follow the rounds of others, so its closings may leave some out; they must be
-    in the transcript all the same, in that order. (A closing names its round.)
+    A device may have been away, so its closings may leave some out; they must be in the transcript all the same, in
+    that order. (A closing names its round.)
     """
     followed = 0
     for mine in own.closings:
@@ -129,51 +123,3 @@ def _compare_pins(found: Verification, own: Own) -> None:
         followed = found.closings.index(mine, followed) + 1
     if own.checkpoint and own.checkpoint not in {seal.checkpoint.root for seal in found.seals}:
         found.add("other-history", None, "the checkpoint that the device pinned is not in the transcript")
-
-
-def _compare_reports(found: Verification, task: Task, own: Own) -> None:
-    """What the device must have sent, against what the transcript holds under its name."""
-    assert found.own is not None
-    expected = _expected(found, task, own)
-    for round_, mine in expected.items():
-        theirs = found.own.reports.get(round_, [])
-        if not theirs:
-            found.add("own-report-missing", round_, "your report is not in the transcript")
-        elif mine not in theirs:
-            found.add("own-report-changed", round_, "the transcript has another report under your name")
-        elif len(theirs) > 1:
-            found.add(
-                "foreign-report",
-                round_,
-                f"{number_of(len(theirs) - 1, 'more report')} under your name",
-                len(theirs) - 1,
-            )
-    for round_ in sorted(set(found.own.reports) - set(expected)):
-        found.add("foreign-report", round_, "a report under your name that your device never sent")
-    found.notes.append(
-        f"under your name: {number_of(len(found.own.reports), 'report')}; sent by your device: {len(expected)}"
-    )
-
-
-def _expected(found: Verification, task: Task, own: Own) -> dict[int, bytes]:
-    """The reports of the device by round, derived again."""
-    assert found.own is not None
-    reports: dict[int, bytes] = {}
-    device = Participant(task, own.position, own.secret, _EVERYTHING, plan=own.plan, value=own.value)
-    for round_, data in found.own.messages:
-        if not data:  # the query or closing was missing
-            continue
-        message = decode_event(data)
-        try:
-            if isinstance(message, Closed):
-                device.receive(message)
-                continue
-            asked = isinstance(message, Query) and len(reports) < own.answered
-            asked |= isinstance(message, ValueQuery) and message.index in own.released
-            report = device.receive(message) if asked and isinstance(message, Query | ValueQuery) else None
-            if report is not None:
-                reports[round_] = encode(report)
-        except ServerViolation as error:
-            found.add("device-refuses", round_, f"your device would refuse this: {error.reason}")
-            break
-    return reports

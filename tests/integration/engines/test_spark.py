@@ -20,7 +20,7 @@ from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.pooled.task import PooledTask
 from semilocal.release.pooled_counts import PooledCounts, run_pooled
-from tests.helpers.edges import BOXES, deepest_trees, edge_points, true_keys
+from tests.helpers.edges import BOXES, deepest_trees, edge_points, true_keys, whole_levels_of
 from tests.helpers.engine_runs import box_of, compare, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -38,8 +38,7 @@ def source_of(points: Floats, box: Box, spark: Any) -> SparkSource:
 def attached(frame: Any, points: Floats) -> Attached:
     found = frame.orderBy("row").toArrow()
     assert found["row"].to_numpy().tolist() == list(range(len(points)))
-    acting = np.stack([found[f"acting {axis}"].to_numpy() for axis in range(points.shape[1])], axis=1)
-    return Attached(points, found["where"].to_numpy(), acting, found["moves"].to_numpy())
+    return Attached(points, found["where"].to_numpy())
 
 
 def test_the_key_in_spark_is_the_hierarchys_own_at_every_edge(spark: Any) -> None:
@@ -47,7 +46,7 @@ def test_the_key_in_spark_is_the_hierarchys_own_at_every_edge(spark: Any) -> Non
     for box in (BOXES[2], BOXES[5], BOXES[10]):  # a map, the ends of the range of floats, three dimensions
         tree = deepest_trees(box)[0]
         names = [f"c{axis}" for axis in range(box.dimensions)]
-        depths = [1, tree.path_bits // 2, tree.path_bits]
+        depths = whole_levels_of(tree)[1:]
         points = np.concatenate([edge_points(tree, bits, rng) for bits in depths])
         table = pyarrow.table(dict(zip(names, points.T, strict=True)))
         keys = [f"{key(tree, names, bits, SPARK)} AS k{bits}" for bits in depths]
@@ -58,16 +57,15 @@ def test_the_key_in_spark_is_the_hierarchys_own_at_every_edge(spark: Any) -> Non
 
 def test_spark_gives_the_same_bytes_and_rows_as_memory_also_where_it_refines(spark: Any) -> None:
     points, box = people(4000, 2), box_of(2)
-    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule="trim", tree="quad")
+    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, tree="quad")
     found = compare(points, task, source_of(points, box, spark), depth=2)
     assert found.refined
-    assert len(found.lookup.moved_regions) > 20
-    acting = ["acting 0", "acting 1"]
-    side = found.partition.boxes[:, 0, 0]
-    out = found.attach(region="where", keep=["row"], acting=acting, moves="moves", add={"west": side})
+    assert len(found.partition) > 20
+    crowds = found.partition.crowds
+    out = found.attach(region="where", keep=["row"], add={"crowd": crowds})
     same_rows(points, task, attached(out, points))
-    seen = out.select("where", "west").toArrow()
-    assert np.array_equal(seen["west"].to_numpy(), side[seen["where"].to_numpy()])
+    seen = out.select("where", "crowd").toArrow()
+    assert np.array_equal(seen["crowd"].to_numpy(), crowds[seen["where"].to_numpy()])
 
 
 def test_another_public_tree_gives_what_memory_gives(spark: Any) -> None:
@@ -93,7 +91,7 @@ def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
     with pytest.raises(OutsideDomain, match=r"of 7 rows 1 have no value \(NULL\) and 2 are NaN .* and 2 lie outside"):
         run_source(source, task, rng=np.random.default_rng(1))
     with pytest.raises(OutsideDomain, match="of 7 rows"):
-        source.histogram(task.hierarchy, 3)
+        source.histogram(task.hierarchy, 4)
 
 
 @pytest.mark.parametrize("ends", ["csv", "parquet"])

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from semilocal.cli.main import main
 from semilocal.experiments import claims, reference, targets
 from semilocal.experiments.harness.report import Claim
+from semilocal.experiments.harness.summary import FigureOptions
 
 
 def test_one_report_of_the_paper_costs_twice_its_epsilon() -> None:
@@ -91,7 +92,7 @@ def summaries(factor: float) -> tuple[list[dict[str, object]], list[dict[str, ob
     ranges: list[dict[str, object]] = [
         {"method": method, "n": int(row["n"]), "epsilon": row["epsilon"], "mre_mean": factor * row[column]}
         for row in reference.reference_rows("range_mre")
-        for method, column in (("published", "authors_sldp_mre"), ("privtree", "privtree_mre"))
+        for method, column in (("published", "authors_sldp_mre"), ("privtree-cut", "privtree_mre"))
     ]
     return means, ranges
 
@@ -117,20 +118,45 @@ def test_intervals_hold_the_average_of_sixty_squares_nineteen_times_in_twenty() 
         assert abs(share - 0.95) < 6 * math.sqrt(0.95 * 0.05 / 4_000)
 
 
-def test_duels_know_which_way_is_better() -> None:
-    learned = [
-        {"method": method, "classifier": "forest", "epsilon": 1.0, "f1_mean": value}
-        for method, value in (("ours-core", 0.8), ("ldp", 0.7))
-    ]
-    real = [
-        {"method": method, "source": "porto", "n": 20_000, "epsilon": epsilon, "mre_mean": value}
-        for epsilon in (0.5, 1.0)
-        for method, value in (("ours-core", 0.21), ("ahead", 0.3), ("published", 0.2))
-    ]
-    found = targets.duels(learned, [], real)
-    assert [(one.other, one.won) for one in found] == [("ldp", True), ("ahead", True), ("published", True)]
-    worse = [{**row, "mre_mean": 0.5} if row["method"] == "ours-core" else row for row in real]
-    assert [one.won for one in targets.duels([], [], worse)] == [False, False]
+def test_verdicts_know_which_way_is_better_and_cover_every_limit() -> None:
+    def measured(factor: float) -> tuple[list[dict[str, object]], ...]:
+        ranges: list[dict[str, object]] = [
+            {"source": source, "n": n, "delta": delta, "epsilon": epsilon, "mre_mean": factor * limit}
+            for (n, delta), sources in targets.RANGES.items()
+            for source, limits in sources.items()
+            for epsilon, limit in limits.items()
+        ]
+        means: list[dict[str, object]] = [
+            {"epsilon": epsilon, "squared_error_mean": factor * limit} for epsilon, limit in targets.MEANS.items()
+        ]
+        learned: list[dict[str, object]] = [
+            {"epsilon": epsilon, "f1_mean": factor * limit} for epsilon, limit in targets.F1.items()
+        ]
+        return ranges, means, learned
+
+    same, better, worse = (targets.verdicts(*measured(factor)) for factor in (1.0, 0.9, 1.1))
+    assert len(same) == 13 + 6 + 9 + 3 + 4
+    assert all(one.reached for one in same)
+    assert [one.reached for one in better] == [True] * 31 + [False] * 4
+    assert [one.reached for one in worse] == [False] * 31 + [True] * 4
+    assert targets.verdicts([], [], []) == ()
+
+
+def test_targets_are_measured_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With easy limits and one that nothing reaches; files that are not there are left out with the reason."""
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr(targets, "RANGES", {(2_000, 0.05): {"ring": {1.0: 1.0}, "porto": {1.0: 1.0}}})
+    monkeypatch.setattr(targets, "MEANS", {4.0: 0.0})
+    monkeypatch.setattr(targets, "F1", {2.0: 0.5})
+    monkeypatch.setattr(targets, "PEOPLE", 2_000)
+    (tmp_path / "data").mkdir()
+    options = FigureOptions(runs=1, out=tmp_path, data=tmp_path / "data", workers=0, show=False)
+    made = targets.make(options)
+    assert [claim.holds for claim in made.claims] == [True, False, True]
+    assert "porto is not in" in made.text
+    with (tmp_path / "targets.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["panel"] for row in rows] == ["ring", "N = 2,000", "california_housing"]
 
 
 def test_the_command_makes_pictures_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

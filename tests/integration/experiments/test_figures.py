@@ -8,7 +8,6 @@ import dataclasses
 import gzip
 from collections.abc import Callable
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,26 +66,10 @@ TINY: dict[str, Callable[[FigureOptions], Output]] = {
         options, promises.Grid(sources=("clusters", "california_housing"), size=1_000)
     ),
     "tradeoff": lambda options: tradeoff.make(
-        dataclasses.replace(options, runs=1), tradeoff.Grid(sources=("clusters", "california_housing"), size=1_000)
+        dataclasses.replace(options, runs=1),
+        tradeoff.Grid(sources=("clusters", "california_housing"), size=1_000, crowds=(10, 20)),
     ),
 }
-
-
-def test_numbers_at_points_that_lie_together_do_not_overlap() -> None:
-    """Also not over the markers: five points of a curve in one place, and another curve through it."""
-    with style.figure_style() as Figure:
-        axes = Figure().subplots()
-        axes.plot([1, 1, 1, 1, 1], [1, 1, 1.01, 1.02, 1.3], marker="o", markersize=5)
-        axes.plot([0, 1, 4], [2, 1, 0.5], marker="D", markersize=8)
-        tradeoff._number(axes, [1, 1, 1, 1, 1], [1, 1, 1.01, 1.02, 1.3], ["1", "2", "3", "6", "16"])
-        axes.figure.draw_without_rendering()
-        placed = tradeoff._place_numbers(axes)
-        assert len(placed) == 5
-        assert not any(tradeoff._meet(one, other) for one, other in combinations(placed, 2))
-        markers = axes.transData.transform([[1, 1], [1, 1.01], [1, 1.02], [1, 1.3]]) * 72 / axes.figure.dpi
-        assert not any(tradeoff._meet(box, np.array([at - 2, at + 2])) for box in placed for at in markers)
-        drawn = [text.get_window_extent() for text in axes.texts]
-        assert not any(one.overlaps(other) for one, other in combinations(drawn, 2))
 
 
 def with_people(options: FigureOptions) -> FigureOptions:
@@ -231,48 +214,33 @@ def test_every_legend_states_true_loss_and_crowd() -> None:
         methods.promise_of("ahead", "values")
 
 
-def test_published_costs_are_those_of_its_randomizer() -> None:
-    from semilocal import Box, Task
-
-    box = Box((0, 0), (1, 1))
-    tree = Task.published(box, epsilon=0.5, delta=0.05, k=20)  # half of ε = 1
-    assert methods.promise_of("published", "values").cost("ε") == f"{tree.epsilon + 0.5:g} ε inside"
+def test_costs_of_the_paper_s_rules_are_those_of_their_noise() -> None:
+    assert methods.promise_of("published", "values").cost("ε") == "1.5 ε inside"
     assert methods.promise_of("published", "counts").cost("ε") == "ε inside"
-    assert tree.epsilon == 1.0
     assert methods.promise_of("sldp-quantize", "points").cost("ε") == "2 ε inside"
-    assert Task.published(box, epsilon=1.0, delta=0.05, k=20).epsilon == 2.0
+    assert methods.promise_of("sldp-split", "points").cost("ε") == "ε inside"
+    for purpose in PURPOSES:
+        assert methods.promise_of("ours", purpose).cost("ε") == "ε inside"
+        assert methods.promise_of("ours", purpose).k == 20
 
 
 def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split of the budget, limits of TRIMs, δ and the paper's share: change one and every legend follows."""
-    from semilocal.protocol import task as task_module
-    from semilocal.release import split
-
-    def label(method: str, purpose: methods.Purpose) -> str:
-        return style.legend_label(method, methods.promise_of(method, purpose))
+    """δ and the paper's share: change one and every legend follows."""
 
     def costs() -> list[str]:
         methods.promise_of.cache_clear()
-        shown = [label("ours-core", "values"), label("ours-uniform", "counts")]
-        shown += [label("paper", "values"), methods.promise_of("ours-core", "counts").row()["delta"]]
-        return [*shown, tradeoff.promise_of("ours-uniform").row()["delta"]]
+        shown = [methods.promise_of(method, "values").cost("ε") for method in ("paper", "published", "ours")]
+        return [*shown, methods.promise_of("ours", "counts").row()["delta"]]
 
     before = costs()
-    assert "moved (1 + 0.45 T) ε, T ≤ 16" in before[0]
-    assert "0.25 ε inside, moved (0.25 + 0.25 T) ε, T ≤ 3" in before[1]
-    assert "1.5 ε" in before[2]
-    monkeypatch.setattr(split, "TREE_SHARE", 0.3)
-    monkeypatch.setitem(task_module.MAX_TRIMS, "uniform", 4)
-    monkeypatch.setitem(task_module.MAX_TRIMS, "core", 6)
+    assert before[:3] == ["1.5 ε inside", "1.5 ε inside", "ε inside"]
+    assert "0.05" in before[3]
     monkeypatch.setattr(ways, "PAPER_SHARE", 0.25)
     monkeypatch.setattr(ways, "DELTA", 0.01)
     after = costs()
     methods.promise_of.cache_clear()
-    assert "moved (1 + 0.3 T) ε, T ≤ 6" in after[0]
-    assert "0.2 ε inside, moved (0.2 + 0.2 T) ε, T ≤ 4" in after[1]
-    assert "1.25 ε" in after[2]
-    assert after[3] != before[3]
-    assert "0.05" in before[4]
+    assert after[:3] == ["1.25 ε inside", "1.25 ε inside", "ε inside"]
+    assert "0.01" in after[3]
 
 
 def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
@@ -285,17 +253,18 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
         registry.chosen(["fig:nothing"])
 
 
-def test_the_summary_averages_facts_and_keeps_the_largest_number_of_trims(options: FigureOptions) -> None:
+def test_the_summary_averages_facts_about_regions(options: FigureOptions) -> None:
     cells = [
         Trial.of("facts", method, seed=1, run=run, n=3_000, epsilon=4.0, k=20)
-        for method in ("ours-core", "ldp")
+        for method in ("ours", "published", "ldp")
         for run in range(3)
     ]
     found = gather("facts", cells, mean_trial, options, by=("method",), of=("error",))
-    ours, local = (select(found.summary, method=method)[0] for method in ("ours-core", "ldp"))
-    runs = select(found.rows, method="ours-core")
-    assert ours["moved"] == pytest.approx(sum(row["moved"] for row in runs) / 3)
-    assert ours["most_trims"] == max(row["most_trims"] for row in runs)
+    ours, published, local = (select(found.summary, method=method)[0] for method in ("ours", "published", "ldp"))
+    for method, group in (("ours", ours), ("published", published)):
+        runs = select(found.rows, method=method)
+        assert group["regions"] == pytest.approx(sum(row["regions"] for row in runs) / 3)
+    assert ours["participants_below"] < published["participants_below"]
     assert local["regions"] is None
 
 
@@ -321,10 +290,10 @@ def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions
 
 
 def test_promises_of_one_kind_share_a_column() -> None:
-    columns = {name: promises.column_of(methods.promise_of(name, "counts")) for name in queries_synthetic.METHODS}
+    columns = {name: promises.column_of(methods.promise_of(name, "counts")) for name in promises.METHODS}
     assert {name for name, column in columns.items() if column == 0} == {
         "pooled-curator", "pooled-servers", "privtree", "ldp-kdtree", "ldp-quadtree", "ahead",
     }  # fmt: skip
-    assert columns["ours-core"] == columns["ours-uniform"] == 1
+    assert columns["ours"] == 1
     assert columns["published"] == 2
     assert columns["kanonymous"] == 3

@@ -37,7 +37,7 @@ def wrong_kind(trial: Trial) -> list[dict[str, Any]]:
 def grid(runs: int = 4) -> list[Trial]:
     return [
         Trial.of("fig:test", method, seed=5, run=run, n=n, epsilon=epsilon)
-        for method in ("ldp", "ours-core")
+        for method in ("ldp", "ours")
         for n in (10, 20)
         for epsilon in (0.5, 1.0)
         for run in range(runs)

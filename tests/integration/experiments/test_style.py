@@ -18,21 +18,22 @@ from semilocal.experiments.methods import METHODS, look, promise_of
 pytest.importorskip("matplotlib")
 
 TOGETHER = [
-    ("central", "pooled-curator", "pooled-servers", "ldp", "paper", "published", "ours-core", "ours-uniform"),
+    ("central", "pooled-curator", "pooled-servers", "ldp", "paper", "published", "ours", "zero"),
     (
         "privtree",
+        "privtree-cut",
         "ldp-kdtree",
         "ldp-quadtree",
         "ahead",
         "kanonymous",
         "paper",
         "published",
-        "ours-core",
-        "ours-uniform",
+        "ours",
+        "zero",
         "pooled-curator",
         "pooled-servers",
     ),
-    ("ldp", "geo", "sldp-quantize", "sldp-split", "ours-core", "ours-uniform", "pooled-curator", "pooled-servers"),
+    ("ldp", "geo", "sldp-quantize", "sldp-split", "ours", "paper", "pooled-curator", "pooled-servers"),
 ]
 
 
@@ -50,7 +51,7 @@ def rgb(colour: str) -> list[float]:
 def test_all_methods_of_the_figures_have_a_look() -> None:
     named = {name for group in TOGETHER for name in group}
     assert named <= set(METHODS)
-    assert len(METHODS) == 20
+    assert len(METHODS) == 18
 
 
 def test_no_two_methods_look_the_same_even_without_colour() -> None:
@@ -90,7 +91,7 @@ def draw(folder: Path) -> style.Saved:
     with style.figure_style() as Figure:
         figure = Figure(figsize=(5, 2.5))
         left, right = figure.subplots(1, 2)
-        left.plot([1, 2, 4], [3, 2, 1], **style.line("ours-core"), label="ε")
+        left.plot([1, 2, 4], [3, 2, 1], **style.line("ours"), label="ε")
         left.fill_between([1, 2, 4], [2, 1, 0], [4, 3, 2], alpha=0.2)
         left.legend()
         right.scatter(*rng.random((2, 3000)), s=1, rasterized=True)
@@ -115,15 +116,15 @@ def test_the_style_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_legends_state_the_true_loss_and_the_crowd() -> None:
-    ours = style.legend_label("ours-core", promise_of("ours-core", "counts"))
-    assert ours == "semilocal, core: true loss ε inside, moved (1 + T) ε, T ≤ 16, crowd of k kept"
+    for purpose in ("counts", "values", "points"):
+        ours = style.legend_label("ours", promise_of("ours", purpose))
+        assert ours == "semilocal, nobody trusted: true loss ε inside, crowd of k kept"
+    published = style.legend_label("published", promise_of("published", "values"))
+    assert published == "published code's rule: true loss 1.5 ε inside, no crowd promised"
     assert style.legend_label("ldp", promise_of("ldp", "values")) == "local DP: true loss ε anywhere"
-    even = style.legend_label("ours-uniform", promise_of("ours-uniform", "values"))
-    assert even.endswith("crowd of k kept; ε anywhere without a partition")  # at small ε all of it is for the values
-    assert "without" not in style.legend_label("ours-uniform", promise_of("ours-uniform", "counts"))
     trusted = style.legend_label("privtree", promise_of("privtree", "counts"))
     assert trusted == "PrivTree (trusted curator): true loss 2 ε anywhere, ε for taking part or not"
-    with pytest.raises(InvalidInput, match="there are ours-core"):
+    with pytest.raises(InvalidInput, match="there are ours"):
         look("magic")
 
 
@@ -154,7 +155,7 @@ def test_the_shared_legend_has_each_line_once_ours_first() -> None:
     with style.figure_style() as Figure:
         figure = Figure(figsize=(6, 3))
         for axes in figure.subplots(1, 2):
-            for method in ("ldp", "ours-core"):
+            for method in ("ldp", "ours"):
                 axes.plot(
                     [1], [1], **style.line(method), label=style.legend_label(method, promise_of(method, "values"))
                 )
@@ -162,7 +163,7 @@ def test_the_shared_legend_has_each_line_once_ours_first() -> None:
         style.shared_legend(figure)
         [legend] = figure.legends
         assert [text.get_text() for text in legend.get_texts()] == [
-            "semilocal, core: true loss ε inside, moved (1 + 0.45 T) ε, T ≤ 16, crowd of k kept",
+            "semilocal, nobody trusted: true loss ε inside, crowd of k kept",
             "local DP: true loss ε anywhere",
             "something else",
         ]

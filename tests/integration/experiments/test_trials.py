@@ -9,8 +9,8 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.experiments import trials
 from semilocal.experiments.harness.trial import Trial
-from semilocal.experiments.methods import way_of
-from semilocal.experiments.ways import DEPTHS, At
+from semilocal.experiments.ways import DEPTHS, At, paper_regions, published_regions
+from semilocal.geometry.index import count_points
 from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
 
@@ -19,101 +19,58 @@ def trial(method: str, run: int = 0, **parameters: float | str) -> Trial:
     return Trial.of("test", method, seed=3, run=run, **parameters)
 
 
-@pytest.mark.parametrize("method", ["ours-core", "ours-uniform", "ours-core-100"])
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_our_mean_is_the_one_call_function(method: str, epsilon: float) -> None:
-    one = trial(method, n=6_000, epsilon=epsilon, k=20)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_our_mean_is_the_one_call_function(epsilon: float) -> None:
+    one = trial("ours", n=6_000, epsilon=epsilon, k=20)
     [row] = trials.mean_trial(one)
     points = synthetic.truncated_gaussian(6_000, one.shared_rng("n"), box=trials.PLANE, scale=1.5)
-    accounting = "uniform" if method == "ours-uniform" else "core"
     f = sl.functions.squared_norm()
-    result = sl.mean(
-        points, f, trials.PLANE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=one.rng(), accounting=accounting
-    )
+    result = sl.mean(points, f, trials.PLANE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=one.rng())
     assert row["error"] == result.value - float(np.mean(f(points)))
     assert row["expected_mse"] == result.stderr**2
 
 
-def test_our_counts_are_the_one_call_function() -> None:
-    one = trial("ours-core", source="clusters", n=3_000, epsilon=1.0, k=20)
+@pytest.mark.parametrize("delta", [0.05, 1e-6])
+def test_our_counts_are_the_one_call_function(delta: float) -> None:
+    one = trial("ours", source="clusters", n=3_000, epsilon=1.0, k=20, delta=delta)
     [row] = trials.counts_trial(one)
     points, boxes, truth, floor = trials.draw_people("clusters", 3_000, one.shared_rng("n", "source"))
-    answers = sl.counts(
-        points, synthetic.UNIT_SQUARE, epsilon=1.0, trust="nobody", delta=0.05, k=20, rng=one.rng()
-    ).query(boxes)
-    assert row["mre"] == mean_relative_error(answers.value, truth, floor=floor)
+    counted = sl.counts(points, synthetic.UNIT_SQUARE, epsilon=1.0, trust="nobody", delta=delta, k=20, rng=one.rng())
+    assert row["mre"] == mean_relative_error(counted.query(boxes).value, truth, floor=floor)
+    assert row["regions"] == len(counted.partition.crowds)
 
 
-def slow_published(
-    points: np.ndarray[tuple[int, ...], np.dtype[np.float64]], epsilon: float, k: int, depth: int, seed: int
-) -> list[tuple[float, float, float, float, int]]:
-    """The published rule with plain loops: leaves as (x0, y0, x1, y1, people)."""
-    rng = np.random.default_rng(seed)
-    budget = np.log(1 / 0.05)
-    open_cells = [(-10.0, -10.0, 10.0, 10.0, points, float(len(points)))]
-    leaves = []
-    for _ in range(depth):
-        following = []
-        for x0, y0, x1, y1, people, size in open_cells:
-            xm, ym = (x0 + x1) / 2, (y0 + y1) / 2
-            margin = (np.sqrt(2 * max(size, 0.0) * budget) + 6 * budget) / epsilon
-            for a0, b0, a1, b1 in ((x0, y0, xm, ym), (xm, y0, x1, ym), (x0, ym, xm, y1), (xm, ym, x1, y1)):
-                inside = people[((people >= (a0, b0)) & (people < (a1, b1))).all(axis=1)]
-                estimate = len(inside) + rng.laplace(scale=1 / epsilon, size=len(people)).sum()
-                if estimate >= k + margin:
-                    following.append((a0, b0, a1, b1, inside, estimate))
-                else:
-                    leaves.append((a0, b0, a1, b1, len(inside)))
-        open_cells = following
-    return leaves + [(x0, y0, x1, y1, len(people)) for x0, y0, x1, y1, people, _ in open_cells]
+def test_the_paper_s_rule_splits_only_where_every_child_passes() -> None:
+    """Regions of the paper's rule hold k but with probability delta each; the published code's do not."""
+    rng = np.random.default_rng(8)
+    points = synthetic.clusters(20_000, rng)
+    at = At(synthetic.UNIT_SQUARE, 2.0, 20, rng, DEPTHS["clusters"])
+    paper, published = paper_regions(points, at, 1.0), published_regions(points, at, 1.0)
+    for regions in (paper, published):
+        assert np.array_equal(regions.crowds, count_points(points, regions.boxes))
+        assert np.array_equal(regions.crowds, np.bincount(regions.regions, minlength=len(regions)))
+        assert regions.guarantee.epsilon == 4.0
+    assert paper.crowds.min() >= 20
+    assert published.crowds.min() < 20
 
 
-def implied_error(leaves: list[tuple[float, float, float, float, int]], epsilon: float, n: int) -> float:
-    total = 0.0
-    for x0, y0, x1, y1, people in leaves:
-        high = max(x0**2, x1**2) + max(y0**2, y1**2)
-        low = sum(0.0 if a <= 0 <= b else min(a**2, b**2) for a, b in ((x0, x1), (y0, y1)))
-        total += people * 2 * ((high - low) / epsilon) ** 2
-    return total / n**2
-
-
-def test_the_published_rule_has_the_error_of_an_independent_loop() -> None:
-    """40 runs each of two implementations; their mean log errors agree within six standard errors (false alarm rate
-    below 1e-8 for nearly normal means). The planted bug, k in place of k plus the margin, is far outside."""
-    n, epsilon, runs = 4_000, 4.0, 40
-    points = synthetic.truncated_gaussian(n, np.random.default_rng(1), box=trials.PLANE, scale=1.5)
-    f = sl.functions.squared_norm()
-
-    def ours(seed: int) -> float:
-        at = At(trials.PLANE, epsilon, 100, np.random.default_rng([seed, 1]), DEPTHS["mean"])
-        variance: float = way_of("published", "values").mean(points, f, at).variance
-        return variance
-
-    theirs = [implied_error(slow_published(points, epsilon / 2, 100, 30, seed), epsilon / 2, n) for seed in range(runs)]
-    mine = np.log([ours(seed) for seed in range(runs)])
-    other = np.log(theirs)
-    wrong = np.log(
-        [implied_error(slow_published(points, epsilon / 2, 1, 8, seed), epsilon / 2, n) for seed in range(5)]
-    )
-    error = np.sqrt((mine.var(ddof=1) + other.var(ddof=1)) / runs)
-    assert abs(mine.mean() - other.mean()) < 6 * error
-    assert abs(mine.mean() - wrong.mean()) > 6 * error
+def test_zero_is_the_error_of_saying_nothing() -> None:
+    [row] = trials.counts_trial(trial("zero", source="ring", n=3_000, epsilon=1.0, k=20))
+    assert row["mre"] == 1.0  # every true count is above the floor
+    [row] = trials.mean_trial(trial("zero", n=500, epsilon=1.0, k=0))
+    assert row["error"] < 0
 
 
 def test_facts_count_regions_and_people_below_k() -> None:
     rng = np.random.default_rng(2)
-    run = sl.simulate(
-        synthetic.clusters(5_000, rng),
-        sl.Task.published(synthetic.UNIT_SQUARE, epsilon=1.5, delta=0.05, k=20, max_depth=8),
-        rng=rng,
-    )
-    facts = trials.facts_of(run)
-    crowds = run.partition.crowds.tolist()
-    held = [crowd for crowd in crowds if crowd]
-    assert facts["regions"] == len(crowds)
+    at = At(synthetic.UNIT_SQUARE, 1.5, 20, rng, 8)
+    regions = published_regions(synthetic.clusters(5_000, rng), at, 1.0)
+    facts = trials.facts_of(regions, 20)
+    held = [crowd for crowd in regions.crowds.tolist() if crowd]
+    assert facts["regions"] == len(regions)
     assert facts["regions_below"] == sum(crowd < 20 for crowd in held) / len(held)
     assert facts["participants_below"] == sum(crowd for crowd in held if crowd < 20) / 5_000
-    assert facts["trims"] == facts["most_trims"] == 0
+    assert trials.facts_of(None, 20) == dict.fromkeys(trials.FACTS)
 
 
 def test_all_methods_of_a_run_meet_the_same_people() -> None:

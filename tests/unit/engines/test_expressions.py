@@ -9,12 +9,11 @@ import pytest
 
 from semilocal.arrays import Floats, Integers
 from semilocal.engines import expressions
-from semilocal.engines.expressions import DUCKDB, coarser, interleaved, key
-from semilocal.engines.keys import keys_of_cells
+from semilocal.engines.expressions import DUCKDB, coarser, key
 from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
 from semilocal.hierarchy.dyadic import BoxTree
-from tests.helpers.edges import BOXES, deepest_trees, edge_points, true_keys
+from tests.helpers.edges import BOXES, deepest_trees, edge_points, true_keys, whole_levels_of
 
 duckdb = pytest.importorskip("duckdb")
 pyarrow = pytest.importorskip("pyarrow")
@@ -37,7 +36,7 @@ def computed(connection: Any, tree: BoxTree, points: Floats, bits: int) -> Integ
 def test_the_key_in_sql_is_the_hierarchys_own_at_every_edge(connection: Any, box: Box) -> None:
     rng = np.random.default_rng(3)
     for tree in deepest_trees(box):
-        for bits in {0, 1, tree.path_bits // 2, tree.path_bits}:
+        for bits in whole_levels_of(tree):
             points = edge_points(tree, bits, rng)
             wrong = np.flatnonzero(computed(connection, tree, points, bits) != true_keys(tree, points, bits))
             assert wrong.tolist() == [], (tree, bits, points[wrong])
@@ -75,12 +74,3 @@ def test_nan_is_found_where_the_statistics_of_a_file_do_not_know_of_it(connectio
 def test_one_column_per_axis_is_needed() -> None:
     with pytest.raises(InvalidInput, match="the box has 2 axes; got 1 columns"):
         key(deepest_trees(BOXES[1])[0], ["x"], 4, DUCKDB)
-
-
-@pytest.mark.parametrize("tree", [*deepest_trees(BOXES[0]), *deepest_trees(BOXES[-1])], ids=str)
-def test_a_key_is_interleaved_to_the_place_on_the_curve(connection: Any, tree: BoxTree) -> None:
-    points = np.random.default_rng(3).uniform(tree.box.lower, tree.box.upper, (100, tree.box.dimensions))
-    codes, bits = tree.codes(points), tree.path_bits
-    table = connection.from_arrow(pyarrow.table({"key": keys_of_cells(tree, codes, bits)}))
-    found = table.project(f"{interleaved(tree, 'key')} AS place").fetchnumpy()["place"]
-    assert found.tolist() == (codes ^ np.uint64(1 << bits)).tolist()

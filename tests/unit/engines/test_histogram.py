@@ -57,10 +57,38 @@ def test_a_histogram_refuses_what_is_none(cells: list[int], counts: list[int]) -
         Histogram(1, np.array(cells, dtype=np.uint64), np.array(counts, dtype=np.int64))
 
 
-def test_a_lookup_without_moves_covers_the_domain() -> None:
+def test_cuts_inside_cells_of_a_histogram_are_counted_finer_once() -> None:
+    """Any codes, as the rule asks about them. Planted: without refining, people of a cell stay on one side."""
+    asked = []
+
+    def refine(cells: np.ndarray, depth: int, deeper: int) -> Histogram:
+        asked.append(len(cells))
+        return at(deeper, CODES[np.isin(TREE.ancestors(CODES, depth), cells)])
+
+    exact, rng = SortedCodes(CODES), np.random.default_rng(6)
+    ranks = HistogramRanks(TREE, at(8), refine)
+    begins = TREE.span(at(8).cells)[0]
+    assert ranks.below(begins).tolist() == exact.below(begins).tolist()
+    assert not ranks.refined
+    cuts = CODES[rng.integers(0, len(CODES), 40)]
+    for cut in [*np.split(cuts, 8), np.array(TREE.ends, dtype=np.uint64)]:
+        assert ranks.below(cut).tolist() == exact.below(cut).tolist()
+        assert len(ranks) == 2000
+    assert ranks.refined
+    assert sum(asked) <= len(begins)  # no cell twice
+    before = len(asked)
+    assert ranks.below(cuts).tolist() == exact.below(cuts).tolist()
+    assert len(asked) == before
+    with pytest.raises(InvalidInput, match="a code inside a cell was asked for"):
+        HistogramRanks(TREE, at(8)).below(cuts)
+    coarse = begins[np.searchsorted(begins, cuts, side="right") - 1]
+    assert exact.below(coarse).tolist() != exact.below(cuts).tolist()
+
+
+def test_a_lookup_covers_the_domain() -> None:
     cells = np.array([4, 5, 3], dtype=np.uint64)
     lookup = Lookup.plain(TREE, cells)
-    found = lookup.regions[lookup.interval(CODES)]
+    found = lookup.regions(CODES)
     first, last = TREE.span(cells)
     assert ((first[found] <= CODES) & (last[found] >= CODES)).all()
     with pytest.raises(InvalidInput, match="cover the domain"):

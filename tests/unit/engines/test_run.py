@@ -13,7 +13,6 @@ from semilocal import Task
 from semilocal.arrays import Floats
 from semilocal.engines import source as source_module
 from semilocal.engines.histogram import CHANGED
-from semilocal.engines.joins import moved_places
 from semilocal.engines.run import run_source
 from semilocal.engines.source import PointsSource
 from tests.helpers.engine_runs import box_of, compare, joined, people, same_rows
@@ -21,7 +20,7 @@ from tests.helpers.engine_runs import box_of, compare, joined, people, same_rows
 CASES = [
     (dimensions, rule, tree, kind)
     for dimensions in (1, 2, 3, 8)
-    for rule in ("trim", "all", "each")
+    for rule in ("cut", "all")
     for tree in ("binary", "quad")
     for kind in ("normal", "rounded", "spike")
     if tree == "binary" or dimensions in (2, 3)
@@ -39,10 +38,10 @@ def test_counts_give_the_same_bytes_as_sorted_codes(dimensions: int, rule: Any, 
 @pytest.mark.parametrize("depth", [0, 1, 3, 7, 40])
 def test_the_depth_of_the_histogram_changes_nothing(depth: int) -> None:
     points, box = people(6000, 2), box_of(2)
-    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule="trim")
+    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule="cut")
     found = compare(points, task, PointsSource(points, box), depth=depth)
     assert found.refined == (depth < 10)
-    assert (found.lookup.moves > 0).sum() > 20
+    assert len(found.partition) > 20
     same_rows(points, task, joined(found.attach()))
 
 
@@ -57,18 +56,6 @@ def test_a_row_that_is_lost_between_two_scans_is_noticed() -> None:
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
     with pytest.raises(ValueError, match=f"^{CHANGED}$"):
         run_source(Losing(points, box), task, rng=np.random.default_rng(1), depth=1)
-
-
-def test_rows_that_changed_are_refused_without_saying_how_many_people_were_moved() -> None:
-    points, box = people(6000, 2), box_of(2)
-    source = PointsSource(points, box)
-    found = run_source(source, Task.build(box, epsilon=2.0, delta=0.05, k=20), rng=np.random.default_rng(1))
-    assert len(found.lookup.moved_regions) > 20
-    source._points = points[:10]
-    with pytest.raises(ValueError, match=f"^{CHANGED}$"):
-        joined(found.attach())
-    with pytest.raises(ValueError, match=f"^{CHANGED}$"):
-        moved_places(found.lookup, np.array([1]))
 
 
 def test_a_sample_keeps_no_batch_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

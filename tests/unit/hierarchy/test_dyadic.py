@@ -1,7 +1,7 @@
 """What the trees promise: every valid point is in exactly one cell of every depth, and cells are plain arithmetic.
 
 The oracle is slow and in pure Python: it finds slices by bisection on the float edges that the module's docstring
-defines, and walks paths bit by bit.
+defines, and walks paths bit by bit along the curve of spec/reference_trees.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from reference_trees import Boxes
 
 from semilocal import BinaryTree, Box, Quadtree
 from semilocal.errors import InvalidInput, OutsideDomain
@@ -54,23 +55,19 @@ def slow_tick(tree: Tree, axis: int, x: float) -> int:
     return low
 
 
+def slow(tree: Tree) -> Boxes:
+    return Boxes(msgspec.to_builtins(tree))
+
+
 def slow_path(tree: Tree, ticks: list[int]) -> list[int]:
-    """The cells of all depths from the root down, bit by bit."""
-    code, path, axes, top = 1, [1], tree.box.dimensions, tree.tick_bits - 1
-    for step in range(tree.path_bits):
-        code = 2 * code + (ticks[step % axes] >> (top - step // axes) & 1)
-        path.append(code)
-    return path[:: tree.level_bits]
+    """The cells of all depths from the root down."""
+    code = slow(tree).code(ticks)
+    return [code >> tree.level_bits * (tree.max_depth - depth) for depth in range(tree.max_depth + 1)]
 
 
 def slow_ranges(tree: Tree, cell: int) -> list[tuple[int, int]]:
     """First tick and one past the last, per axis."""
-    ranges = [(0, 2**tree.tick_bits)] * tree.box.dimensions
-    for step, bit in enumerate(bin(cell)[3:]):
-        low, high = ranges[step % len(ranges)]
-        middle = (low + high) // 2
-        ranges[step % len(ranges)] = (middle, high) if bit == "1" else (low, middle)
-    return ranges
+    return [(low, high + 1) for low, high in slow(tree).bounds(cell)]
 
 
 def slow_box(tree: Tree, cell: int) -> list[list[float]]:
@@ -296,17 +293,18 @@ def test_children_partition_their_parent_exactly(pair: tuple[Tree, list[int]]) -
         if depth == tree.max_depth:
             continue
         (low, high), children = tree.boxes([cell])[0], tree.boxes(tree.children([cell]))
-        split = set(range(tree.box.dimensions)) if isinstance(tree, Quadtree) else {depth % tree.box.dimensions}
+        split = 0
         for axis in range(tree.box.dimensions):
             pieces = {tuple(piece) for piece in children[:, :, axis].tolist()}
-            if axis not in split:
-                assert pieces == {(low[axis], high[axis])}
+            if pieces == {(low[axis], high[axis])}:
                 continue
+            split += 1
             assert len(pieces) == 2
             left, right = sorted(pieces)
             assert left[0] == low[axis]
             assert left[0] < left[1] == right[0] < right[1]
             assert right[1] == high[axis]
+        assert split == tree.level_bits
         # All combinations of the pieces occur, each once: nothing is covered twice and nothing left out.
         assert len({tuple(map(tuple, child)) for child in children.tolist()}) == tree.fanout
 
@@ -327,9 +325,13 @@ def test_a_deepest_cell_is_in_the_child_that_its_path_says(pair: tuple[Tree, lis
 def test_ticks_interleave_to_the_cell_they_came_from(pair: tuple[Tree, list[int]]) -> None:
     tree, cells = pair
     first, last = tree.span(cells)
-    low, high = tree.tick_bounds(cells)
+    for ticks in tree.tick_bounds(cells):  # two corners of each
+        codes = tree.interleave(ticks)
+        assert ((first <= codes) & (codes <= last)).all()
+    low, high = tree.tick_bounds(first)
+    whole = tree.path_bits % tree.box.dimensions == 0
     assert (tree.interleave(low) == first).all()
-    assert (tree.interleave(high) == last).all()
+    assert not whole or (low == high).all()
 
 
 @both
@@ -352,13 +354,6 @@ def test_cells_between_levels_or_below_the_tree_are_refused() -> None:
         quad.parent([4, 1])
     with pytest.raises(InvalidInput, match="depth 4 have no children"):
         quad.children([4**4])
-
-
-# -- moves ---------------------------------------------------------------------------------------------------------
-
-
-def squared(tick: tuple[int, ...], ranges: list[tuple[int, int]]) -> int:
-    return sum(max(low - t, t - (high - 1), 0) ** 2 for t, (low, high) in zip(tick, ranges, strict=True))
 
 
 # -- the tree itself -----------------------------------------------------------------------------------------------
@@ -430,21 +425,40 @@ def test_trees_are_frozen_and_survive_their_bytes(kind: type[Tree]) -> None:
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 8])
-def test_the_cells_beside_a_cell_lie_one_width_away_on_the_axis_that_is_halved_next(d: int) -> None:
+def test_the_cells_beside_a_cell_touch_its_halves_and_have_its_size(d: int) -> None:
     tree = BinaryTree(cube(d), max_depth=12)
     rng = np.random.default_rng(d)
-    cells = tree.codes(rng.random((200, d))) >> rng.integers(0, 13, 200).astype(np.uint64)
-    beside = tree.beside(cells)
-    first, last = tree.tick_bounds(cells)
-    axis = tree.depth(cells) % d
-    for step, found in zip((-1, 1), beside, strict=True):
-        for cell, other, low, high, at in zip(cells, found, first, last, axis, strict=True):
-            width = high[at] - low[at] + 1
-            moved = low.copy()
-            moved[at] += step * width
-            outside = not 0 <= moved[at] < 1 << tree.tick_bits
-            assert tree.depth([other])[0] == tree.depth([cell])[0]
-            assert tree.tick_bounds([other])[0][0].tolist() == (low if outside else moved).tolist()
+    cells = tree.codes(rng.random((200, d))) >> rng.integers(1, 13, 200).astype(np.uint64)
+    beside, halves = tree.beside(cells), [2 * cells, 2 * cells + np.uint64(1)]
+    end, seen = 1 << tree.tick_bits, 0
+    for found, half in zip(beside, halves, strict=True):
+        assert (tree.depth(found) == tree.depth(cells)).all()
+        for cell, other, low, high, own, to in zip(
+            cells, found, *tree.tick_bounds(cells), *tree.tick_bounds(half), strict=True
+        ):
+            (axis,) = np.flatnonzero((low != own) | (high != to))  # the one that is halved
+            upper = own[axis] > low[axis]
+            (on,), (first_is_upper,) = tree.halvings([cell])
+            assert (on, first_is_upper) == (axis, upper == (half is halves[0]))
+            place = high[axis] + 1 if upper else low[axis] - 1
+            (first,), (last,) = tree.tick_bounds([other])
+            if not 0 <= place < end:
+                assert other == cell
+                continue
+            seen += 1
+            at, there = (first, last) if upper else (last, first)
+            assert at[axis] == place, there
+            others = np.arange(d) != axis
+            assert ((first <= high) & (low <= last))[others].all()
+    assert seen > 20
+
+
+@pytest.mark.parametrize("d", range(1, 9))
+def test_the_smallest_sides_are_those_of_the_smallest_cells(d: int) -> None:
+    for depth in range(1, 2 * d + 1):
+        tree = BinaryTree(Box((-1.0,) * d, tuple(float(axis) for axis in range(d))), depth)
+        sides = tree.sides(tree.span([1])[0] + np.arange(1 << depth, dtype=np.uint64))
+        assert tree.smallest_sides.tolist() == pytest.approx(sides.min(axis=0).tolist())
 
 
 def test_a_grid_of_halves_has_the_edges_of_cells() -> None:

@@ -96,15 +96,15 @@ def test_geojson_says_what_the_table_says(trust: str, tmp_path: Path) -> None:
     assert document == found.__geo_interface__ == json.loads(regions_json(found.partition))
     found.save_geojson(tmp_path / "a.geojson")
     assert msgspec.json.decode((tmp_path / "a.geojson").read_bytes()) == document
-    rows = [feature for feature in document["features"] if feature["properties"]["kind"] != "trimmed"]
-    assert [int(row["properties"]["cell"]) for row in rows] == found.partition.cells.tolist()
-    assert [row["properties"]["crowd"] for row in rows] == found.crowds.tolist()
-    rings = np.array([row["geometry"]["coordinates"][0] for row in rows])
-    assert np.array_equal(rings.min(axis=1), found.boxes[:, 0])
-    assert np.array_equal(rings.max(axis=1), found.boxes[:, 1])
-    assert np.array_equal(rings[:, 0], rings[:, 4])
-    trimmed = [int(f["properties"]["cell"]) for f in document["features"] if f["properties"]["kind"] == "trimmed"]
-    assert trimmed == found.partition.trimmed_cells.tolist()
+    rows = document["features"]
+    names = found.to_table()["region" if trust == "nobody" else "cell"]
+    assert [row["properties"]["region"] for row in rows] == [str(name) for name in names.tolist()]
+    assert [row["properties"]["crowd"] for row in rows] == found.partition.crowds.tolist()
+    for row, box in zip(rows, found.partition.boxes, strict=True):
+        ring = np.array(row["geometry"]["coordinates"][0])
+        assert np.array_equal(ring.min(axis=0), box[0])
+        assert np.array_equal(ring.max(axis=0), box[1])
+        assert np.array_equal(ring[0], ring[-1])
 
 
 def test_longitude_comes_first_whatever_the_order_of_the_axes() -> None:

@@ -1,66 +1,77 @@
-"""Remembered checks give what the checks themselves give."""
+"""A report's bytes become a row, and the row becomes the same bytes again; whatever is not a report is refused."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
-from semilocal import Report
+from semilocal import Query, Report
 from semilocal.errors import DeviceViolation
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import encode
-from semilocal.service.reports import Sound, check_report, verifier_of
+from semilocal.service.reports import check_report, verifier_of
+from semilocal.service.rounds import report_bytes
+from semilocal.service.stores.base import ReportRow
+from semilocal.testing import cluster, participants_at
 from tests.helpers.service import sample_task
 
 TASK = sample_task()
+ROOT = TASK.hierarchy.ends
 
 
-def outcome(check: Any, *arguments: Any) -> Any:
-    try:
-        return check(*arguments)
-    except DeviceViolation as error:
-        return error.token, error.reason
-
-
-def bodies(chance: random.Random, names: list[bytes]) -> list[bytes]:
-    """Sound reports, and such with one byte changed, added or missing."""
-    found = []
-    for _ in range(400):
-        data = encode(Report(TASK.id, chance.choice((1, 1, 1, 2)), chance.choice(names), chance.choice((1, 1, 2)),
-                             chance.choice((0, 1, 1, 2, None))))  # fmt: skip
-        place = chance.randrange(len(data))
-        kind = chance.randrange(6)
+def test_a_row_gives_back_the_bytes_and_one_byte_more_less_or_other_is_refused_or_other_bytes() -> None:
+    chance, curator, stored = random.Random(3), Curator(TASK), 0
+    query = Query(TASK.id, 1, ())
+    for number in range(400):
+        name = bytes([number % 4]) * 16
+        data = encode(Report(TASK.id, chance.choice((1, 1, 1, 2)), name, *ROOT, None, chance.randbytes(16)))
+        place, kind = chance.randrange(len(data)), chance.randrange(6)
         if kind == 0:
             data = data[:place] + bytes([chance.randrange(256)]) + data[place + 1 :]
         elif kind == 1:
             data = data[:place] + data[place + 1 :]
         elif kind == 2:
             data += bytes([chance.randrange(256)])
-        found.append(data)
-    return found
+        try:
+            item = check_report(data, TASK.id, 1, name, bytes(32), curator)
+        except DeviceViolation:
+            continue
+        assert item.awaited
+        assert report_bytes(ReportRow(name, item.body), query) == data
+        stored += 1
+    assert stored > 100
 
 
-@pytest.mark.parametrize("most", [4096, 1, 0])
-def test_remembered_checks_give_what_the_checks_give(most: int) -> None:
-    chance, names = random.Random(3), [bytes([number]) * 16 for number in range(4)]
-    sound, curator, stored = Sound(most), Curator(TASK), 0
-    for data in bodies(chance, names):
-        inside = [name for name in names if name in data]
-        given = (data, TASK.id, 1, chance.choice([*inside * 8, *names]), bytes(32), curator)
-        found = outcome(sound.check, *given)
-        assert found == outcome(check_report, *given)
-        stored += hasattr(found, "answer")
-    assert stored > 20
-    assert len(sound) <= most
+def test_body_and_path_must_agree() -> None:
+    name = bytes(16)
+    data = encode(Report(TASK.id, 1, name, *ROOT, None, name))
+    for token, path in (
+        ("other-task", (bytes(32), 1, name)), ("other-round", (TASK.id, 2, name)),
+        ("other-pseudonym", (TASK.id, 1, b"x" * 16)),
+    ):  # fmt: skip
+        with pytest.raises(DeviceViolation) as refused:
+            check_report(data, *path, bytes(32), None)
+        assert refused.value.token == token
+    assert not check_report(data, TASK.id, 1, name, bytes(32), None).awaited
 
 
-def test_only_one_head_is_remembered() -> None:
-    sound, name = Sound(), bytes(16)
-    sound.check(encode(Report(TASK.id, 1, name, 1, 1)), TASK.id, 1, name, bytes(32), Curator(TASK))
-    with pytest.raises(DeviceViolation, match="task"):
-        sound.check(encode(Report(bytes(32), 1, name, 1, 1)), TASK.id, 1, name, bytes(32), Curator(TASK))
+def test_a_round_waits_for_the_drawn_and_for_those_whose_region_was_split_and_takes_others_too() -> None:
+    """A late participant announces the region: it is stored, and closes no round."""
+    people = participants_at(TASK, cluster(40))
+    curator, late = Curator(TASK), b"\xff" * 16
+    first = curator.query()
+    assert isinstance(first, Query)
+    curator.close([report for one in people if (report := one.answer(first)) is not None])
+    (question,) = curator.query().questions  # type: ignore[union-attr]
+    drawn = curator.asked_now(question.region)
+    assert 0 < len(drawn) < len(people)
+    for name, awaited in ((drawn[0], True), (late, False)):
+        data = encode(Report(TASK.id, 2, name, *ROOT, None, bytes(16)))
+        assert check_report(data, TASK.id, 2, name, bytes(32), curator).awaited == awaited
+    other = next(one.pseudonym for one in people if one.pseudonym not in drawn)
+    with pytest.raises(DeviceViolation, match="not drawn"):
+        check_report(encode(Report(TASK.id, 2, other, *ROOT, 1, bytes(16))), TASK.id, 2, other, bytes(32), curator)
 
 
 def test_a_key_is_64_lower_case_digits() -> None:

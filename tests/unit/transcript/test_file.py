@@ -112,7 +112,7 @@ def test_every_event_can_be_proved_against_the_last_checkpoint_and_no_other_even
 
 def test_the_first_event_is_the_task(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="first event must be the task"):
-        write_transcript(tmp_path / "t.slt", [Query(bytes(32), 1, (1,))], key=KEY)
+        write_transcript(tmp_path / "t.slt", [Query(bytes(32), 1, ())], key=KEY)
 
 
 def test_a_damaged_file_is_named_as_one() -> None:

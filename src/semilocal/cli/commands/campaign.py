@@ -34,12 +34,10 @@ __all__ = ["app", "describe_state", "label_of"]
 app = App(name="campaign", help_format="markdown")
 
 _CHANGES = {
-    "over-budget": "Lower --epsilon, --max-trims or the releases, or tell owners to raise --max-epsilon",
+    "over-budget": "Lower --epsilon or the releases, or tell owners to raise --max-epsilon",
     "small-crowd": "Raise --k, or tell owners to lower --min-k",
     "weak-crowd": "Lower --delta, or tell owners to raise --max-delta",
-    "no-crowd": "Take --rule trim or all, or tell owners to give --allow-no-crowd",
     "quorum": "Give --quorum 1",
-    "over-exposure": "Lower --epsilon or --max-depth, or tell owners to raise --max-exposure",
 }
 
 
@@ -52,7 +50,7 @@ def create(
     office: server.Office = server.Office(),
 ) -> int:
     """Create a campaign."""
-    from ...service.campaign import CampaignForm, ReleaseForm, campaign_trims
+    from ...service.campaign import CampaignForm, ReleaseForm
 
     tree = read_tree(options.bounds)
     names = [name.strip() for name in options.names.split(",") if name.strip()]
@@ -64,9 +62,6 @@ def create(
     pairs.refuse_options(options, pair)
     releases = [parse_release(text, box.names) for text in options.release]
     numbers = task_options(options, cells)
-    if cells.rule in (None, "trim") and options.accounting == "core":
-        deepest = options.max_depth if tree is None else tree.max_depth
-        numbers.setdefault("max_trims", campaign_trims(deepest))
     domain: dict[str, Any] = {"hierarchy": tree}
     if tree is None:
         domain = {"box": box, "tree": options.tree, "max_depth": options.max_depth}

@@ -103,12 +103,9 @@ def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFile
         answers = result.answer(queries.areas, rounding=asked.rounding)
         columns = answer_columns(queries, answers, job.box, level=asked.level, mark=result.partition.mark)
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
-    found["uncertain"] = answers.uncertain
     words = [f"{number_of(len(queries), 'query', 'queries')} over {number_of(len(result.partition), 'region')}"]
     if job.counted_in == "rows":
         words.append(f"Counts are of rows: one person may be in them {job.options.people.rows_per_user} times.")
-    if answers.uncertain:
-        words.append("Some participants may have been moved to another region; the intervals allow for that.")
     with job.options.output.step("writing"):
         table = write_answers(queries, columns, out, job.box, mark=result.partition.mark)
         written = jobs.write_transcript(job, run) + ([] if out is None else [str(out)])

@@ -115,8 +115,7 @@ def _short(promised: Guarantee) -> str:
     """The losses in one line of a picture, with what they are between."""
     if promised.adjacency != "inside":
         return f"epsilon = {promised.epsilon:g}, delta = 0 for any change of position"
-    moved = "" if promised.moved is None else f", {promised.moved:g} moved against inside"
-    return f"epsilon = {promised.epsilon:g} inside a region{moved}; delta = 0"
+    return f"epsilon = {promised.epsilon:g} inside a region; delta = 0"
 
 
 def _live(out: Path, seed: int | None) -> int:
@@ -135,7 +134,7 @@ def _live(out: Path, seed: int | None) -> int:
         demo_server(Path(folder), "demo") as url,
         AdminClient(url, ADMIN_TOKEN) as client,
     ):
-        task = Task.build(box, epsilon=2.0, delta=1e-3, k=20, max_trims=6, window=60, server_key=client.key())
+        task = Task.build(box, epsilon=2.0, delta=1e-3, window=60, server_key=client.key())
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
         form = CampaignForm("demo", task, wanted, "tokens", DEVICES, 60)
         identity = client.create(form)
@@ -146,15 +145,15 @@ def _live(out: Path, seed: int | None) -> int:
         result = asyncio.run(run_swarm(f"{url}/tasks/{identity}", points, policy=policy, tokens=tokens))
         print(result.text())
         (document, published), regions = client.results(identity), client.geojson(identity)
-    crowds = sorted((region.crowd or 0 for region in published.regions), reverse=True)
+    crowds = sorted((region.crowd for region in published.regions), reverse=True)
     people, found = number_of(sum(crowds), "participant"), number_of(len(crowds), "region")
     print(f"\nCounts, public by design: {people} in {found} of {crowds}.")
     print(f"Transcript root {document['checkpoint']['root']}")
     for mean in (row for row in published.releases if row.kind == "mean"):
         low, high = mean.interval or (float("nan"), float("nan"))
         print(
-            f"Mean latitude {mean.mean:.3f}, 95 % interval {low:.3f} to {high:.3f}, which allows for moved "
-            f"participants (truth {points[:, 1].mean():.3f}); epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0."
+            f"Mean latitude {mean.mean:.3f}, 95 % interval {low:.3f} to {high:.3f} (truth {points[:, 1].mean():.3f}); "
+            f"epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0."
         )
     out.mkdir(parents=True, exist_ok=True)
     target = out / "live-regions.geojson"

@@ -18,7 +18,7 @@ from ...arrays import exact
 from ...errors import MOST_LINES, InvalidInput, ServerViolation, printable
 from ...geometry.places import parse_numbers
 from ...protocol.plan import Plan
-from ...protocol.policy import MAX_DELTA, MAX_EPSILON, MAX_EXPOSURE, MIN_K, Policy, check_task
+from ...protocol.policy import MAX_DELTA, MAX_EPSILON, MIN_K, Policy, check_task
 from ...protocol.task import Task
 from ..arguments import amount, describe_position, number, parse_position, whole
 from ..devices import (
@@ -62,8 +62,8 @@ class JoinOptions:
     vault
         secret and state (~/.local/share/semilocal/vault)
     min_side
-        never name a cell with a shorter side: one number or one per axis, in kilometres for longitude and latitude,
-        else in units of the axes (no limit)
+        never name a region without a whole cell of such sides: one number or one per axis, in kilometres for longitude
+        and latitude, else in units of the axes (no limit). A server that lies can lead you to the smallest you allow
     allow_no_crowd
         join tasks that keep no crowd, too
     allow_bucket
@@ -96,16 +96,8 @@ class JoinOptions:
         option(
             amount,
             metavar="E",
-            help="most that all tasks of this vault together may cost, worst case: a moved position against those "
-            f"inside its region, delta 0 (a new vault has {MAX_EPSILON}; kept in the vault)",
-        ),
-    ] = None
-    max_exposure: Annotated[
-        str | None,
-        option(
-            amount,
-            metavar="X",
-            help=f"most that may be lost to servers that lie: every answer counts ({MAX_EXPOSURE:g} per task)",
+            help="most that all tasks of this vault together may cost, worst case: between any two places of your "
+            f"region, delta 0, also if the server lies (a new vault has {MAX_EPSILON}; kept in the vault)",
         ),
     ] = None
     min_k: Annotated[int | None, option(whole(1), "K", f"smallest crowd to accept ({MIN_K})")] = None
@@ -215,7 +207,7 @@ async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -
     device = _device(asked, f"{server}/tasks/{name}", found, vault, connect)
     summary = await device.run()
     print(printable(summary.text(), most=MOST_LINES, lines=True))
-    return DONE if summary.outcome in ("finished", "uploaded") else FOUND
+    return DONE if summary.outcome in ("finished", "stopped", "uploaded") else FOUND
 
 
 def _device(asked: _Request, url: str, found: Found, vault: Vault, connect: Channels) -> Device:
@@ -250,8 +242,9 @@ def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -
 
     sent = [
         "an enrolment: a pseudonym made for this task alone, a key for it, and your token if you have one",
-        f"up to {task.max_rounds} answers, one per round, about which part of your cell you are in: each is a small "
-        "number drawn through noise",
+        "the region you are in, each time it is cut: in the clear, under that pseudonym",
+        "an answer when you are drawn: on which side of a line you are, through noise; of your answers at most "
+        f"{task.answers} will be about {'a line' if task.answers == 1 else 'lines'} inside your region",
     ]
     promised = promise(task, plan)
     described = describe_position(position, task.box, leaves=task.hierarchy.leaves)
@@ -293,16 +286,14 @@ def _policy(options: JoinOptions, vault: Vault) -> Policy:
     """The owner's limits: those of the command line, those in the vault, and the defaults of a device."""
     ledger = vault.contents.ledger
     cap = options.max_epsilon or ledger.max_epsilon or MAX_EPSILON
-    vault.set_caps(max_epsilon=cap, max_exposure=options.max_exposure or ledger.max_exposure)
-    return _limits(options, max_epsilon=float(vault.contents.ledger.cap("epsilon") or 0))
+    vault.set_cap(cap)
+    return _limits(options, max_epsilon=float(exact(cap)))
 
 
 def _limits(options: JoinOptions, *, max_epsilon: float) -> Policy:
     limits: dict[str, Any] = {"min_k": options.min_k, "max_delta": options.max_delta}
     if options.min_side is not None:
         limits["min_side"] = parse_numbers(options.min_side, "--min-side")
-    if options.max_exposure is not None:
-        limits["max_exposure"] = float(exact(options.max_exposure))
     return Policy(
         max_epsilon=max_epsilon,
         allow_no_crowd=options.allow_no_crowd,

@@ -96,8 +96,7 @@ def _pooled(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
 def _found(asked: _Asked, result: MeanRelease | PooledMean, level: float) -> dict[str, Any]:
     return {
         "function": asked.name, "value": result.value, "stderr": result.stderr,
-        "interval": list(result.interval(level)), "level": level, "bias_bound": result.bias_bound,
-        "interval_of_noise": list(result.interval(level, widen=False)),
+        "interval": list(result.interval(level)), "level": level,
     }  # fmt: skip
 
 
@@ -112,15 +111,13 @@ def _sentence(job: jobs.Job, asked: _Asked, result: MeanRelease | PooledMean, le
 def _from_regions(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     run, split, ledger = job.partition_for_values()
     result = release.mean(run, job.points, asked.function, epsilon=split.value, rng=job.noise_rng, ledger=ledger)
-    narrow = result.interval(level, widen=False)
     found = _found(asked, result, level)
     found |= {"regions": len(run.partition), "epsilon_partition": split.tree, "epsilon_values": split.value}
     words = [_sentence(job, asked, result, level)]
-    if result.biased:
+    if result.clipping > result.stderr / 10:
         words.append(
-            "Some participants may have been moved; the mean is corrected for the likely effect, and the interval "
-            f"allows for the possible effect. Over the places they were moved to, noise alone gives {narrow[0]:.6g} to "
-            f"{narrow[1]:.6g}."
+            "Values were clipped to where a region's people are estimated to be; the standard error allows for a shift "
+            f"of {result.clipping:.2g} by that."
         )
     if job.column is not None:
         words.append(

@@ -12,11 +12,11 @@ from ...errors import InvalidInput
 from ...io.files import check_outputs
 from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
-from ...release.whom import DELTA
+from ...release.whom import DELTA, K
 from ...words import number_of
 from ..arguments import BOX_HELP, number, parse_box, whole
 from ..exits import DONE, FOUND
-from ..options import FILE, Accounting, Positive, Seed, Share, option
+from ..options import FILE, Positive, Seed, Share, option
 
 __all__ = ["run"]
 
@@ -32,12 +32,11 @@ def _wanted(text: str) -> tuple[str, float]:
 def run(
     *,
     n: Annotated[int, option(whole(1), "N")],
-    k: Annotated[int, option(whole(1), "K")],
     bounds: Annotated[str, option(metavar="BOX", help=f"the public domain: {BOX_HELP}")],
+    k: Annotated[int, option(whole(1), "K")] = K,
     epsilon: Positive | None = None,
     want: Annotated[tuple[str, float] | None, option(_wanted, "error=X"), Parameter(n_tokens=1)] = None,
     delta: Share = DELTA,
-    accounting: Accounting = "core",
     density: str = "clustered",
     plot: Annotated[Path | None, FILE, Parameter(alias="--picture")] = None,
     plays: Annotated[int, option(whole(1), "N")] = 12,
@@ -52,13 +51,11 @@ def run(
     k
         the smallest crowd of a region
     epsilon
-        loss between two positions inside a region, in all; left out with --want
+        loss between any two places of one's region, in all; left out with --want
     want
         smallest epsilon for error=0.01 (of a count, share of people) or mean=0.02 (half the interval, share of range)
     delta
         chance that a crowd is below k
-    accounting
-        what epsilon is for, positions inside a region or moved positions against those inside
     density
         uniform, clustered, gaussian, or a file of PUBLIC positions
     plot
@@ -83,8 +80,7 @@ def run(
 
     def make(loss: float) -> Forecast:
         return forecast(
-            crowd, box, n=n, epsilon=loss, delta=delta, k=k, accounting=accounting,
-            plays=plays, rng=np.random.default_rng(seed),
+            crowd, box, n=n, epsilon=loss, delta=delta, k=k, plays=plays, rng=np.random.default_rng(seed)
         )  # fmt: skip
 
     plan: Forecast | None

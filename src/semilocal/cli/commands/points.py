@@ -1,7 +1,7 @@
-"""``semilocal points``: the middle of everybody's region, or synthetic positions drawn from estimated counts.
+"""``semilocal points``: the centre of everybody's region, or synthetic positions drawn from estimated counts.
 
 Points are written region by region, not in the order of the file: where a file is sorted by place, the order of its
-rows would tell where inside their regions people are, and who was moved.
+rows would tell where inside their regions people are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.regions import csv_text, seed_column
 from ...protocol.partition import Partition
-from ...release.point_release import PointsRelease, quantize
+from ...release.point_release import PointsRelease, centres, quantize
 from ...release.pooled_counts import PooledCounts
 from ...release.pooled_points import PooledPoints, pooled_points
 from ...release.streamed import AnyRun
@@ -45,7 +45,7 @@ def run(
     out: Annotated[Path | None, FILE] = None,
     transcript: Annotated[Path | None, FILE] = None,
 ) -> int:
-    """Release the middle of everybody's region.
+    """Release the estimated centre of everybody's region.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
         run, ledger = job.partition()
         assert isinstance(run, Run)
         assert not isinstance(job.points, Source)
-        result = quantize(run, job.points, ledger=ledger, public_data=job.options.data.public_data)
+        result = quantize(run, job.points, ledger=ledger)
         columns = {name: column[np.sort(result.regions)] for name, column in _middles(job, result.partition).items()}
         words = [_words(job, run)]
     seeds = seed_column(result.partition.mark, len(result.points))
@@ -100,7 +100,7 @@ def _points(job: jobs.Job, out: Path | None) -> Outcome:
 
 
 def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
-    """The middle of everybody's region, written batch by batch."""
+    """The centre of everybody's region, written batch by batch."""
     if out.exists():  # before anything is computed
         raise InvalidInput(f"--out {out}: is there already; nothing is overwritten: name another file")
     run, ledger = job.partition()
@@ -114,7 +114,7 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
 
 
 def _words(job: jobs.Job, run: AnyRun) -> str:
-    what = "label" if _labels(job) else "middle"
+    what = "label" if _labels(job) else "estimated centre"
     regions = number_of(len(run.partition), "region")
     return f"{number_of(run.participants, 'point')}, each the {what} of one of {regions}"
 
@@ -125,10 +125,11 @@ def _labels(job: jobs.Job) -> list[str]:
 
 
 def _middles(job: jobs.Job, partition: Partition) -> dict[str, npt.NDArray[Any]]:
-    """What stands for each region: its middle, axis by axis, or its label."""
+    """What stands for each region: its estimated centre, axis by axis, or its labels."""
     if job.tree is not None and _labels(job):
-        return {job.box.names[0]: np.array(job.tree.names(partition.cells), dtype=object)}
-    return {name: partition.middles[:, axis] for axis, name in enumerate(job.box.names)}
+        return {job.box.names[0]: np.array(partition.names, dtype=object)}
+    middle = centres(partition).middle
+    return {name: middle[:, axis] for axis, name in enumerate(job.box.names)}
 
 
 def _drawn(job: jobs.Job, result: PooledPoints) -> dict[str, npt.NDArray[Any]]:
@@ -144,4 +145,4 @@ def _region_by_region(crowds: Integers) -> Iterator[Attached]:
     for start in range(0, int(ends[-1]), _BATCH):
         rows = np.arange(start, min(start + _BATCH, int(ends[-1])))
         regions, nothing = np.searchsorted(ends, rows, side="right").astype(np.int32), np.empty((len(rows), 0))
-        yield Attached(nothing, regions, nothing, np.zeros(len(rows), dtype=np.int16))
+        yield Attached(nothing, regions)

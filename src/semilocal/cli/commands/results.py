@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ...errors import InvalidInput
 from ...io.files import check_folder, check_outputs, write_text
-from ...io.map_rows import partition_rows, round_rows
+from ...io.map_rows import partition_rows, split_rows
 from ...protocol.curator import Curator
-from ...protocol.messages import Closed, decode
+from ...protocol.messages import decode
 from ...protocol.partition import Partition
 from ...protocol.task import Task
 from ...release import counts
 from ...release.count_release import CountsRelease
 from ...sharing.kinds import is_pair_task
+from ...simulation.population import Splits
+from ...simulation.simulate import splits_of
 from ...words import number_of
 from .. import server
 from ..answers import answer_columns, write_answers
@@ -25,7 +26,6 @@ from ..arguments import path
 from ..exits import DONE
 from ..jobs import REGIONS
 from ..options import option
-from ..output import trim_limit_advice
 from ..result_maps import Drawings
 from .counts import QueryOptions, queries_of
 
@@ -75,17 +75,12 @@ def run(
             _pair(client, task, queries, out, maps)
             return DONE
         document, found = client.results(task)  # refuses unless the campaign is finished
-        closed = _closings(client, task, found)
-        curator = Curator.replay(decode(definition, Task), closed)
-        if advice := trim_limit_advice(curator.task, curator.rounds):
-            if curator.task.accounting != "uniform":
-                advice += ". Devices must allow that: campaign create says whether those with the defaults do"
-            warnings.warn(advice, UserWarning, stacklevel=2)
-        if maps.html is not None:
-            _map(client, task, curator, found, maps)
-        if asked or maps.plot is not None:
-            partition = Partition.from_closings(curator.task, closed)
+        if asked or maps.asked:
+            events = client.events(task)
+            partition = Curator.replay(decode(definition, Task), events, client.plan(task)).partition
             maps.draw(partition)
+            if maps.html is not None:
+                _map(client, task, partition, splits_of(events), found, maps)
             if asked:
                 _count(counts(partition), queries, out, client.statement(task))
         if not asked and out is not None:
@@ -93,26 +88,16 @@ def run(
     return DONE
 
 
-def _closings(client: AdminClient, task: str, found: Results) -> list[Closed]:
-    """Those of the rounds that made the regions; rounds of values follow them."""
-    values = sum(release.kind in ("mean", "values") for release in found.releases)
-    closings = client.closings(task)
-    return [decode(data, Closed) for data in closings[: len(closings) - values]]
-
-
-def _map(client: AdminClient, task: str, curator: Curator, found: Results, maps: Drawings) -> None:
-    """The interactive map of a campaign in rounds, with all of them."""
+def _map(client: AdminClient, task: str, partition: Partition, splits: Splits, found: Results, maps: Drawings) -> None:
+    """The interactive map of a campaign in rounds, with all of them in which a region was cut."""
     from ...service.results import campaign_promise
 
-    partition = Partition.from_rounds(curator.task, curator.rounds)
-    numbers = {"answered in round 1": f"{int(curator.rounds[0].responders.sum()):,}"}
+    numbers = {"took part": f"{partition.people:,}"}
     for release in found.releases:
         if release.mean is not None and release.interval is not None:
             numbers[f"mean of {release.function}"] = _mean_words(release.mean, release.interval)
-    rows = [round_rows(curator.task, played) for played in curator.rounds]
-    maps.write_map(
-        client.name(task), rows, curator.task.hierarchy, campaign_promise(partition, client.plan(task)), numbers
-    )
+    promised = campaign_promise(partition, client.plan(task))
+    maps.write_map(client.name(task), split_rows(partition, splits), partition.task.hierarchy, promised, numbers)
 
 
 def _mean_words(value: float, interval: tuple[float, float]) -> str:
@@ -158,11 +143,9 @@ def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | N
 
 
 def regions_words(found: Results) -> str:
-    """How many regions and participants there are; with rule "each" crowds are not public."""
-    crowds = [region.crowd for region in found.regions if region.crowd is not None]
-    if found.regions and not crowds:
-        return f"{number_of(len(found.regions), 'region')}; their crowds are not public"
-    return f"{number_of(len(found.regions), 'region')} with {number_of(sum(crowds), 'participant')} (public by design)"
+    """How many regions and participants there are."""
+    members = number_of(sum(region.crowd for region in found.regions), "participant")
+    return f"{number_of(len(found.regions), 'region')} with {members} (public by design)"
 
 
 def _write(client: AdminClient, task: str, document: object, found: Results, folder: Path) -> None:

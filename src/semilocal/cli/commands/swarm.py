@@ -54,8 +54,6 @@ class SwarmOptions:
         leave out positions outside the domain
     max_epsilon
         as for join, per device
-    max_exposure
-        as for join, per device
     min_k
         smallest crowd to accept
     max_delta
@@ -77,7 +75,6 @@ class SwarmOptions:
     seed: Seed = 0
     drop_outside: bool = False
     max_epsilon: Annotated[float, option(number(0), "E")] = 1e6
-    max_exposure: Annotated[float | None, option(number(0), "X")] = None
     min_k: Annotated[int, option(whole(1), "K")] = 2
     max_delta: Annotated[float | None, option(number(0), "D")] = None
     allow_no_crowd: bool = False
@@ -104,7 +101,7 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
         [] if args.tokens is None else [line.strip() for line in read_text(args.tokens).splitlines() if line.strip()]
     )
     policy = Policy(
-        max_epsilon=args.max_epsilon, max_exposure=args.max_exposure, min_k=args.min_k,
+        max_epsilon=args.max_epsilon, min_k=args.min_k,
         max_delta=1.0 if args.max_delta is None else args.max_delta, allow_no_crowd=args.allow_no_crowd,
     )  # fmt: skip
     server = server_of(url)

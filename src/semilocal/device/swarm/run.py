@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from ...arrays import short_repr
 from ...protocol.participant import Policy
+from ...protocol.path import Path
 from ...protocol.promise_words import losses_words
 from ...words import number_of
 from ..agent import Agent
 from ..channel import Channel, split_url
-from ..summary import Summary, crowd_words
+from ..summary import Summary
 from ..transport import LeanWire
 from .many import AT_ONCE, own_values, run_many, story
-from .verdict_cache import Verdicts
 
 __all__ = ["AT_ONCE", "SwarmResult", "run_swarm"]
 
@@ -61,22 +61,16 @@ class SwarmResult(msgspec.Struct, frozen=True, kw_only=True):
 def _losses(done: list[Summary]) -> list[str]:
     task = done[0].task
     assert task is not None
-    crowds = {summary.cell: summary.crowd for summary in done}
-    known = np.array([crowd for crowd in crowds.values() if crowd is not None])
-    lines = [f"{number_of(len(crowds), 'region')} (public by design)"]
-    if len(known):
-        lines[0] += f", crowds from {known.min()} to {known.max()}, median {np.median(known):g}; promised k = {task.k}"
-    lines[0] += "."
-    inside = max(summary.epsilon - summary.trims * task.epsilon for summary in done)
-    losses = losses_words(inside, max(summary.epsilon for summary in done), own=done[0].own)
-    crowd = crowd_words(task, int(known.min()) if len(known) else None)
-    worst = max(summary.exposure for summary in done)
-    lines.append(f"Losses, releases included: {losses}. {crowd}")
-    lines.append(
-        f"Largest exposure against a server that lies: epsilon = {worst:g} (delta = 0) between two positions inside a "
-        "device's cell, and for a moved position against those inside."
-    )
-    return lines
+    members = {summary.region: summary.members for summary in done if summary.members is not None}
+    crowds = np.array(list(members.values()))
+    crowd = f"promised k = {task.k} except with probability {task.delta:g}" if task.keeps_crowd else "no crowd promised"
+    largest = losses_words(max(summary.epsilon for summary in done), own=done[0].own)
+    return [
+        f"{number_of(len(crowds), 'region')} (public by design), crowds from {crowds.min()} to {crowds.max()}, median "
+        f"{np.median(crowds):g}; {crowd}.",
+        f"A device answered {np.mean([summary.answered for summary in done]):.1f} questions. Largest loss, releases "
+        f"included: {largest}.",
+    ]
 
 
 async def run_swarm(
@@ -116,11 +110,11 @@ async def run_swarm(
         server = split_url(url)[0]
         own = LeanWire(server)
         channel = Channel(server, own, at_once=AT_ONCE, kept=folder is not None)
-    shared, verdicts = channel, Verdicts()
+    shared, paths = channel, dict[bytes, Path]()
     try:
         ends = await run_many(
             lambda vault, position, token: Agent(
-                url, vault, position=position, policy=policy, channel=shared, token=token, verdicts=verdicts,
+                url, vault, position=position, policy=policy, channel=shared, token=token, paths=paths,
                 value=next(each), new_server=new_server,
             ),
             points, tokens, delivered=lambda: shared.delivered, folder=folder, entropy=entropy, show=show,

@@ -17,8 +17,7 @@ __all__ = ["FULL", "QUICK", "Grid", "make", "results"]
 
 NAME = "classifiers"
 METHODS = (
-    "ours-core", "ours-uniform", "pooled-curator", "pooled-servers", "paper", "sldp-quantize", "sldp-split", "ldp",
-    "geo", "exact",
+    "ours", "pooled-curator", "pooled-servers", "paper", "sldp-quantize", "sldp-split", "ldp", "geo", "exact",
 )  # fmt: skip
 
 
@@ -85,8 +84,8 @@ def make(options: FigureOptions, grid: Grid | None = None) -> Output:
     }
     caption = (
         "Bars: one standard deviation of a single run. SLDP-Quantization and SLDP-Split use the published code's rule; "
-        "semilocal (core, uniform) and the paper's rule release region centres; semilocal with a curator or two "
-        "servers draws synthetic points of each class from that class's tree. Always class 1 would score 0.667."
+        "semilocal without trust and the paper's rule release region centres; with a curator or two servers it draws "
+        "synthetic points of each class from that class's tree. Always class 1 would score 0.667."
     )
     return Output(
         (

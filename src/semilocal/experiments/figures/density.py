@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import Floats
+from ...baselines import PublishedRegions
 from ...functions import gaussian_bump
-from ...protocol.partition import Partition
-from ...protocol.promise import Guarantee
 from ..harness.report import FigureReport
 from ..harness.style import Saved, figure_style, save
 from ..harness.summary import FigureOptions, Output, gather, lines, select
 from ..harness.trial import Trial
 from ..methods import look, promise_of
 from ..trials import BUMP_SPREAD, MEAN_CROWD, PARTICIPANTS, PLANE, density_trial, released_values
-from ..ways import DELTA
+from ..ways import DELTA, Regions
 
 __all__ = ["FULL", "Grid", "make"]
 
 NAME = "density_reconstruction"
-PARTITIONS = ("paper", "published", "ours-core", "ours-uniform")
+PARTITIONS = ("paper", "published", "ours")
 METHODS = (*PARTITIONS, "ldp")
 BINS = 34  # hexagons across a panel
 
@@ -62,8 +62,7 @@ def make(options: FigureOptions, grid: Grid = FULL) -> Output:
             FigureReport(
                 "fig:density_reconstruction",
                 "a function from private reports (Figure 1)",
-                "Top: true values, and the partitions over the points; participants in a hatched part were moved "
-                "into the part that was kept. Bottom: means of the reports per hexagon. "
+                "Top: true values, and the partitions over the points. Bottom: means of the reports per hexagon. "
                 f"Mean squared error of a single report: {worded}.",
                 (saved.png,),
                 {
@@ -90,20 +89,18 @@ def _draw(trials: dict[str, Trial], options: FigureOptions) -> Saved:
     released = {method: released_values(cell) for method, cell in trials.items()}
     points = released["ldp"].points
     with figure_style() as Figure:
-        figure = Figure(figsize=(13.5, 6.2))
+        figure = Figure(figsize=(11.0, 6.2))
         grid = figure.subplots(2, 1 + len(PARTITIONS), sharex=True, sharey=True)
         shown = _hexagons(grid[0, 0], points, gaussian_bump(BUMP_SPREAD)(points), "true f at the samples")
         words = "local DP: true loss ε anywhere\nreports, mean per hexagon"
         _hexagons(grid[1, 0], points, released["ldp"].values, words)
         for place, method in enumerate(PARTITIONS, start=1):
-            partition = released[method].partition
-            assert partition is not None
+            regions = released[method].regions
+            assert regions is not None
             promised = promise_of(method, "values")
             kept = "crowd of k kept" if promised.k else "no crowd promised"
-            if not partition.was_asked:  # then all of ε is for the values
-                promised, kept = Guarantee.plain("nobody", 1.0), "nothing asked"
-            _boxes(grid[0, place], points, partition, f"{look(method).name}\nregions: {len(partition):,}, {kept}")
-            _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{_narrow(promised)}")
+            _outlines(grid[0, place], points, regions, f"{look(method).name}\nregions: {len(regions.crowds):,}, {kept}")
+            _hexagons(grid[1, place], points, released[method].values, f"reports, true loss\n{promised.cost('ε')}")
         for axes in grid[:, 0]:
             axes.set_ylabel("y")
         for axes in grid[1]:
@@ -112,11 +109,6 @@ def _draw(trials: dict[str, Trial], options: FigureOptions) -> Saved:
         figure.suptitle(f"N = {n:,}, ε = {epsilon:g}, δ = {DELTA:g}, k = {MEAN_CROWD}", fontsize=9)
         figure.colorbar(shown, ax=grid, label="f, or the mean of its reports", shrink=0.7, extend="both")
         return save(figure, options.out, name=NAME)
-
-
-def _narrow(promised: Guarantee) -> str:
-    """The loss in words, one adjacency per line: panels are narrow."""
-    return promised.cost("ε").replace(", moved", ",\nmoved")
 
 
 def _hexagons(axes: Any, points: Any, values: Any, title: str) -> Any:
@@ -137,23 +129,20 @@ def _hexagons(axes: Any, points: Any, values: Any, title: str) -> Any:
     return shown
 
 
-def _boxes(axes: Any, points: Any, partition: Partition, title: str) -> None:
+def _outlines(axes: Any, points: Any, regions: Regions, title: str) -> None:
     from matplotlib.collections import PolyCollection
 
     axes.plot(points[:, 0], points[:, 1], ".", markersize=0.6, color="#6baed6", alpha=0.4, rasterized=True)
-    axes.add_collection(
-        PolyCollection(_rings(partition.boxes), facecolor="none", edgecolor="black", linewidth=0.5, zorder=3)
-    )
-    moved = _rings(partition.task.hierarchy.boxes(partition.trimmed_cells))
-    if moved:
-        axes.add_collection(
-            PolyCollection(moved, facecolor="none", edgecolor="#a0a0a0", linewidth=0.3, hatch="///", zorder=3)
-        )
+    axes.add_collection(PolyCollection(_rings(regions), facecolor="none", edgecolor="black", linewidth=0.5, zorder=3))
     _frame(axes, title)
 
 
-def _rings(boxes: Any) -> list[list[tuple[float, float]]]:
-    return [[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for (x0, y0), (x1, y1) in boxes.tolist()]
+def _rings(regions: Regions) -> list[Floats]:
+    """The outlines of all regions, as corners float64[c, 2]."""
+    if isinstance(regions, PublishedRegions):
+        (x0, y0), (x1, y1) = regions.boxes.transpose(1, 2, 0)
+        return list(np.stack([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]).transpose(2, 0, 1))
+    return [np.array(ring) for rings in regions.polygons() for ring in rings]
 
 
 def _frame(axes: Any, title: str) -> None:

@@ -23,9 +23,8 @@ CROWDS = {
     "ldp": 0,
     "paper": MEAN_CROWD,
     "published": MEAN_CROWD,
-    "ours-core": CROWD,
-    "ours-core-100": MEAN_CROWD,
-    "ours-uniform": CROWD,
+    "ours": CROWD,
+    "zero": 0,
 }
 MOST_IN_BOXES = 5.0  # ε of the box plots
 
@@ -97,8 +96,8 @@ def make(options: FigureOptions, grid: Grid = FULL) -> Output:
         "N": ", ".join(f"{n:,}" for n in grid.sizes),
         "ε": ", ".join(f"{epsilon:g}" for epsilon in grid.epsilons),
         "δ": "0.05",
-        "k": "100 for the paper's and the published rule; 20 for semilocal, and 100 where the legend says so",
-        "split": "half and half (paper, published); 0.45 and 0.55 (semilocal)",
+        "k": "100 for the paper's and the published rule; 20 for semilocal",
+        "split": "half for the partition, half for the values",
     }
     shared = {
         "parameters": parameters,

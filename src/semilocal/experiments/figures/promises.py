@@ -20,11 +20,12 @@ from ..harness.trial import Trial
 from ..methods import look, promise_of
 from ..trials import PARTICIPANTS, counts_trial
 from ..ways import CROWD, DELTA
-from .queries_synthetic import METHODS
+from .queries_synthetic import METHODS as QUERIED
 
 __all__ = ["COLUMNS", "FULL", "Grid", "column_of", "make", "results"]
 
 NAME = "promises"
+METHODS = tuple(method for method in QUERIED if method != "zero")  # which promises nothing to anybody
 COLUMNS = (
     "any move\n(plain DP)",
     "inside the region,\nwith a crowd",

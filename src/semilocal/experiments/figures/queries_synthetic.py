@@ -21,8 +21,7 @@ __all__ = ["FULL", "METHODS", "Grid", "make", "results", "show_workload"]
 NAME = "queries_synthetic"
 SOURCE = "clusters"
 METHODS = (
-    "ours-core",
-    "ours-uniform",
+    "ours",
     "pooled-curator",
     "pooled-servers",
     "paper",
@@ -32,7 +31,9 @@ METHODS = (
     "ldp-quadtree",
     "ahead",
     "kanonymous",
+    "zero",
 )
+AS_THE_AUTHORS = "privtree-cut"  # their code cuts counts at zero here: the line to compare with theirs
 SHOWN = 12  # queries in the picture
 
 
@@ -54,7 +55,7 @@ def results(options: FigureOptions, grid: Grid = FULL) -> Gathered:
         for run in range(options.repeats(quick=5))
         for n in grid.sizes
         for epsilon in grid.epsilons
-        for method in METHODS
+        for method in (*METHODS, AS_THE_AUTHORS)
     ]
     return gather(
         NAME,

@@ -16,7 +16,7 @@ from ..trials import FOREST, PARTICIPANTS, classifier_trial
 __all__ = ["FULL", "Grid", "make", "results"]
 
 NAME = "sensitivity"
-METHODS = ("ours-core", "ours-uniform", "sldp-quantize", "sldp-split")
+METHODS = ("ours", "pooled-curator", "pooled-servers", "paper", "sldp-quantize", "sldp-split")
 PAPERS_RUNS = 50
 
 

@@ -34,7 +34,7 @@ class Line:
     method : str
         A key of `methods.METHODS`.
     epsilon : str
-        The true loss: inside a region, and of moved positions where there are any.
+        The true loss, such as "ε inside" for two positions inside a region.
     adjacency : str
         Between which inputs that holds, such as "any two positions inside the released region".
     delta : str
@@ -258,10 +258,9 @@ def _anchor(name: str) -> str:
 
 PREFACE = f"""<p class='note'>Every loss ε below stands with its adjacency (between which inputs it holds) and
 its δ. The regions, how many participants each holds, and who answered for which region are public by design
-and not protected: {PROTECTED}. Two losses are shown: between two positions inside a
-published region, and of a moved position against those inside, (1 + T) reports with T trims on the region's
-path. “Below k” counts regions, and participants in them, with fewer than k participants, measured over all
-runs.</p>"""
+and not protected: {PROTECTED}. “Inside” is a loss between any two positions in one published region,
+“anywhere” one between any two positions of the domain. “Below k” counts regions, and participants in them,
+with fewer than k participants, measured over all runs.</p>"""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --quiet: #5c5c5c; --paper: #ffffff; --rule: #d9d9d9; --wash:

@@ -91,9 +91,7 @@ def legend_label(method: str, guarantee: Guarantee) -> str:
     """
     kept = crowd_kept(guarantee)
     crowd = "" if kept is None else ", crowd of k kept" if kept else ", no crowd promised"
-    # Where a partition cannot help, values get all of ε: more than they have beside a partition.
-    unasked = "; ε anywhere without a partition" if guarantee.accounting == "uniform" and guarantee.releases else ""
-    return f"{look(method).name}: true loss {guarantee.cost('ε')}{crowd}{unasked}"
+    return f"{look(method).name}: true loss {guarantee.cost('ε')}{crowd}"
 
 
 @contextmanager

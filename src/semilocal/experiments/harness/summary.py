@@ -134,7 +134,7 @@ def gather(
         Columns that make a group, besides those that are the same in all rows.
     of : sequence of str
         Columns that get mean, standard deviation and 95 % confidence interval. Of the facts about regions the
-        summary holds the mean (of ``most_trims`` the largest).
+        summary holds the mean.
     """
     version = source_version(work)
     folder = options.out / "cache"
@@ -149,7 +149,7 @@ def gather(
         members = members_of[tuple(group[key] for key in by)]
         for fact in FACTS:
             values = [float(row[fact]) for row in members if row.get(fact) is not None]
-            group[fact] = (max(values) if fact == "most_trims" else sum(values) / len(values)) if values else None
+            group[fact] = sum(values) / len(values) if values else None
     full = [{**first, **group} for group in summary]
     write_csv(options.out / f"{name}.csv", full)
     write_csv(options.out / f"{name}_runs.csv", rows)
@@ -207,17 +207,11 @@ def lines(summary: Sequence[Mapping[str, Any]], purpose: Purpose) -> tuple[Line,
     for method in dict.fromkeys(row["method"] for row in summary):
         guarantee = promise_of(method, purpose)
         rows = [row for row in summary if row["method"] == method and row["regions"] is not None]
-        notes = [f"{what} {loss:g} ε, partition {guarantee.report:g} ε per report" for what, loss in guarantee.releases]
-        if rows and any(row["moved"] for row in rows):
-            moved = [row["moved"] for row in rows]
-            often = sum(row["moved_often"] for row in rows) / len(rows)
-            trims = sum(row["trims"] for row in rows) / len(rows)
-            notes.append(
-                f"moved: {100 * sum(moved) / len(moved):.2g} % of participants on average, {100 * max(moved):.2g} % in "
-                f"the worst panel; three times or more {100 * often:.2g} %. TRIMs on a participant's path: "
-                f"{trims:.2g} on average, at most {max(row['most_trims'] for row in rows):.0f}"
-            )
-        out.append(line_of(method, guarantee, rows, *notes))
+        parts = [f"{what} {loss:g} ε" for what, loss in guarantee.releases]
+        if parts and guarantee.epsilon is not None:
+            partition = guarantee.epsilon - sum(loss for _, loss in guarantee.releases)
+            parts.append(f"partition {partition:g} ε")
+        out.append(line_of(method, guarantee, rows, *parts))
     return tuple(out)
 
 

@@ -7,7 +7,7 @@ import math
 
 from ...errors import InvalidInput
 from .. import rounds
-from ..admin import create_campaign, new_tokens
+from ..admin import create_campaign, new_tokens, with_chain
 from ..campaign import CampaignForm
 from ..http import Request, Response, decode_form, json_response, read_request, task_of
 from ..problems import Problem
@@ -27,7 +27,7 @@ async def create(context: Context, request: Request) -> Response:
     service = context.service
     form = decode_form(await read_request(request, ADMIN_BYTES), CampaignForm)
     try:
-        campaign = form.build()
+        campaign = await service.work(with_chain, service.store, form.build())
         is_new = await service.work(create_campaign, service.store, campaign, now=service.clock())
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
@@ -56,7 +56,7 @@ async def show_progress(context: Context, request: Request) -> Response:
     service, task = context.service, task_of(request.path_params)
     live = await service.refresh(task)
     status = live.status
-    expected = await service.read(rounds.expected_reports, service.store, live.campaign, status)
+    expected = rounds.expected_reports(live.campaign, status, live.curator)
     document = {
         "task": task.hex(), "name": live.campaign.name, "phase": status.phase, "round": status.round,
         "closed": status.closed, "enrolled": status.enrolled, "received": status.received, "expected": expected,

@@ -120,11 +120,9 @@ async def put_report(
     service = context.service
     if not context.by_key.allow(key, service.monotonic()):
         raise Problem("too-fast", "more than 20 requests a second with one key")
-    live = await service.campaign(task)
-    if round_ > live.status.round:
-        live = await service.refresh(task)
+    live = await service.settled(task, round_)
     status = live.status
-    curator = live.curator if round_ == status.round and round_ > status.closed else None
+    curator = live.curator if live.takes(round_) else None
     try:
         item = check_report(body, task, round_, pseudonym, verifier, curator)
     except DeviceViolation as error:
@@ -151,9 +149,9 @@ async def refuse_report_path(context: Context, request: Request) -> Response:
 
 
 _REPORT_PROBLEMS = (
-    *TASK_PROBLEMS, "no-such-round", "unauthorized", "not-open-yet", "other-answer", "round-closed", "missed-round",
-    "campaign-ended", "too-large", "not-canonical", "other-task", "other-round", "other-pseudonym", "unknown-cell",
-    "bad-answer", "wrong-kind", "wrong-path", "too-fast", "overloaded", "unavailable",
+    *TASK_PROBLEMS, "no-such-round", "unauthorized", "not-open-yet", "other-answer", "round-closed",
+    "campaign-ended", "too-large", "not-canonical", "other-task", "other-round", "other-pseudonym", "unknown-region",
+    "other-region", "not-drawn", "bad-answer", "wrong-kind", "too-fast", "overloaded", "unavailable",
 )  # fmt: skip
 _ENROL_PROBLEMS = (
     *TASK_PROBLEMS, "malformed", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "campaign-ended",

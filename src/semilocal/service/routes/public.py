@@ -19,6 +19,7 @@ from ..http import (
     json_response,
     number_of,
     read_request,
+    region_of,
     round_of,
     task_of,
 )
@@ -125,6 +126,19 @@ def show_message(what: What) -> Handler:
     return handler
 
 
+async def show_slice(context: Context, request: Request) -> Response:
+    """The reports of a closed round that name one region."""
+    task, round_ = task_of(request.path_params), round_of(request.path_params)
+    return immutable_response(request, await context.service.slice(task, round_, *region_of(request.path_params)))
+
+
+async def show_live(context: Context, request: Request) -> Response:
+    """Where the partition stands, for pages."""
+    service, task = context.service, task_of(request.path_params)
+    document = await service.live(task)
+    return Response(document, media_type=JSON, headers={"Cache-Control": "no-store"})
+
+
 async def list_reports(context: Context, request: Request) -> Response:
     """A page of the reports of a closed round."""
     service = context.service
@@ -149,8 +163,8 @@ async def show_results(context: Context, request: Request) -> Response:
 async def _drawable(context: Context, request: Request) -> Findings:
     """What a campaign found, if it can be drawn on a map."""
     live = await context.service.campaign(task_of(request.path_params))
-    if live.campaign.task.box.dimensions != 2 or not live.campaign.task.tells_crowds:
-        raise Problem("no-such-route", 'a map needs two dimensions and rule "all" or "trim"')
+    if live.campaign.task.box.dimensions != 2:
+        raise Problem("no-such-route", "a map needs two dimensions")
     return await _findings(context, request, phases=("finished",))
 
 
@@ -232,9 +246,6 @@ async def _countable(context: Context, request: Request) -> Findings | PairFindi
     service, task = context.service, task_of(request.path_params)
     if service.pairs is not None and await service.pairs.look_up(task) is not None:
         return await pair_findings(context, request)
-    live = await service.campaign(task)
-    if not live.campaign.task.tells_crowds:
-        raise Problem("no-such-route", 'counts need rule "all" or "trim": with rule "each" crowds are not public')
     return await _findings(context, request, phases=("releasing", "finished"))
 
 
@@ -268,6 +279,10 @@ OPERATIONS = (
         ROUND_PROBLEMS,
     ),
     Operation(
+        "get", f"{_ROUND}/slices/{{region}}", show_slice, "Reports of a closed round that name a region; immutable",
+        _GOOD, BYTES, (*ROUND_PROBLEMS, "no-such-slice"),
+    ),
+    Operation(
         "get", f"{_ROUND}/checkpoint", show_message("checkpoint"), "The transcript's root; immutable", _GOOD, BYTES,
         ROUND_PROBLEMS,
     ),
@@ -278,6 +293,10 @@ OPERATIONS = (
     Operation(
         "get", f"{_ROUND}/reports", list_reports, "A page of the reports of a closed round; immutable", _GOOD, BYTES,
         (*ROUND_PROBLEMS, "malformed"), query=("after", "limit"),
+    ),
+    Operation(
+        "get", f"{_TASK}/live", show_live, "Where the partition stands: regions, members, walls", (200,), JSON,
+        (*TASK_PROBLEMS, "not-closed-yet", "unavailable"),
     ),
     Operation(
         "get", f"{_TASK}/results", show_results, "Regions, crowds, releases; immutable", _GOOD, JSON, _OF_RESULTS,

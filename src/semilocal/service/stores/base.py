@@ -4,7 +4,7 @@ Rules of a store:
 
 1. What a method returned is on disk: a report is acknowledged after its transaction is committed.
 2. Reports of a closed round never change, and a round is closed in one transaction, by exactly one worker.
-3. Memory does not depend on the number of reports: they are read as a stream.
+3. Memory of a store does not depend on the number of reports: they are read as a stream.
 4. No address, user agent or time of a participant is kept; there is no column for one.
 
 Methods block; callers run them in threads. Knows rows and bytes. Knows no HTTP and no verdicts.
@@ -29,18 +29,16 @@ __all__ = [
 class Incoming(NamedTuple):
     """A report that passed every check which needs no database.
 
-    ``answer`` is the answer in MessagePack. ``before`` is the round in which the pseudonym must have reported
-    ``before_cell``; 0 if there is none.
+    ``body`` is what follows the pseudonym in its canonical bytes. ``awaited`` says whether the round waits for it:
+    others are stored too, and close no round.
     """
 
     task: bytes
     round: int
     pseudonym: bytes
     verifier: bytes
-    cell: int
-    answer: bytes
-    before: int
-    before_cell: int
+    body: bytes
+    awaited: bool
 
 
 class Enrolment(NamedTuple):
@@ -56,9 +54,8 @@ class Enrolment(NamedTuple):
 Item = Incoming | Enrolment
 What = Literal["query", "closed", "checkpoint", "seal"]
 Outcome = Literal[
-    "stored", "again", "other-answer", "unauthorized", "round-closed", "missed-round", "wrong-path", "not-open-yet",
-    "campaign-ended", "no-such-task", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed",
-    "other-upload", "uploads-closed", "bad-upload",
+    "stored", "again", "other-answer", "unauthorized", "round-closed", "not-open-yet", "campaign-ended", "no-such-task",
+    "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "other-upload", "uploads-closed", "bad-upload",
 ]  # fmt: skip
 
 
@@ -70,11 +67,10 @@ class Applied(NamedTuple):
 
 
 class ReportRow(NamedTuple):
-    """A stored report."""
+    """A stored report; ``body`` is what follows the pseudonym in its canonical bytes."""
 
     pseudonym: bytes
-    cell: int
-    answer: bytes
+    body: bytes
 
 
 class Locked(Protocol):
@@ -168,6 +164,9 @@ class Store(Protocol):
     def reports(self, task: bytes, round_: int, *, after: bytes, limit: int) -> list[ReportRow]:
         """A page of reports by ascending pseudonym."""
 
+    def reports_like(self, task: bytes, round_: int, prefix: bytes) -> list[ReportRow]:
+        """The reports of a round whose bodies begin with some bytes, by ascending pseudonym."""
+
 
 def check_url(url: str) -> tuple[Literal["sqlite", "postgres"], str]:
     """Kind and address of a database URL."""
@@ -198,7 +197,7 @@ def check_database(url: str, *, new: bool = False) -> tuple[Literal["sqlite", "p
 
 
 def open_store(url: str, *, worker: str = "0") -> Store:
-    """Open a database, create or update its tables, and refuse one of a newer schema.
+    """Open a database, create its tables if it is empty, and refuse one of another schema.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ from .base import Applied, Enrolment, Incoming
 __all__ = ["Cursor", "FoundParticipant", "FoundReport", "StoreDialect"]
 
 C = TypeVar("C")
-# (verifier, stored cell, stored answer, cell before) of a report; (verifier, token) of an enrolment.
-FoundReport = tuple[bytes | None, int | None, bytes | None, int | None]
+# (verifier, stored body) of a report; (verifier, token) of an enrolment.
+FoundReport = tuple[bytes | None, bytes | None]
 FoundParticipant = tuple[bytes | None, tuple[bytes | None] | None]
 
 
@@ -76,7 +76,7 @@ class StoreDialect(ABC, Generic[C]):
 
     @abstractmethod
     def _migrate(self) -> None:
-        """Create or update the tables."""
+        """Create the tables, or refuse a database of another schema."""
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[C]:

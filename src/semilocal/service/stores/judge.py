@@ -14,10 +14,7 @@ from .base import Enrolment, Incoming, Outcome
 __all__ = ["judge", "judge_enrolment", "judge_enrolments", "judge_reports", "judge_round"]
 
 
-def judge(
-    item: Incoming, *, phase: Phase, closed: int, verifier: bytes | None, stored: tuple[int, bytes] | None,
-    before_cell: int | None,
-) -> Outcome:  # fmt: skip
+def judge(item: Incoming, *, phase: Phase, closed: int, verifier: bytes | None, stored: bytes | None) -> Outcome:
     """Outcome of one report.
 
     Parameters
@@ -27,23 +24,14 @@ def judge(
         Of the campaign, read in the same transaction.
     verifier : bytes or None
         Of the pseudonym; None if it is not enrolled.
-    stored : (cell, answer) or None
-        The pseudonym's stored report of this round.
-    before_cell : int or None
-        Its cell in round ``item.before``; None if it did not report.
+    stored : bytes or None
+        Body of the pseudonym's stored report of this round.
     """
     if not hmac.compare_digest(item.verifier, verifier or bytes(32)) or verifier is None:
         return "unauthorized"
     if stored is not None:
-        return "again" if stored == (item.cell, item.answer) else "other-answer"
-    late = judge_round(item.round, phase=phase, closed=closed)
-    if late is not None:
-        return late
-    if item.before and before_cell is None:
-        return "missed-round"
-    if item.before and before_cell != item.before_cell:
-        return "wrong-path"
-    return "stored"
+        return "again" if stored == item.body else "other-answer"
+    return judge_round(item.round, phase=phase, closed=closed) or "stored"
 
 
 def judge_round(round_: int, *, phase: Phase, closed: int) -> Outcome | None:
@@ -74,7 +62,7 @@ def judge_enrolment(
     """
     if verifier is not None:
         return "again" if hmac.compare_digest(item.verifier, verifier) else "pseudonym-taken"
-    if phase != "enrolling":
+    if phase not in ("enrolling", "collecting"):
         return "campaign-ended" if phase == "cancelled" else "enrolment-closed"
     if campaign.capacity is not None and enrolled >= campaign.capacity:
         return "enrolment-closed"
@@ -87,21 +75,17 @@ def judge_enrolment(
 
 
 def judge_reports(
-    items: Sequence[Incoming],
-    rows: Sequence[tuple[bytes | None, int | None, bytes | None, int | None]],
-    *,
-    phase: Phase,
-    closed: int,
+    items: Sequence[Incoming], rows: Sequence[tuple[bytes | None, bytes | None]], *, phase: Phase, closed: int
 ) -> list[Outcome]:
-    """Outcomes of a batch, given (verifier, stored cell, stored answer, cell before) of each."""
+    """Outcomes of a batch, given (verifier, stored body) of each."""
     outcomes: list[Outcome] = []
-    fresh: dict[tuple[int, bytes], tuple[int, bytes]] = {}
-    for item, (verifier, cell, answer, before) in zip(items, rows, strict=True):
+    fresh: dict[tuple[int, bytes], bytes] = {}
+    for item, (verifier, body) in zip(items, rows, strict=True):
         key = (item.round, item.pseudonym)
-        stored = fresh.get(key) if cell is None or answer is None else (cell, answer)
-        outcome = judge(item, phase=phase, closed=closed, verifier=verifier, stored=stored, before_cell=before)
+        stored = fresh.get(key) if body is None else body
+        outcome = judge(item, phase=phase, closed=closed, verifier=verifier, stored=stored)
         if outcome == "stored":
-            fresh[key] = (item.cell, item.answer)
+            fresh[key] = item.body
         outcomes.append(outcome)
     return outcomes
 

@@ -65,53 +65,45 @@ _by_pseudonym = attrgetter("pseudonym")
 # Sub-selects and not joins: each is one step down a primary key, whatever the planner believes.
 _LOOK = """
 SELECT (SELECT verifier FROM participants p WHERE p.campaign = %(id)s AND p.pseudonym = i.pseudonym),
-       (SELECT cell FROM reports r WHERE r.campaign = %(id)s AND r.round = i.round AND r.pseudonym = i.pseudonym),
-       (SELECT answer FROM reports r WHERE r.campaign = %(id)s AND r.round = i.round AND r.pseudonym = i.pseudonym),
-       (SELECT cell FROM reports b WHERE b.campaign = %(id)s AND b.round = i.before AND b.pseudonym = i.pseudonym)
-FROM unnest(%(pseudonyms)b::bytea[], %(rounds)b::int[], %(before)b::int[])
-     WITH ORDINALITY AS i (pseudonym, round, before, n)
+       (SELECT body FROM reports r WHERE r.campaign = %(id)s AND r.round = i.round AND r.pseudonym = i.pseudonym)
+FROM unnest(%(pseudonyms)b::bytea[], %(rounds)b::int[]) WITH ORDINALITY AS i (pseudonym, round, n)
 ORDER BY i.n
 """
 # One row for a whole batch, given in the order of pseudonyms: two workers with the same ones wait for each other in one
 # direction only. The verifiers come as one string in that order, to be compared in constant time. To look for a stored
 # report first and then insert costs half of what ON CONFLICT costs.
 _STORE = b"store_all"
-_STORE_TYPES = (23, 23, 23, 25, 20, 1001, 1016, 1001, 1016)  # int, text, bigint, arrays of bytea and bigint
+_STORE_TYPES = (23, 23, 25, 20, 1001, 1001)  # int, text, bigint, arrays of bytea
 _STORE_ALL = b"""
--- campaign, round, round before, worker, count, pseudonyms, cells, answers, cells before
+-- campaign, round, worker, how many are awaited, pseudonyms, bodies
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($6, $7, $8, $9)
-                  AS i (pseudonym, cell, answer, before_cell)
+    SELECT * FROM unnest($5, $6) AS i (pseudonym, body)
 ), added AS (
-    INSERT INTO reports (campaign, round, pseudonym, cell, answer)
-    SELECT $1, $2, i.pseudonym, i.cell, i.answer FROM given i
-    WHERE (SELECT cell FROM reports r
+    INSERT INTO reports (campaign, round, pseudonym, body)
+    SELECT $1, $2, i.pseudonym, i.body FROM given i
+    WHERE (SELECT body FROM reports r
            WHERE r.campaign = $1 AND r.round = $2 AND r.pseudonym = i.pseudonym) IS NULL
     RETURNING 1
 ), counted AS (
-    INSERT INTO counters (campaign, round, worker, received) VALUES ($1, $2, $4, $5)
+    INSERT INTO counters (campaign, round, worker, received) VALUES ($1, $2, $3, $4)
     ON CONFLICT (campaign, round, worker) DO UPDATE SET received = counters.received + excluded.received
 )
 SELECT c.phase, c.closed, c.needed,
        (SELECT coalesce(sum(received), 0)::bigint FROM counters n WHERE n.campaign = c.id AND n.round = $2),
        (SELECT count(*) FROM added),
-       looked.following, encode(looked.verifiers, 'hex')
+       encode(looked.verifiers, 'hex')
 FROM campaigns c, (
     SELECT string_agg((SELECT verifier FROM participants p WHERE p.campaign = $1 AND p.pseudonym = i.pseudonym), '')
-               AS verifiers,
-           count(*) FILTER (WHERE $3 = 0 OR i.before_cell = (
-               SELECT cell FROM reports b
-               WHERE b.campaign = $1 AND b.round = $3 AND b.pseudonym = i.pseudonym
-           )) AS following
+               AS verifiers
     FROM given i
 ) looked
 WHERE c.id = $1
 """
 # In the order of pseudonyms, so that two workers with the same ones wait for each other in one direction only.
 _INSERT = """
-INSERT INTO reports (campaign, round, pseudonym, cell, answer)
-SELECT %s, i.round, i.pseudonym, i.cell, i.answer
-FROM unnest(%b::int[], %b::bytea[], %b::bigint[], %b::bytea[]) AS i (round, pseudonym, cell, answer)
+INSERT INTO reports (campaign, round, pseudonym, body)
+SELECT %s, i.round, i.pseudonym, i.body
+FROM unnest(%b::int[], %b::bytea[], %b::bytea[]) AS i (round, pseudonym, body)
 ORDER BY i.round, i.pseudonym
 ON CONFLICT DO NOTHING
 """
@@ -207,10 +199,11 @@ class PostgresStore(SQLStore[Connection]):
             self._hold(connection, 0, alone=True)
             connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
             (version,) = _row(connection.execute("SELECT coalesce(max(version), 0) FROM schema_version"))
-            check_version(version, newest=len(steps), where=connection.info.dbname)
-            for number, script in steps[version:]:
-                connection.execute(script)
-                connection.execute("INSERT INTO schema_version VALUES (%s)", (number,))
+            check_version(version, newest=steps[-1][0], where=connection.info.dbname)
+            for number, script in steps:
+                if number > version:
+                    connection.execute(script)
+                    connection.execute("INSERT INTO schema_version VALUES (%s)", (number,))
 
     # -- batches -----------------------------------------------------------------------------------------------
 
@@ -248,21 +241,21 @@ class PostgresStore(SQLStore[Connection]):
         if getattr(self._local, "prepared", None) is not connection:
             _done(connection.pgconn.prepare(_STORE, _STORE_ALL, _STORE_TYPES))
             self._local.prepared = connection
+        awaited = sum(item.awaited for item in items)
         values = (
-            str(number), str(first.round), str(first.before), self._worker, str(len(items)),
-            _byte_strings(item.pseudonym for item in items), _integers(item.cell for item in items),
-            _byte_strings(item.answer for item in items), _integers(item.before_cell for item in items),
+            str(number), str(first.round), self._worker, str(awaited), _byte_strings(item.pseudonym for item in items),
+            _byte_strings(item.body for item in items),
         )  # fmt: skip
         found = _done(connection.pgconn.exec_prepared(_STORE, [value.encode() for value in values]))
-        phase, closed, needed, received, added, following, verifiers = (
-            (found.get_value(0, column) or b"").decode() for column in range(7)
+        phase, closed, needed, received, added, verifiers = (
+            (found.get_value(0, column) or b"").decode() for column in range(6)
         )
         sound = (
-            int(added) == int(following) == len(items)
+            int(added) == len(items)
             and hmac.compare_digest(bytes.fromhex(verifiers), b"".join(item.verifier for item in items))
             and judge_round(first.round, phase=cast(Phase, phase), closed=int(closed)) is None
         )
-        return (needed != "" and int(received) + len(items) >= int(needed)) if sound else None
+        return (needed != "" and int(received) + awaited >= int(needed)) if sound else None
 
     def wipe(self, tables: Sequence[str]) -> None:
         """Rewrite the tables. The server's write-ahead log is its own: it is recycled when the server sees fit."""
@@ -295,16 +288,13 @@ class PostgresStore(SQLStore[Connection]):
         connection.execute("INSERT INTO tokens SELECT unnest(%b::bytea[]), %s", (list(hashes), number))
 
     def _find_reports(self, connection: Connection, number: int, items: list[Incoming]) -> Sequence[FoundReport]:
-        values = {
-            "id": number, "pseudonyms": [item.pseudonym for item in items], "rounds": [item.round for item in items],
-            "before": [item.before for item in items],
-        }  # fmt: skip
-        return connection.execute(_LOOK, values).fetchall()
+        names, rounds = [item.pseudonym for item in items], [item.round for item in items]
+        return connection.execute(_LOOK, {"id": number, "pseudonyms": names, "rounds": rounds}).fetchall()
 
     def _insert_reports(self, connection: Connection, number: int, items: list[Incoming]) -> bool:
         rounds, names = [item.round for item in items], [item.pseudonym for item in items]
-        cells, answers = [item.cell for item in items], [item.answer for item in items]
-        return _all_or_none(connection, len(items), _INSERT, (number, rounds, names, cells, answers))
+        bodies = [item.body for item in items]
+        return _all_or_none(connection, len(items), _INSERT, (number, rounds, names, bodies))
 
     def _find_participants(
         self, connection: Connection, number: int, items: list[Enrolment]
@@ -362,8 +352,3 @@ def _marked(sql: str) -> str:
 def _byte_strings(values: Iterable[bytes]) -> str:
     """An array of byte strings in PostgreSQL's notation; the driver's own is several times slower."""
     return "{" + ",".join([f'"\\\\x{value.hex()}"' for value in values]) + "}"
-
-
-def _integers(values: Iterable[int]) -> str:
-    """An array of integers in PostgreSQL's notation."""
-    return "{" + ",".join(map(str, values)) + "}"

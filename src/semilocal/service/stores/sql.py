@@ -48,9 +48,8 @@ _COUNT = (
     "ON CONFLICT (campaign, round, worker) DO UPDATE SET received = counters.received + excluded.received"
 )
 _WRITE = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-_PAGE = (
-    "SELECT r.pseudonym, r.cell, r.answer FROM reports r JOIN campaigns c ON c.id = r.campaign "
-    "WHERE c.task = ? AND r.round = ? AND r.pseudonym > ? ORDER BY r.pseudonym LIMIT ?"
+_ROUND = (
+    "SELECT r.pseudonym, r.body FROM reports r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
 )
 _CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign = ? AND round = ? AND closed IS NULL"
 _MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?"
@@ -149,7 +148,13 @@ class SQLStore(StoreDialect[C]):
 
     def reports(self, task: bytes, round_: int, *, after: bytes, limit: int) -> list[ReportRow]:
         """A page of reports by ascending pseudonym."""
-        return [ReportRow(*row) for row in self._read(_PAGE, task, round_, after, limit)]
+        sql = f"{_ROUND} AND r.pseudonym > ? ORDER BY r.pseudonym LIMIT ?"
+        return [ReportRow(*row) for row in self._read(sql, task, round_, after, limit)]
+
+    def reports_like(self, task: bytes, round_: int, prefix: bytes) -> list[ReportRow]:
+        """The reports of a round whose bodies begin with some bytes, by ascending pseudonym."""
+        sql = f"{_ROUND} AND substr(r.body, 1, {len(prefix)}) = ? ORDER BY r.pseudonym"
+        return [ReportRow(*row) for row in self._read(sql, task, round_, prefix)]
 
     def _number(self, connection: C, task: bytes) -> int | None:
         """Row number of a campaign; it never changes."""
@@ -200,7 +205,7 @@ class SQLStore(StoreDialect[C]):
         outcomes = [next(of_reports if isinstance(item, Incoming) else of_enrolments) for item in items]
         counts: dict[int, int] = {}
         for item, outcome in zip(items, outcomes, strict=True):
-            if outcome == "stored":
+            if outcome == "stored" and (isinstance(item, Enrolment) or item.awaited):
                 added = item.round if isinstance(item, Incoming) else 0
                 counts[added] = counts.get(added, 0) + 1
         for added, received in counts.items():
@@ -259,12 +264,12 @@ class SQLStore(StoreDialect[C]):
 
 
 def _alike(batch: Sequence[Item]) -> list[Incoming] | None:
-    """The batch, if it holds reports of one round with one round before, each by another pseudonym."""
+    """The batch, if it holds reports of one round, each by another pseudonym."""
     first = batch[0] if batch else None
     if not isinstance(first, Incoming):
         return None
-    key = (first.task, first.round, first.before)
-    items = [item for item in batch if isinstance(item, Incoming) and (item.task, item.round, item.before) == key]
+    key = (first.task, first.round)
+    items = [item for item in batch if isinstance(item, Incoming) and (item.task, item.round) == key]
     return items if len({item.pseudonym for item in items}) == len(batch) else None
 
 
@@ -295,7 +300,7 @@ class LockedCampaign(Generic[C]):
         return (row[0] for row in self._run(sql, self._number).fetchall())
 
     def reports(self, round_: int) -> Iterator[ReportRow]:
-        sql = "SELECT pseudonym, cell, answer FROM reports WHERE campaign = ? AND round = ? ORDER BY pseudonym"
+        sql = "SELECT pseudonym, body FROM reports WHERE campaign = ? AND round = ? ORDER BY pseudonym"
         return (ReportRow(*row) for row in self._store._stream(self._connection, sql, self._number, round_))
 
     def close_round(self, round_: int, closed: bytes, checkpoint: bytes, seal: bytes) -> None:

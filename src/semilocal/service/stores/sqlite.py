@@ -39,36 +39,31 @@ _SETTINGS = (
     "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -32768", "wal_autocheckpoint = 4000",
     "secure_delete = ON",
 )  # fmt: skip
-# A batch goes in and out in one piece: json_each gives the rows, keys and answers are cut out of long strings. Each
+# A batch goes in and out in one piece: json_each gives the rows, names and bodies are cut out of long strings. Each
 # step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop would
 # starve us.
 _LOOK_AT_ALL = """
 SELECT c.phase, c.closed, c.needed,
        (SELECT coalesce(sum(received), 0) FROM counters WHERE campaign = :id AND round = :round),
-       looked.verifiers, looked.following
-FROM campaigns c, (
-    SELECT group_concat(hex(verifier), '') AS verifiers, total(follows) AS following FROM (
-        SELECT (SELECT verifier FROM participants WHERE campaign = :id AND pseudonym = name) AS verifier,
-               :before = 0 OR before_cell = (SELECT cell FROM reports
-                WHERE campaign = :id AND round = :before AND pseudonym = name) AS follows
-        FROM (SELECT substr(:names, key * 16 + 1, 16) AS name, value AS before_cell FROM json_each(:before_cells))
-    )
-) looked
-WHERE c.id = :id
+       (SELECT group_concat(hex(verifier), '') FROM (
+            SELECT (SELECT verifier FROM participants
+                    WHERE campaign = :id AND pseudonym = substr(:names, key * 16 + 1, 16)) AS verifier
+            FROM json_each(:rows)))
+FROM campaigns c WHERE c.id = :id
 """
 _LOOK_REPORTS = """
-SELECT json_group_array(json_array(key, hex(verifier), stored, before)) FROM (
+SELECT json_group_array(json_array(key, hex(verifier), hex(body))) FROM (
     SELECT key,
            (SELECT verifier FROM participants WHERE campaign = :id AND pseudonym = name) AS verifier,
-           (SELECT cell || ' ' || hex(answer) FROM reports
-            WHERE campaign = :id AND round = :round AND pseudonym = name) AS stored,
-           (SELECT cell FROM reports WHERE campaign = :id AND round = :before AND pseudonym = name) AS before
-    FROM (SELECT key, substr(:names, key * 16 + 1, 16) AS name FROM json_each(:rows))
+           (SELECT body FROM reports WHERE campaign = :id AND round = round_ AND pseudonym = name) AS body
+    FROM (SELECT key, substr(:names, key * 16 + 1, 16) AS name, json_extract(value, '$[0]') AS round_
+          FROM json_each(:rows))
 )
 """
 _ADD_REPORTS = """
-INSERT INTO reports (campaign, round, pseudonym, cell, answer)
-SELECT :id, :round, substr(:names, key * 16 + 1, 16), value, substr(:answers, key * :width + 1, :width)
+INSERT INTO reports (campaign, round, pseudonym, body)
+SELECT :id, json_extract(value, '$[0]'), substr(:names, key * 16 + 1, 16),
+       substr(:bodies, json_extract(value, '$[1]'), json_extract(value, '$[2]'))
 FROM json_each(:rows)
 """
 _LOOK_PARTICIPANTS = """
@@ -166,17 +161,18 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     def _migrate(self) -> None:
         steps = migrations(_WORDS)
         version = self._read("PRAGMA user_version")[0][0]
-        check_version(version, newest=len(steps), where=self.path)
+        newest = steps[-1][0]
+        check_version(version, newest=newest, where=self.path)
         if version == 0 and self._read("SELECT count(*) FROM sqlite_schema")[0][0]:
             raise _of_another_program(self.path)
-        if version == len(steps):
+        if version == newest:
             return
         with self._writing() as connection:  # all or nothing
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            for _, script in steps[version:]:
-                for statement in script.split(";\n"):
+            for number, script in steps:
+                for statement in script.split(";\n") if number > version else ():
                     connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {len(steps)}")
+            connection.execute(f"PRAGMA user_version = {newest}")
 
     def wipe(self, tables: Sequence[str]) -> None:
         connection = self._connection()
@@ -247,41 +243,28 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     def _insert_sound(self, connection: sqlite3.Connection, number: int, items: list[Incoming]) -> set[bytes]:
         """Store and count the reports; the task, if its round may be full. Raises ``UnsoundBatch`` to roll back."""
         first, values = items[0], _report_columns(number, items)
-        values |= {"before": first.before, "before_cells": _json([item.before_cell for item in items])}
-        phase, closed, needed, received, verifiers, following = connection.execute(_LOOK_AT_ALL, values).fetchone()
+        awaited = sum(item.awaited for item in items)
+        phase, closed, needed, received, verifiers = connection.execute(_LOOK_AT_ALL, values).fetchone()
         sound = (
-            following == len(items)
-            and hmac.compare_digest(bytes.fromhex(verifiers or ""), b"".join([item.verifier for item in items]))
+            hmac.compare_digest(bytes.fromhex(verifiers or ""), b"".join([item.verifier for item in items]))
             and judge_round(first.round, phase=phase, closed=closed) is None
-            and {len(item.answer) for item in items} == {values["width"]}
             and connection.execute(f"{_ADD_REPORTS} WHERE true ON CONFLICT DO NOTHING", values).rowcount == len(items)
         )
         if not sound:
             raise UnsoundBatch
-        self._count(connection, number, first.round, len(items))
-        return {first.task} if needed is not None and received + len(items) >= needed else set()
+        self._count(connection, number, first.round, awaited)
+        return {first.task} if needed is not None and received + awaited >= needed else set()
 
     def _find_reports(
         self, connection: sqlite3.Connection, number: int, items: list[Incoming]
     ) -> Sequence[FoundReport]:
         found: list[Any] = [None] * len(items)
-        # Nearly always one group: the open round and the one before.
-        for (round_, before_round), places in _grouped([(item.round, item.before) for item in items]).items():
-            values = {
-                "id": number, "round": round_, "before": before_round, "rows": _json([0] * len(places)),
-                "names": b"".join([items[place].pseudonym for place in places]),
-            }  # fmt: skip
-            for key, verifier, stored, before in _rows(connection, _LOOK_REPORTS, values):
-                cell, answer = stored.split() if stored else (None, None)
-                found[places[key]] = (
-                    bytes.fromhex(verifier) or None, None if cell is None else int(cell),
-                    None if answer is None else bytes.fromhex(answer), before,
-                )  # fmt: skip
+        for key, verifier, body in _rows(connection, _LOOK_REPORTS, _report_columns(number, items)):
+            found[key] = (bytes.fromhex(verifier) or None, bytes.fromhex(body) or None)
         return found
 
     def _insert_reports(self, connection: sqlite3.Connection, number: int, items: list[Incoming]) -> bool:
-        for places in _grouped([(item.round, len(item.answer)) for item in items]).values():
-            connection.execute(_ADD_REPORTS, _report_columns(number, [items[place] for place in places]))
+        connection.execute(_ADD_REPORTS, _report_columns(number, items))
         return True
 
     def _find_participants(
@@ -372,20 +355,15 @@ def _make_private(path: Path) -> None:
         raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
 
 
-def _grouped(keys: list[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
-    """Places of equal keys."""
-    groups: dict[tuple[int, int], list[int]] = {}
-    for place, key in enumerate(keys):
-        groups.setdefault(key, []).append(place)
-    return groups
-
-
 def _report_columns(number: int, items: list[Incoming]) -> dict[str, Any]:
-    """Reports of one round as a statement takes them; answers as long as the first."""
+    """Reports as a statement takes them: each row has its round, and where its body begins and how long it is."""
+    rows, place = [], 1
+    for item in items:
+        rows.append((item.round, place, len(item.body)))
+        place += len(item.body)
     return {
-        "id": number, "round": items[0].round, "width": len(items[0].answer),
-        "rows": _json([item.cell for item in items]),
-        "names": b"".join([item.pseudonym for item in items]), "answers": b"".join([item.answer for item in items]),
+        "id": number, "round": items[0].round, "rows": _json(rows),
+        "names": b"".join([item.pseudonym for item in items]), "bodies": b"".join([item.body for item in items]),
     }  # fmt: skip
 
 

@@ -50,9 +50,9 @@ export class Hierarchy {
     throw new Error(`no child ${child} of ${cell}`);
   }
 
-  /** How the codes of a cell fall on its children, up to a factor: so do people who are moved. @param {bigint} cell @returns {number[]} */
-  childWeights(cell) {
-    return Array(this.width(cell)).fill(1);
+  /** First code of a cell, and the code after its last. @param {bigint} cell @returns {[bigint, bigint]} */
+  interval(cell) {
+    throw new Error(`no codes of ${cell}`);
   }
 
   /** The lengths of a cell's sides. @param {bigint} cell @returns {number[]} */
@@ -68,6 +68,35 @@ export class Hierarchy {
   /** Whether no child of a cell is too short. @param {bigint} cell @param {number[]} least */
   hasLongEnoughChildren(cell, least) {
     return !least.length || Array.from({ length: this.width(cell) }, (_, child) => this.childCell(cell, child)).every((child) => this.isLongEnough(child, least));
+  }
+
+  /** The first code of all, and the code after the last. @returns {[bigint, bigint]} */
+  get ends() {
+    return this.interval(1n);
+  }
+
+  /** The fewest cells that an interval [lower, upper) of codes consists of, along the curve. @param {bigint} lower @param {bigint} upper @param {bigint} [cell] look no further than in this one @returns {bigint[]} */
+  intervalCells(lower, upper, cell = 1n) {
+    const [first, after] = this.interval(cell);
+    if (lower <= first && after <= upper) return [cell];
+    if (after <= lower || upper <= first) return [];
+    return Array.from({ length: this.width(cell) }, (_, child) => this.intervalCells(lower, upper, this.childCell(cell, child))).flat();
+  }
+
+  /** The cell with the most codes inside an interval, the first of several. @param {bigint} lower @param {bigint} upper */
+  largestCell(lower, upper) {
+    const size = (/** @type {bigint} */ cell) => this.interval(cell)[1] - this.interval(cell)[0];
+    return this.intervalCells(lower, upper).reduce((best, cell) => (size(cell) > size(best) ? cell : best));
+  }
+
+  /** Sides of the largest cell inside an interval. @param {bigint} lower @param {bigint} upper */
+  intervalSides(lower, upper) {
+    return this.sides(this.largestCell(lower, upper));
+  }
+
+  /** Whether an interval holds a cell with no side too short. @param {bigint} lower @param {bigint} upper @param {number[]} least */
+  isIntervalLongEnough(lower, upper, least) {
+    return !least.length || this.isLongEnough(this.largestCell(lower, upper), least);
   }
 }
 

@@ -24,6 +24,12 @@ export const float = (value) => {
   return value;
 };
 
+/** @type {Read<boolean>} */
+export const flag = (value) => {
+  check(typeof value === "boolean", "true or false is needed");
+  return value;
+};
+
 /** @type {Read<string>} */
 export const text = (value) => {
   check(typeof value === "string", "a string is needed");

@@ -1,4 +1,5 @@
-// The tree of boxes over the domain (spec/protocol.md, section 4.1). Knows geometry. Knows no participants and no noise.
+// The tree of boxes over the domain, along a Hilbert curve (spec/protocol.md, section 4.1). Knows geometry. Knows no
+// participants and no noise.
 
 import { Hierarchy } from "#device/cells.js";
 import { InvalidInput, check } from "#device/errors.js";
@@ -52,10 +53,12 @@ export class Tree extends Hierarchy {
 
   /** The deepest cell. @param {number[]} ticks @returns {bigint} */
   code(ticks) {
+    const curve = new Curve(this.axes);
     let code = 1n;
     for (let step = 0; step < this.pathBits; step++) {
       const shift = this.tickBits - 1 - Math.floor(step / this.axes);
-      code = (code << 1n) | ((BigInt(ticks[step % this.axes]) >> BigInt(shift)) & 1n);
+      const upper = Number((BigInt(ticks[curve.axis]) >> BigInt(shift)) & 1n);
+      code = (code << 1n) | BigInt(curve.enter(upper));
     }
     return code;
   }
@@ -72,12 +75,15 @@ export class Tree extends Hierarchy {
 
   /** First and last tick on each axis. @param {bigint} cell @returns {[number, number][]} */
   bounds(cell) {
-    const path = cell.toString(2).slice(1);
-    return this.box.lower.map((_, axis) => {
-      const fixed = [...path].filter((_, step) => step % this.axes === axis).slice(0, this.tickBits).join("");
-      const [first, last] = ["0", "1"].map((fill) => Number(BigInt(`0b0${fixed.padEnd(this.tickBits, fill)}`)));
-      return [first, last];
-    });
+    const curve = new Curve(this.axes);
+    const starts = Array(this.axes).fill(0);
+    const sizes = Array(this.axes).fill(2 ** this.tickBits);
+    for (const bit of cell.toString(2).slice(1)) {
+      const { axis } = curve;
+      sizes[axis] /= 2;
+      starts[axis] += curve.follow(Number(bit)) * sizes[axis];
+    }
+    return starts.map((start, axis) => [start, start + sizes[axis] - 1]);
   }
 
   /** The corners of a cell. @param {bigint} cell @returns {{lower: number[], upper: number[]}} */
@@ -109,14 +115,13 @@ export class Tree extends Hierarchy {
     return cell >> BigInt(this.levelBits * depth) === 1n;
   }
 
-  /** The code after a TRIM, drawn evenly from the kept part (section 11). @param {bigint} cell @param {number} depth of the cell @param {number[]} kept @param {bigint} word */
-  move(cell, depth, kept, word) {
-    const below = 1n << BigInt(this.levelBits * (this.maxDepth - depth - 1)); // codes in a child
-    const drawn = (word * BigInt(kept.length) * below) >> 64n;
-    return this.childCell(cell, kept[Number(drawn / below)]) * below + (drawn % below);
+  /** First code of a cell, and the code after its last. @override @param {bigint} cell @returns {[bigint, bigint]} */
+  interval(cell) {
+    const below = BigInt(this.pathBits - (cell.toString(2).length - 1));
+    return [cell << below, (cell + 1n) << below];
   }
 
-  /** The middle of a cell: the position that a moved participant acts from. @param {bigint} cell */
+  /** The middle of a cell. @param {bigint} cell */
   middle(cell) {
     const { lower, upper } = this.corners(cell);
     return lower.map((low, axis) => low + (upper[axis] - low) * 0.5);
@@ -125,6 +130,11 @@ export class Tree extends Hierarchy {
   /** The lengths of a cell's sides: in kilometres where the axes are degrees, else in their units. @override @param {bigint} cell */
   sides(cell) {
     const { lower, upper } = this.corners(cell);
+    return this.lengths(lower, upper);
+  }
+
+  /** Lengths of a box's sides. @param {number[]} lower @param {number[]} upper */
+  lengths(lower, upper) {
     const found = upper.map((high, axis) => high - lower[axis]);
     const latitude = this.latitudeAxis;
     if (latitude < 0) return found;
@@ -132,11 +142,57 @@ export class Tree extends Hierarchy {
     return found.map((side, axis) => side * KILOMETRES_PER_DEGREE * (axis === latitude ? 1 : Math.cos((middle * Math.PI) / 180)));
   }
 
-  /** Sides of the smallest cell of a depth: degrees of longitude are shortest at a corner of the domain. @param {number} depth */
+  /** Shortest sides of any cell of a depth: degrees of longitude are shortest at a corner of the domain. @param {number} depth */
   smallestSides(depth) {
-    const { lower, upper } = this.box;
-    const corners = Array.from({ length: 2 ** this.axes }, (_, bits) => lower.map((low, axis) => ((bits >> axis) & 1 ? upper[axis] : low)));
-    const sides = corners.map((corner) => this.sides(this.ancestor(this.codeOf(corner), depth)));
-    return lower.map((_, axis) => Math.min(...sides.map((row) => row[axis])));
+    const bits = this.levelBits * depth;
+    const slice = 2 ** (this.tickBits - Math.ceil(bits / this.axes));
+    const widths = this.box.lower.map((_, axis) => (axis < bits || !bits ? slice : 2 * slice)); // the first level is alike in all cells
+    const corners = Array.from({ length: 2 ** this.axes }, (_, at) => widths.map((width, axis) => ((at >> axis) & 1 ? 2 ** this.tickBits - width : 0)));
+    const end = (/** @type {number} */ tick, /** @type {number} */ axis) => (tick === 2 ** this.tickBits ? this.box.upper[axis] : this.edge(axis, tick));
+    const sides = corners.map((ticks) => this.lengths(ticks.map((tick, axis) => this.edge(axis, tick)), ticks.map((tick, axis) => end(tick + widths[axis], axis))));
+    return widths.map((_, axis) => Math.min(...sides.map((row) => row[axis])));
+  }
+}
+
+/** A walk down the Hilbert curve, one halving at a time. */
+export class Curve {
+  /** @param {number} axes */
+  constructor(axes) {
+    this.axes = axes;
+    this.first = 0; // the axis that is halved first on this level
+    this.flips = Array(axes).fill(0); // 1 for axes on which the curve runs downwards
+    this.part = 0; // the bits of the path on this level
+    this.step = 0;
+  }
+
+  /** The axis that is halved next. */
+  get axis() {
+    return (this.first + this.step) % this.axes;
+  }
+
+  /** Go into the lower (0) or upper (1) half; the bit of the path is returned. @param {number} upper */
+  enter(upper) {
+    const bit = upper ^ this.flips[this.axis] ^ (this.part & 1);
+    this.follow(bit);
+    return bit;
+  }
+
+  /** Go into the first (0) or second (1) half on the curve; 1 is returned if it is the upper one. @param {number} bit */
+  follow(bit) {
+    const upper = bit ^ this.flips[this.axis] ^ (this.part & 1);
+    this.part = 2 * this.part + bit;
+    this.step += 1;
+    if (this.step === this.axes) this.#turn();
+    return upper;
+  }
+
+  #turn() {
+    const even = Math.max(this.part - 1, 0) & ~1;
+    const gray = even ^ (even >> 1);
+    let ones = 0;
+    for (let odd = this.part && (this.part - 1) | 1; odd & 1; odd >>= 1) ones += 1;
+    for (let step = 0; step < this.axes; step++) this.flips[(this.first + step) % this.axes] ^= (gray >> (this.axes - 1 - step)) & 1;
+    this.first = (this.first + this.axes - 1 - (ones % this.axes)) % this.axes;
+    this.part = this.step = 0;
   }
 }

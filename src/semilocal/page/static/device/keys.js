@@ -1,7 +1,7 @@
-// Everything a device derives from its secret (spec/protocol.md, sections 7 and 15.7). Knows secrets and labels.
+// Everything a device derives from its secret (spec/protocol.md, section 7). Knows secrets and labels.
 
-import { bigEndian, concat, fromBigEndian, utf8 } from "#device/bytes.js";
-import { hmac } from "#device/sha256.js";
+import { bigEndian, concat, equal, fromBigEndian, utf8 } from "#device/bytes.js";
+import { hmac, sha256 } from "#device/sha256.js";
 
 /** @param {Uint8Array} secret @param {Uint8Array} label @param {number} length */
 export function derive(secret, label, length) {
@@ -15,29 +15,30 @@ export const pseudonym = (secret, task) => derive(secret, concat(utf8("semilocal
 /** What proves that a request comes from the device that enrolled. @param {Uint8Array} secret @param {Uint8Array} task */
 export const accessKey = (secret, task) => derive(secret, concat(utf8("semilocal/1/key"), task), 32);
 
-/**
- * The words of the one report for this task, round and cell.
- * @param {Uint8Array} secret @param {Uint8Array} task @param {number} round @param {bigint} cell @param {number} count
- */
-export function reportWords(secret, task, round, cell, count) {
-  return words(secret, concat(utf8("semilocal/1/report"), task, bigEndian(round, 4), bigEndian(cell, 8)), count);
-}
+/** @param {bigint[]} codes */
+const packedCodes = (codes) => codes.map((code) => bigEndian(code, 8));
 
 /**
- * The word of the move out of a cell that was trimmed in this round.
- * @param {Uint8Array} secret @param {Uint8Array} task @param {number} round @param {bigint} cell
+ * The words of the one answer for this task, round, region and cuts.
+ * @param {Uint8Array} secret @param {Uint8Array} task @param {number} round @param {[bigint, bigint]} region @param {bigint[]} cuts @param {number} count
  */
-export function moveWord(secret, task, round, cell) {
-  return words(secret, concat(utf8("semilocal/1/move"), task, bigEndian(round, 4), bigEndian(cell, 8)), 1)[0];
+export function reportWords(secret, task, round, region, cuts, count) {
+  return words(secret, concat(utf8("semilocal/2/report"), task, bigEndian(round, 4), ...packedCodes([...region, ...cuts])), count);
 }
+
+/** The device's part of the draw after a round. @param {Uint8Array} secret @param {Uint8Array} task @param {number} round */
+export const nonceOf = (secret, task, round) => derive(secret, concat(utf8("semilocal/2/nonce"), task, bigEndian(round, 4)), 16);
+
+/** Whether a preimage of the server's chain hashes to the value before it. @param {Uint8Array} preimage @param {Uint8Array} to */
+export const leadsTo = (preimage, to) => equal(sha256(concat(utf8("semilocal/2/chain"), preimage)), to);
 
 /**
  * The words of the one value for this plan, release and region.
  * @param {Uint8Array} secret @param {Uint8Array} task @param {Uint8Array} plan its digest
- * @param {number} index @param {bigint} region @param {number} count
+ * @param {number} index @param {[bigint, bigint]} region @param {number} count
  */
 export function valueWords(secret, task, plan, index, region, count) {
-  return words(secret, concat(utf8("semilocal/1/value"), task, plan, bigEndian(index, 4), bigEndian(region, 8)), count);
+  return words(secret, concat(utf8("semilocal/2/value"), task, plan, bigEndian(index, 4), ...packedCodes(region)), count);
 }
 
 /**

@@ -1,82 +1,105 @@
-// The messages of a task and their canonical bytes (spec/protocol.md, sections 6 and 15.2; seals: spec/http.md 5). Knows
-// the form of messages. Whether one is legal at a moment is for the participant to say.
+// The messages of a task and their canonical bytes (spec/protocol.md, section 6; seals: spec/http.md). Knows the form of
+// messages. Whether one is legal at a moment is for the participant to say.
 
 import { check } from "#device/errors.js";
-import { ascends, bytes, integer, list, long, optional, tagged, tuple } from "#device/fields.js";
+import { concat, utf8 } from "#device/bytes.js";
+import { ascends, bytes, flag, float, integer, list, long, oneOf, optional, tagged, tuple } from "#device/fields.js";
 import { pack, unpack } from "#device/msgpack.js";
+import { sha256 } from "#device/sha256.js";
 
 /** @typedef {import("#device/msgpack.js").Value} Value */
+/** @typedef {ReturnType<typeof question>} Question */
 /** @typedef {ReturnType<typeof READERS.query>} Query */
+/** @typedef {ReturnType<typeof READERS.slice>} Slice */
 /** @typedef {ReturnType<typeof READERS.closed>} Closed */
+/** @typedef {Closed["verdicts"][number]} Verdict */
 /** @typedef {ReturnType<typeof READERS["value-query"]>} ValueQuery */
 /** @typedef {ReturnType<typeof READERS["value-closed"]>} ValueClosed */
 /** @typedef {ReturnType<typeof READERS.checkpoint>} Checkpoint */
 /** @typedef {ReturnType<typeof READERS.seal>} Seal */
 /** @typedef {Query | Closed | ValueQuery | ValueClosed} ServerMessage */
+/** @typedef {[bigint, bigint]} Region codes from the first to before the second */
+/** @typedef {{lower: bigint, upper: bigint}} Ends */
+/** @typedef {bigint | bigint[] | null} Answer */
 
 const LARGEST = 2n ** 64n - 1n;
 const id = bytes(32);
 const round = integer(1, 2 ** 16);
-const cell = long(1n, LARGEST);
+const code = long(0n, 2n ** 63n);
 const any = long(-(2n ** 63n), LARGEST);
 const sum = integer(-(2 ** 53 - 1), 2 ** 53 - 1);
+const people = integer(0, 2 ** 32);
 const release = { task: id, round, plan: id, index: integer(0, 63) };
+const ends = { lower: code, upper: code };
 
-/** @param {Value} value */
-function cells(value) {
-  const found = list(cell)(value);
-  check(ascends(found), "cells ascend");
+/** @type {import("#device/fields.js").Read<Answer>} */
+const answer = optional((value) => (Array.isArray(value) ? list(any)(value) : any(value)));
+
+/** What a reader gives, if the check holds for it. @template T @param {import("#device/fields.js").Read<T>} read @param {(found: T) => unknown} good @param {string} words */
+const checked = (read, good, words) => (/** @type {Value} */ value) => {
+  const found = read(value);
+  check(good(found), words);
   return found;
-}
+};
 
-/** @param {Value} value */
-function kept(value) {
-  const children = list(integer(0, 255))(value);
-  check(ascends(children), "kept children ascend");
-  return children;
-}
+/** @param {Ends} region */
+const isRegion = ({ lower, upper }) => lower < upper;
 
-/** @param {Value} value */
-function counts(value) {
-  const rows = list(tuple({ output: any, count: long(1n, LARGEST) }))(value);
-  check(rows.length > 0 && ascends(rows.map((row) => row.output)), "outputs ascend, and there is at least one");
-  return rows;
-}
+/** @param {Ends[]} regions */
+const areApart = (regions) => regions.every((region, i) => isRegion(region) && (i === 0 || regions[i - 1].upper <= region.lower));
 
-/** @param {Value} value */
-function checkpoint(value) {
-  return tagged("checkpoint", { task: id, round, size: long(1n, 2n ** 63n - 1n), root: id })(value);
-}
+const question = checked(
+  tuple({ ...ends, cuts: list(code, 255), asked: people, start: people, stop: people, drawn: round, threshold: integer(0, 2 ** 53 - 1) }),
+  ({ lower, upper, cuts, asked, start, stop }) => cuts.length > 0 && ascends([lower, ...cuts, upper]) && start < stop && stop <= asked,
+  "cuts ascend strictly inside a region, and the places that answer are among the asked",
+);
+
+const head = tuple({ ...ends, reports: integer(1, 2 ** 32), digest: id });
+const verdict = checked(tuple({ outcome: oneOf("split", "wall", "more"), tally: list(sum, 256) }), ({ tally }) => tally.length >= 2, "a tally has a number per part");
+const clip = checked(tuple({ ...ends, low: float, high: float }), ({ low, high }) => low <= high, "a range has its smallest first");
+const entry = tuple({ pseudonym: bytes(16), answer, nonce: bytes(16) });
+const counts = checked(list(tuple({ output: any, count: long(1n, LARGEST) })), (rows) => rows.length > 0 && ascends(rows.map((row) => row.output)), "outputs ascend, and there is at least one");
+
+/** Rows of regions that ascend and do not overlap. @template {Ends} T @param {import("#device/fields.js").Read<T>} read */
+const apart = (read) => checked(list(read), areApart, "regions ascend and do not overlap");
+
+/** @param {Uint8Array} a @param {Uint8Array} b */
+const isBefore = (a, b) => {
+  const at = a.findIndex((byte, i) => byte !== b[i]);
+  return at >= 0 && a[at] < b[at];
+};
+
+const checkpoint = tagged("checkpoint", { task: id, round, size: long(1n, 2n ** 63n - 1n), root: id });
 
 const READERS = {
-  query: tagged("query", { task: id, round, cells }),
-  report: tagged("report", {
-    task: id, round, pseudonym: bytes(16), cell,
-    answer: optional((value) => (Array.isArray(value) ? list(any)(value) : any(value))),
-  }),
-  closed: tagged("closed", {
-    task: id, round, cells, responders: list(integer(0, 2 ** 32)), tally: list(list(sum, 256)), kept: list(kept),
-  }),
-  "value-query": tagged("value-query", release),
-  "value-report": tagged("value-report", { task: id, round, pseudonym: bytes(16), cell, answer: integer(1 - 2 ** 31, 2 ** 31 - 1) }),
-  "value-closed": tagged("value-closed", { ...release, cells, counts: list(counts) }),
+  query: tagged("query", { task: id, round, questions: apart(question) }),
+  report: checked(tagged("report", { task: id, round, pseudonym: bytes(16), ...ends, answer, nonce: bytes(16) }), isRegion, "a region is not empty"),
+  slice: checked(
+    tagged("slice", { task: id, round, ...ends, entries: list(entry) }),
+    (found) => isRegion(found) && found.entries.every((one, i) => i === 0 || isBefore(found.entries[i - 1].pseudonym, one.pseudonym)),
+    "the entries of a slice ascend by pseudonym",
+  ),
+  closed: tagged("closed", { task: id, round, heads: apart(head), verdicts: list(verdict), preimage: bytes(0, 32), finished: flag }),
+  "value-query": tagged("value-query", { ...release, clips: apart(clip) }),
+  "value-report": checked(tagged("value-report", { task: id, round, pseudonym: bytes(16), ...ends, answer: integer(1 - 2 ** 31, 2 ** 31 - 1) }), isRegion, "a region is not empty"),
+  "value-closed": checked(
+    tagged("value-closed", { ...release, regions: apart(tuple(ends)), counts: list(counts) }),
+    (found) => found.regions.length === found.counts.length, "counts has one entry per region",
+  ),
   checkpoint,
   seal: tagged("seal", { checkpoint, head: id, signature: bytes(0, 64) }),
 };
 
 /**
  * The message of one kind in canonical bytes; anything else is refused.
- * @template {keyof typeof READERS} K @param {Uint8Array} data @param {K} kind @returns {ReturnType<typeof READERS[K]>}
+ * @template {keyof typeof READERS} K @param {Uint8Array} data @param {K} kind @returns {ReturnType<typeof READERS[K]> & {bytes: Uint8Array}}
  */
 export function readMessage(data, kind) {
   const message = /** @type {any} */ (READERS[kind](unpack(data)));
-  for (const name of ["responders", "tally", "kept", "counts"]) {
-    check(!(name in message) || message[name].length === message.cells.length, `${name} has one entry per cell`);
-  }
-  return message;
+  return Object.defineProperty(message, "bytes", { value: data }); // beside the fields: what is hashed
 }
 
-/** A message of the server, whichever it is. @param {Uint8Array} data @returns {ServerMessage} */
+/** A message of the server, whichever it is. @param {Uint8Array} data @returns {ServerMessage & {bytes: Uint8Array}} */
 export function readServerMessage(data) {
   const value = unpack(data);
   const kind = Array.isArray(value) ? value[0] : null;
@@ -84,21 +107,32 @@ export function readServerMessage(data) {
   return readMessage(data, kind);
 }
 
-/** @param {Uint8Array} task @param {number} number @param {bigint[]} asked */
-export const queryBytes = (task, number, asked) => pack(["query", task, BigInt(number), asked]);
+/** @param {Ends} named @returns {Region} */
+export const regionOf = ({ lower, upper }) => [lower, upper];
 
-/** @param {ValueQuery} query */
-export const valueQueryBytes = ({ task, round: number, plan, index }) => pack(["value-query", task, BigInt(number), plan, BigInt(index)]);
+/** @param {Region} a @param {Region} b */
+export const isSame = (a, b) => a[0] === b[0] && a[1] === b[1];
+
+/** The parts that the cuts of a question make. @param {Question} asked @returns {Region[]} */
+export function partsOf({ lower, upper, cuts }) {
+  const edges = [lower, ...cuts, upper];
+  return edges.slice(1).map((edge, i) => [edges[i], edge]);
+}
+
+/** What draws the members of the round after a closing. @param {{bytes: Uint8Array}} closed */
+export const seedOf = (closed) => sha256(concat(utf8("semilocal/2/draw"), closed.bytes));
 
 /**
- * A report; its answer is one integer, one per child, or null in a roll call.
- * @param {"report" | "value-report"} kind @param {Uint8Array} task @param {number} number @param {Uint8Array} pseudonym
- * @param {bigint} place @param {number | number[] | null} answer
+ * A report; its answer is one integer, one per part, or null where only the region is announced.
+ * @param {Uint8Array} task @param {number} number @param {Uint8Array} pseudonym @param {Region} region @param {number | number[] | null} given @param {Uint8Array} nonce
  */
-export function reportBytes(kind, task, number, pseudonym, place, answer) {
-  const packed = answer === null ? null : Array.isArray(answer) ? answer.map(BigInt) : BigInt(answer);
-  return pack([kind, task, BigInt(number), pseudonym, place, packed]);
+export function reportBytes(task, number, pseudonym, region, given, nonce) {
+  const packed = given === null ? null : Array.isArray(given) ? given.map(BigInt) : BigInt(given);
+  return pack(["report", task, BigInt(number), pseudonym, ...region, packed, nonce]);
 }
+
+/** @param {Uint8Array} task @param {number} number @param {Uint8Array} pseudonym @param {Region} region @param {number} given */
+export const valueReportBytes = (task, number, pseudonym, region, given) => pack(["value-report", task, BigInt(number), pseudonym, ...region, BigInt(given)]);
 
 /** @param {Checkpoint} point */
 export const checkpointBytes = (point) => pack(["checkpoint", point.task, BigInt(point.round), point.size, point.root]);

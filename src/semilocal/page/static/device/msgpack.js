@@ -4,7 +4,7 @@
 import { check } from "#device/errors.js";
 import { concat, equal, utf8 } from "#device/bytes.js";
 
-/** @typedef {null | bigint | number | string | Uint8Array | any[] | Map<string, any>} Value */
+/** @typedef {null | boolean | bigint | number | string | Uint8Array | any[] | Map<string, any>} Value */
 
 const DEEPEST = 16; // no message nests deeper
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -12,6 +12,7 @@ const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** @param {Value} value @returns {Uint8Array} */
 export function pack(value) {
   if (value === null) return Uint8Array.of(0xc0);
+  if (typeof value === "boolean") return Uint8Array.of(value ? 0xc3 : 0xc2);
   if (typeof value === "bigint") return packInteger(value);
   if (typeof value === "number") return packFloat(value);
   if (typeof value === "string") {
@@ -95,6 +96,7 @@ class Reader {
     if (code < 0xc0) return this.text(code & 31);
     switch (code) {
       case 0xc0: return null;
+      case 0xc2: case 0xc3: return code === 0xc3;
       case 0xc4: case 0xc5: case 0xc6: return this.bytes(this.size(1 << (code - 0xc4)));
       case 0xcb: return this.view.getFloat64(this.take(8));
       case 0xcc: case 0xcd: case 0xce: return BigInt(this.size(1 << (code - 0xcc)));

@@ -1,100 +1,120 @@
-// The device's machine: one participant for the whole campaign (spec/protocol.md, sections 11, 12 and 15.8). It makes no
-// request and keeps no clock. Anything that is not legal is a ServerViolation and changes nothing. The state between two
-// messages is two plain values, so that a vault can keep them.
+// The device's machine: one participant for the whole campaign (spec/protocol.md, sections 9 to 13). It makes no request
+// and keeps no clock. Anything that is not legal is a ServerViolation and changes nothing. What a vault must keep is
+// `state`; the rest follows from the public log, which a device that was away reads again from round 1.
 
-import { ServerViolation, check } from "#device/errors.js";
-import { equal } from "#device/bytes.js";
-import { moveWord, pseudonym, reportWords, valueWords } from "#device/keys.js";
+import { ServerViolation } from "#device/errors.js";
+import { equal, hex } from "#device/bytes.js";
+import { leadsTo, nonceOf, pseudonym, reportWords, valueWords } from "#device/keys.js";
 import { outputOf, valueWordCount } from "#device/mechanisms.js";
-import { queryBytes, reportBytes, valueQueryBytes } from "#device/messages.js";
-import { checkCell, checkTask } from "#device/policy.js";
+import { isSame, partsOf, regionOf, reportBytes, seedOf, valueReportBytes } from "#device/messages.js";
+import { checkRegion, checkTask } from "#device/policy.js";
 import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js";
-import { verdict } from "#device/rule.js";
+import { RegionLog } from "#device/region.js";
+import { thresholdHolds } from "#device/rule.js";
 import { checkSecret } from "#device/secret.js";
 import { sha256 } from "#device/sha256.js";
-import { epsilonOfTask } from "#device/task.js";
+import { epsilonOf } from "#device/noise.js";
 import { ownOf } from "#device/plan.js";
-import { checkOwn, misfit, scaledValue } from "#device/values.js";
+import { checkOwn, clippedValue, misfit } from "#device/values.js";
 
-/** @typedef {import("#device/messages.js").Query} Query */
-/** @typedef {import("#device/messages.js").Closed} Closed */
-/** @typedef {import("#device/messages.js").ValueQuery} ValueQuery */
+/** @template T @typedef {T & {bytes: Uint8Array}} Sent a message and its bytes */
+/** @typedef {Sent<import("#device/messages.js").Query>} Query */
+/** @typedef {Sent<import("#device/messages.js").Closed>} Closed */
+/** @typedef {Sent<import("#device/messages.js").Slice>} Slice */
+/** @typedef {Sent<import("#device/messages.js").ValueQuery>} ValueQuery */
 /** @typedef {import("#device/messages.js").ValueClosed} ValueClosed */
-/** @typedef {import("#device/messages.js").ServerMessage} ServerMessage */
+/** @typedef {import("#device/messages.js").Question} Question */
+/** @typedef {import("#device/messages.js").Region} Region */
 /** @typedef {import("#device/task.js").Task} Task */
 /** @typedef {import("#device/plan.js").Plan} Plan */
 /** @typedef {import("#device/policy.js").Policy} Policy */
 /**
- * @typedef {object} State where a participant is between two messages of the partition
- * @property {"waiting" | "answered" | "finished" | "lost"} phase
- * @property {number} round the next one to answer, or the one that was answered
- * @property {bigint} cell
- * @property {bigint} code the deepest cell it acts from: that of its position, or the one it was moved to
- * @property {number} moves
- * @property {number} trims on its path
- * @property {number} [visitors] expected in its cell, from what is public; none in what was kept before there were any
- * @property {number} [doubt] the variance of their number; above 0 after a TRIM; none in what was kept before it was
- * @property {Uint8Array} question SHA-256 of the query that was answered
- * @property {number} answered rounds
- * @property {number | null} crowd
+ * @typedef {object} State what a participant must not forget; kept before a report is sent
+ * @property {Region | null} region the last one it announced
+ * @property {number} round the last one it reported in; 0 before the first
+ * @property {Uint8Array} question SHA-256 of the query of that round
+ * @property {{round: number, cuts: bigint[]}[]} book every answer it gave
+ * @property {number} splits how often its region was cut
+ * @property {{index: number, question: Uint8Array}[]} values releases it answered, and SHA-256 of the query
+ * @property {string} stopped why it takes part no longer; empty while it does
  */
-/** @typedef {{first: number, answered: {index: number, question: Uint8Array}[]}} Released first round of values (0: not known), and which were given */
 
 const NOTHING = new Uint8Array(0);
+/** @type {State} */
+export const FRESH = { region: null, round: 0, question: NOTHING, book: [], splits: 0, values: [], stopped: "" };
+
+/** @param {string} token @param {string} reason @returns {never} */
+function refuse(token, reason) {
+  throw new ServerViolation(token, reason);
+}
 
 export class Participant {
   /**
    * @param {Task} task pinned @param {number[]} point the private position; it never leaves @param {Uint8Array} secret
    * @param {Policy} policy @param {Plan} plan pinned
-   * @param {{value?: number | null, kept?: {state: State, released: Released}}} [more] the owner's own value, if the plan asks for one; what was kept, to go on after a restart
+   * @param {{value?: number | null, state?: State}} [more] the owner's own value, if the plan asks for one; what was kept, to go on after a restart
    */
-  constructor(task, point, secret, policy, plan, { value = null, kept } = {}) {
+  constructor(task, point, secret, policy, plan, { value = null, state } = {}) {
     checkSecret(secret);
-    if (!equal(plan.task, task.id)) throw new ServerViolation("bad-plan", "the plan belongs to another task");
+    if (!equal(plan.task, task.id)) refuse("bad-plan", "the plan belongs to another task");
     for (const index of plan.asked) {
       const words = misfit(plan.releases[index], task.tree.box);
-      if (words) throw new ServerViolation("bad-plan", words);
+      if (words) refuse("bad-plan", words);
     }
     checkTask(task, plan, policy);
     checkOwn(ownOf(plan), value);
-    const code = task.tree.codeOf(point);
     this.task = task;
     this.plan = plan;
     this.policy = policy;
     this.pseudonym = pseudonym(secret, task.id);
-    /** @type {State} */
-    this.state = kept?.state ?? { phase: "waiting", round: 1, cell: 1n, code, moves: 0, trims: 0, visitors: 0, doubt: 0, question: NOTHING, answered: 0, crowd: null };
-    /** @type {Released} */
-    this.released = kept?.released ?? { first: 0, answered: [] };
+    this.code = task.tree.codeOf(point);
     this.secret = secret;
     this.point = point;
     this.own = value;
+    this.state = state ?? FRESH;
+    // What follows from the public log: the region that its place is in now, and what everybody knows about it.
+    this.log = new RegionLog(task.tree.ends);
+    this.round = 1; // the open one
+    this.partitioned = false;
+    this.splits = 0;
+    this.seed = NOTHING;
+    this.preimage = task.chain;
+    /** @type {Query | null} of the open round, as observed */
+    this.query = null;
+    this.lost = 0; // the question (round of its draw) whose log lacks its answer
   }
 
-  /** The cell it ended in; null while it goes on. */
+  // -- what the owner may see ---------------------------------------------------------------------------------------
+
+  /** The last region it announced; null before the first report. */
   get region() {
-    return this.state.phase === "finished" ? this.state.cell : null;
+    return this.state.region;
   }
 
-  /** Epsilons of what was sent so far, if the server followed the protocol: (1 + T) reports, T public, and the values. */
+  /** How many of the roster the log shows in the region of its place. */
+  get members() {
+    return this.log.crowd;
+  }
+
+  /** The cuts inside its region that it answered about, ascending, with multiplicity. */
+  get lines() {
+    const [lower, upper] = this.state.region ?? this.log.region;
+    return this.state.book.flatMap(({ cuts }) => cuts.filter((cut) => lower < cut && cut < upper)).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  }
+
+  /** How many of its answers are about cuts strictly inside its region. */
+  get inside() {
+    return this.booked(this.state.region ?? this.log.region);
+  }
+
+  /** Epsilons of what was sent so far, between two positions of its region: answers inside it, and values. */
   get spentParts() {
-    const reports = this.state.answered ? 1 + this.state.trims : 0;
-    return [...Array(reports).fill(epsilonOfTask(this.task)), ...this.valueEpsilons(this.released.answered.length)];
+    return [...Array(this.inside).fill(epsilonOf(this.task.randomizer)), ...this.state.values.map(({ index }) => this.valueEpsilon(index))];
   }
 
-  /** Epsilons of what was sent so far, against a server that lied: every report counts but that of a roll call. */
-  get exposureParts() {
-    return this.exposed(this.state.answered, this.released.answered.length);
-  }
-
-  /** @param {number} answered rounds @param {number} given values */
-  exposed(answered, given) {
-    return [...Array(Math.min(answered, this.task.max_rounds)).fill(epsilonOfTask(this.task)), ...this.valueEpsilons(given)];
-  }
-
-  /** @param {number} given @returns {number[]} */
-  valueEpsilons(given) {
-    return this.released.answered.slice(0, given).map(({ index }) => this.valueEpsilon(index));
+  /** @param {Region} region */
+  booked([lower, upper]) {
+    return this.state.book.filter(({ cuts }) => cuts.some((cut) => lower < cut && cut < upper)).length;
   }
 
   /** @param {number} index of a release that asks */
@@ -102,163 +122,233 @@ export class Participant {
     return this.plan.releases[index].mechanism?.epsilon ?? 0;
   }
 
-  /** Take a message of the server; give back the bytes of the report to send, if any. @param {ServerMessage} message */
-  receive(message) {
-    if (!equal(message.task, this.task.id)) throw new ServerViolation("other-task", "the message belongs to another task than the one pinned");
-    if (this.state.phase === "lost") return null;
-    if (message.type === "value-query" || message.type === "value-closed") return this.receiveValue(message);
-    if (this.state.phase === "finished") return null;
-    if (message.type === "query") return this.answer(message);
-    this.follow(message);
-    return null;
+  // -- rounds of the partition --------------------------------------------------------------------------------------
+
+  /** Note what the open round asks in the region of its place. @param {Query} query */
+  observe(query) {
+    this.checkRound(query, "asked");
+    if (this.query !== null) {
+      if (!equal(this.query.bytes, query.bytes)) refuse("changed-query", `round ${query.round} was asked before with other questions`);
+      return;
+    }
+    const question = this.questionOf(query);
+    if (question) {
+      this.checkQuestion(question);
+      this.log.ask(question, this.seed, this.task.answers);
+    }
+    this.query = query;
   }
 
-  // -- the partition ------------------------------------------------------------------------------------------------
+  /** @param {{task: Uint8Array, round: number}} message @param {string} words */
+  checkRound({ task, round }, words) {
+    if (!equal(task, this.task.id)) refuse("other-task", "the message belongs to another task than the one pinned");
+    if (round !== this.round || this.partitioned) refuse(round > this.round ? "skipped-round" : "repeated-round", `round ${round} was ${words}; the open one is ${this.round}`);
+  }
 
-  /** @param {Query} query */
+  /** The question about the region of its place; one that overlaps it in part breaks the protocol. @param {Query} query */
+  questionOf(query) {
+    const [lower, upper] = this.log.region;
+    const found = query.questions.find((question) => question.lower < upper && lower < question.upper);
+    if (found && !isSame(regionOf(found), this.log.region)) refuse("other-region", "a question is about a region that the log does not have");
+    return found;
+  }
+
+  /** @param {Question} question */
+  checkQuestion(question) {
+    const { log, task } = this;
+    const { asked, start, threshold } = question;
+    if (question.drawn === this.round) {
+      const askable = log.askable(task.answers, threshold === 0).length;
+      if (asked > askable) refuse("wrong-draw", `${asked} are asked, but only ${askable} may be`);
+      if (start > 0) refuse("wrong-draw", "a new question begins with the first of the draw");
+      if (threshold > 0 && !thresholdHolds(task, { askable, asked, failed: log.failed.length, parts: question.cuts.length + 1, threshold })) {
+        refuse("weak-threshold", `${threshold} answers of ${asked} do not show a crowd of ${task.k}`);
+      }
+    } else if (log.question === null || !continues(question, log.question)) {
+      refuse("wrong-draw", "a second portion does not continue the question before it");
+    }
+    if (threshold === 0 && question.cuts.length !== 1) refuse("wrong-question", "an estimate is refined by one cut");
+  }
+
+  /** The bytes of the report for the open round; null if it has nothing to say. Keep `state` before sending it. @param {Query} query */
   answer(query) {
-    const { state, task } = this;
-    const question = sha256(queryBytes(query.task, query.round, query.cells));
-    if (state.phase === "answered" && query.round === state.round) {
-      if (!equal(question, state.question)) throw new ServerViolation("changed-query", `round ${query.round} was asked before with other cells`);
-      return this.report();
+    this.observe(query);
+    const { log, state } = this;
+    if (state.stopped) return null;
+    if (state.region && !(state.region[0] <= log.region[0] && log.region[1] <= state.region[1])) {
+      refuse("grown-region", "the log leads to a region that is not inside the one it announced");
     }
-    if (state.phase === "answered" || query.round < state.round) {
-      throw new ServerViolation(query.round > state.round ? "skipped-round" : "repeated-round", `round ${query.round} was asked while round ${state.round} is open`);
+    const digest = sha256(query.bytes);
+    const again = query.round === state.round;
+    if (query.round < state.round || (again && !equal(digest, state.question))) {
+      refuse("repeated-round", `it reported in round ${state.round} already, to another query`);
     }
-    if (query.round > task.max_rounds + 1) throw new ServerViolation("beyond-depth", `the task ends after round ${task.max_rounds + 1}`);
-    if (query.round > state.round) throw new ServerViolation("skipped-round", `round ${query.round} was asked; the next one is ${state.round}`);
-    if (!query.cells.every((cell) => task.tree.hasDepth(cell, query.round - 1))) {
-      throw new ServerViolation("wrong-depth", `cells of round ${query.round} have depth ${query.round - 1}`);
-    }
-    if (!query.cells.includes(state.cell)) throw new ServerViolation("foreign-cells", "the query leaves out the cell that the last verdict led to");
-    checkCell(task, state.cell, this.policy);
-    this.checkExposure(this.exposed(state.answered + 1, this.released.answered.length));
-    const report = this.report();
-    this.state = { ...state, phase: "answered", question, answered: state.answered + 1 };
-    return report;
+    const question = this.questionOf(query);
+    if (question && question.threshold > 0) this.checkParts(question);
+    if (again) return this.reportFor(query.round, this.answeredTo(query.round));
+    const key = hex(this.pseudonym);
+    const free = this.booked(log.region) < this.task.answers;
+    const asked = free && question && log.askedNow.includes(key) ? question : undefined;
+    const heard = log.members.has(key) && !(free && log.silent.has(key));
+    if (!asked && heard) return null;
+    const book = asked ? [...state.book, { round: query.round, cuts: asked.cuts }] : state.book;
+    this.state = { ...state, region: log.region, round: query.round, question: digest, book, splits: this.splits };
+    return this.reportFor(query.round, asked);
   }
 
-  /** The report for the device's cell in its round. */
-  report() {
-    const { task, state } = this;
-    let answer = null;
-    if (state.round <= task.max_rounds) {
-      const randomizer = forWidth(task.randomizer, task.tree.width(state.cell));
-      const words = reportWords(this.secret, task.id, state.round, state.cell, wordCount(randomizer));
-      answer = respond(randomizer, task.tree.child(state.code, state.round - 1), words);
+  /** The open round's question, if its book has an answer to it. @param {number} number */
+  answeredTo(number) {
+    return this.query && this.state.book.some(({ round }) => round === number) ? this.questionOf(this.query) : undefined;
+  }
+
+  /** Refuse a question of which either part is below the owner's limits, for good: silence tells no side. @param {Question} question */
+  checkParts(question) {
+    try {
+      for (const part of partsOf(question)) checkRegion(this.task, part, this.policy, this.splits + 1);
+    } catch (error) {
+      if (error instanceof ServerViolation) this.state = { ...this.state, stopped: error.message };
+      throw error;
     }
-    return reportBytes("report", task.id, state.round, this.pseudonym, state.cell, answer);
+  }
+
+  /** What it says in a round. @param {number} round @param {Question} [question] that it answers */
+  report(round, question) {
+    let answer = null;
+    if (question) {
+      const part = question.cuts.filter((cut) => this.code >= cut).length;
+      const randomizer = forWidth(this.task.randomizer, question.cuts.length + 1);
+      const words = reportWords(this.secret, this.task.id, round, this.log.region, question.cuts, wordCount(randomizer));
+      answer = respond(randomizer, part, words);
+    }
+    return { answer, nonce: nonceOf(this.secret, this.task.id, round) };
+  }
+
+  /** The bytes of what it says in a round. @param {number} round @param {Question} [question] that it answers */
+  reportFor(round, question) {
+    const { answer, nonce } = this.report(round, question);
+    return reportBytes(this.task.id, round, this.pseudonym, this.log.region, answer, nonce);
+  }
+
+  // -- closings -----------------------------------------------------------------------------------------------------
+
+  /** The region whose slice it needs to follow a closing; null if nobody named the region of its place. @param {Closed} closed */
+  wanted(closed) {
+    return this.head(closed) ? this.log.region : null;
   }
 
   /** @param {Closed} closed */
-  follow(closed) {
-    const { state, task } = this;
-    if (closed.round !== state.round) {
-      throw new ServerViolation(closed.round > state.round ? "skipped-round" : "repeated-round", `round ${closed.round} was closed; the open one is ${state.round}`);
-    }
-    if (state.phase === "waiting") {
-      this.state = { ...state, phase: "lost" };
-      return;
-    }
-    if (!equal(sha256(queryBytes(closed.task, closed.round, closed.cells)), state.question)) {
-      throw new ServerViolation("changed-query", "the closing lists other cells than the query that was answered");
-    }
-    const row = closed.cells.indexOf(state.cell);
-    const [responders, tally, kept] = [closed.responders[row], closed.tally[row], closed.kept[row]];
-    if (responders < 1) throw new ServerViolation("not-counted", "the closing counts nobody in a cell that was answered for");
-    if (closed.round > task.max_rounds) {
-      if (tally.length || kept.length) throw new ServerViolation("wrong-verdict", "a roll call has no tally and no verdict but STOP");
-      this.state = { ...state, phase: "finished", crowd: responders };
-      return;
-    }
-    const randomizer = forWidth(task.randomizer, task.tree.width(state.cell));
-    if (tally.length !== randomizer.fanout) throw new ServerViolation("impossible-tally", "the tally does not have one number per child");
-    if (!isPossible(randomizer, tally, responders)) throw new ServerViolation("impossible-tally", "no set of reports adds up to this tally");
-    check(task.max_visitors === 1 || !state.trims || Boolean(state.doubt), "this device was in the middle of the task when its page was updated, and what the earlier version kept is not enough to check verdicts; leave the task");
-    const path = { trims: state.trims, visitors: state.visitors ?? 0, doubt: state.doubt ?? 0 };
-    const found = verdict(task, state.cell, responders, tally, path);
-    if (found.kept.join() !== kept.join()) throw new ServerViolation("wrong-verdict", `children ${kept} go on, but the tally says ${found.kept}`);
-    this.state = this.following(found, responders);
+  head(closed) {
+    return closed.heads.find((head) => isSame(regionOf(head), this.log.region));
   }
 
-  /** The state that follows from a verdict on this device's cell. @param {import("#device/rule.js").Verdict} found @param {number} responders @returns {State} */
-  following({ kept, trimmed, visitors, doubt }, responders) {
-    const { state, task } = this;
-    let child = task.tree.child(state.code, state.round - 1);
-    if (task.rule === "each" && !kept.includes(child)) return { ...state, phase: "finished", cell: task.tree.childCell(state.cell, child) };
-    if (!kept.length) return { ...state, phase: "finished", crowd: responders };
-    let { code, moves } = state;
-    if (!kept.includes(child)) {
-      code = task.tree.move(state.cell, state.round - 1, kept, moveWord(this.secret, task.id, state.round, state.cell));
-      child = task.tree.child(code, state.round - 1);
-      moves += 1;
-    }
-    const cell = task.tree.childCell(state.cell, child);
-    const place = kept.indexOf(child);
-    const path = { trims: state.trims + (trimmed ? 1 : 0), visitors: visitors[place], doubt: doubt[place] };
-    return { ...state, phase: "waiting", round: state.round + 1, cell, code, moves, ...path, question: NOTHING };
+  /** Follow the closing of the open round, with the slice of the region of its place. @param {Closed} closed @param {Slice | null} reports */
+  close(closed, reports) {
+    this.checkRound(closed, "closed");
+    const { query } = this;
+    if (query === null) return refuse("skipped-round", "a round was closed before its query was seen");
+    if (this.task.chain.length && !leadsTo(closed.preimage, this.preimage)) refuse("broken-chain", "the preimage does not lead to the one before it");
+    const question = this.questionOf(query);
+    this.checkSlice(closed, reports);
+    this.checkAnswers(question, reports);
+    if (closed.verdicts.length !== query.questions.length) refuse("wrong-verdict", "a closing has one verdict per question");
+    const verdict = question && closed.verdicts[query.questions.indexOf(question)];
+    if (question && verdict) this.checkVerdict(question, verdict, this.log.sums(reports));
+    const lost = this.isLost(reports) && question ? question.drawn : this.lost;
+    this.lost = lost;
+    this.log.take(reports, question !== undefined, closed.round > 1);
+    if (question && verdict?.outcome === "split") {
+      if (lost === question.drawn) this.state = { ...this.state, stopped: "a split left out the answer it had given" };
+      this.log = this.log.part(partsOf(question).filter(([lower, upper]) => lower <= this.code && this.code < upper)[0]);
+      this.splits += 1;
+    } else if (verdict?.outcome === "wall") this.log.question = null;
+    this.seed = seedOf(closed);
+    this.preimage = closed.preimage;
+    this.query = null;
+    this.round += 1;
+    this.partitioned = closed.finished;
   }
 
-  /** @param {number[]} parts epsilons */
-  checkExposure(parts) {
-    const cap = this.policy.max_exposure;
-    const exposure = parts.reduce((sum, part) => sum + part, 0);
-    if (cap !== null && !(exposure <= cap * (1 + 1e-12))) {
-      throw new ServerViolation("over-exposure", `another answer would expose more than the owner's limit of ${cap}`);
+  /** @param {Closed} closed @param {Slice | null} reports */
+  checkSlice(closed, reports) {
+    const head = this.head(closed);
+    if ((head === undefined) !== (reports === null)) refuse("wrong-slice", "the closing and the reports of the region do not fit together");
+    if (!head || !reports) return;
+    const named = equal(reports.task, closed.task) && reports.round === closed.round && isSame(regionOf(reports), this.log.region);
+    if (!named || reports.entries.length !== head.reports || !equal(sha256(reports.bytes), head.digest)) {
+      refuse("wrong-slice", "the reports of the region are not those of the closing");
     }
+  }
+
+  /** Only those who were drawn answer, with an answer that the question has. @param {Question | undefined} question @param {Slice | null} reports */
+  checkAnswers(question, reports) {
+    const asked = new Set(question ? this.log.askedNow : []);
+    const randomizer = forWidth(this.task.randomizer, (question?.cuts.length ?? 1) + 1);
+    for (const { pseudonym: name, answer } of reports?.entries ?? []) {
+      if (answer === null) continue;
+      if (!asked.has(hex(name))) refuse("wrong-slice", "the log has an answer of a participant who was not drawn");
+      if (!isPossible(randomizer, answer)) refuse("wrong-slice", "the log has an answer that the question does not have");
+    }
+  }
+
+  /** Whether its answer of this round is not in the log; a report under its name that it did not send is refused. @param {Slice | null} reports */
+  isLost(reports) {
+    const question = this.answeredTo(this.round);
+    const own = reports?.entries.find((entry) => equal(entry.pseudonym, this.pseudonym));
+    if (!own) return question !== undefined;
+    const sent = this.report(this.round, question);
+    if (this.round > this.state.round || String(own.answer) !== String(sent.answer) || !equal(own.nonce, sent.nonce)) {
+      refuse("changed-report", "the log has another report under its name than the one it sent");
+    }
+    return false;
+  }
+
+  /** @param {Question} question @param {import("#device/messages.js").Verdict} verdict @param {number[]} tally */
+  checkVerdict({ stop, asked, threshold }, verdict, tally) {
+    if (tally.join() !== verdict.tally.join()) refuse("wrong-tally", "the published sums are not those of the published answers");
+    const whole = stop === asked;
+    if (verdict.outcome === "split" && !(threshold > 0 && whole && tally.every((sum) => sum >= threshold))) {
+      refuse("wrong-verdict", "the region was split, but the answers do not reach the threshold");
+    }
+    if (verdict.outcome === "more" && (whole || threshold === 0)) refuse("wrong-verdict", "there is no second portion to ask");
   }
 
   // -- values -------------------------------------------------------------------------------------------------------
 
-  /** @param {ValueQuery | ValueClosed} message */
-  receiveValue(message) {
-    const { state, plan, released } = this;
-    if (state.phase !== "finished") throw new ServerViolation("ended-early", `values are asked for, but the device's cell goes on to round ${state.round}`);
-    if (!equal(message.plan, plan.digest)) throw new ServerViolation("other-plan", "the message belongs to another plan than the one pinned");
-    const place = plan.asked.indexOf(message.index);
-    if (place < 0) throw new ServerViolation("unknown-release", `the plan asks for no value with index ${message.index}`);
-    const first = message.round - place;
-    if (released.first && first !== released.first) {
-      const due = released.first + place;
-      throw new ServerViolation(message.round > due ? "skipped-round" : "repeated-round", `release ${message.index} belongs to round ${due}, not ${message.round}`);
-    }
-    if (!(state.round < first && first <= this.task.max_rounds + 2)) {
-      throw new ServerViolation(first > state.round ? "skipped-round" : "repeated-round", `the partition cannot have ended with round ${first - 1}`);
-    }
-    const given = released.answered.some(({ index }) => index === message.index);
-    const answer = this.value(message.index);
-    if (message.type === "value-closed") {
-      if (given && !counted(message, state.cell, answer)) throw new ServerViolation("not-counted", "the closing does not count the value that this device gave");
-      return null;
-    }
-    if (!given) {
-      checkCell(this.task, state.cell, this.policy);
-      this.checkExposure([...this.exposureParts, this.valueEpsilon(message.index)]);
-      const question = sha256(valueQueryBytes(message));
-      this.released = { first, answered: [...released.answered, { index: message.index, question }] };
-    }
-    return reportBytes("value-report", this.task.id, message.round, this.pseudonym, state.cell, answer);
+  /** The bytes of the value for one release; null if its region is not asked. Keep `state` before sending it. @param {ValueQuery} query */
+  value(query) {
+    const { plan, state } = this;
+    if (state.stopped || state.region === null) return null;
+    const { region } = state;
+    if (!equal(query.task, this.task.id) || !equal(query.plan, plan.digest)) refuse("other-plan", "the query belongs to another task or plan than the one pinned");
+    if (!this.partitioned || query.round < this.round) refuse("too-early", "values are asked for before the partition is finished");
+    const release = plan.releases[query.index];
+    if (!release?.mechanism) return refuse("not-planned", `the plan has no release ${query.index} that asks for a value`);
+    const clip = query.clips.find((one) => isSame(regionOf(one), region));
+    if (!clip) return null;
+    const digest = sha256(query.bytes);
+    const given = state.values.find(({ index }) => index === query.index);
+    if (given && !equal(given.question, digest)) refuse("changed-query", `release ${query.index} was asked before in another way`);
+    const words = valueWords(this.secret, this.task.id, plan.digest, query.index, region, valueWordCount(release.mechanism));
+    const answer = outputOf(release.mechanism, clippedValue(release, this.point, this.own, clip), words);
+    if (!given) this.state = { ...state, round: query.round, values: [...state.values, { index: query.index, question: digest }] };
+    return valueReportBytes(this.task.id, query.round, this.pseudonym, region, answer);
   }
 
-  /** The output for a release. @param {number} index */
-  value(index) {
-    const { task, plan, state } = this;
-    const release = plan.releases[index];
-    if (release.mechanism === null) throw new ServerViolation("unknown-release", `the plan asks for no value with index ${index}`);
-    const unit = scaledValue(release, this.acting(), task.tree.corners(state.cell), this.own);
-    const words = valueWords(this.secret, task.id, plan.digest, index, state.cell, valueWordCount(release.mechanism));
-    return outputOf(release.mechanism, unit, words);
+  /** The report to a query of either kind. @param {Query | ValueQuery} query */
+  receive(query) {
+    return query.type === "value-query" ? this.value(query) : this.answer(query);
   }
 
-  /** The position it acts from: its own, or the middle of the deepest cell it was moved to. */
-  acting() {
-    return this.state.moves ? this.task.tree.middle(this.state.code) : this.point;
+  /** Refuse a closing of values that does not count the value that was given. @param {ValueClosed} closed @param {number} answer */
+  checkCounted(closed, answer) {
+    const { region } = this.state;
+    const row = closed.counts[closed.regions.findIndex((one) => region && isSame(regionOf(one), region))] ?? [];
+    if (!row.some(({ output }) => output === BigInt(answer))) refuse("not-counted", "the closing does not count a value that was given");
   }
 }
 
-/** Whether a closing counts an output for a region. @param {ValueClosed} closed @param {bigint} region @param {number} answer */
-function counted(closed, region, answer) {
-  const row = closed.counts[closed.cells.indexOf(region)] ?? [];
-  return row.some(({ output }) => output === BigInt(answer));
+/** Whether a question is the second portion of another. @param {Question} question @param {Question} before */
+function continues(question, before) {
+  const same = [question, before].map(({ lower, upper, cuts, asked, drawn, threshold }) => [lower, upper, ...cuts, asked, drawn, threshold].join());
+  return same[0] === same[1] && question.start === before.stop && question.stop === question.asked;
 }

@@ -1,20 +1,21 @@
-// What a device's owner allows (spec/protocol.md, section 12). Everything here is decided before anything is sent and
+// What a device's owner allows (spec/protocol.md, section 11). Everything here is decided before anything is sent and
 // from public things only. Knows tasks, plans and limits. Knows no positions.
 
 import { ServerViolation, check } from "#device/errors.js";
-import { epsilonOfTask, epsilonWorst, keepsCrowd } from "#device/task.js";
+import { epsilonOfTask, keepsCrowd } from "#device/task.js";
 
 /** @typedef {import("#device/task.js").Task} Task */
 /** @typedef {import("#device/plan.js").Plan} Plan */
 /**
  * @typedef {object} Policy
- * @property {number} max_epsilon largest loss of a moved position over any inside its region, releases included (delta = 0)
- * @property {number | null} max_exposure largest loss against a server that lies; null for no limit
+ * @property {number} max_epsilon largest loss between two positions of its region, releases included (delta = 0)
  * @property {number} min_k smallest crowd that the task must promise
  * @property {number} max_delta largest chance of missing that crowd
  * @property {boolean} allow_no_crowd whether to join tasks that promise no crowd
- * @property {boolean} allow_simulation whether to join tasks whose noise is for simulation only
- * @property {number[]} min_side shortest sides of a cell that is ever named: none, one for all axes, or one per axis
+ * @property {boolean} allow_simulation whether to join tasks whose noise or draw is for simulation only
+ * @property {number[]} min_side every region holds a cell with sides at least this long: none, one for all axes, or one per axis
+ * @property {number | null} max_depth every region holds a cell of at most this depth; null for no limit
+ * @property {number | null} max_splits how often its region may be cut; null for no limit
  */
 
 const ROUNDING = 1 + 1e-12;
@@ -22,7 +23,7 @@ const ROUNDING = 1 + 1e-12;
 /** What protects a person who has set nothing but the budget. @param {Partial<Policy> & {max_epsilon: number}} given @returns {Policy} */
 export function policyOf(given) {
   const policy = {
-    max_exposure: 50, min_k: 20, max_delta: 1e-3, allow_no_crowd: false, allow_simulation: false, min_side: [], ...given,
+    min_k: 20, max_delta: 1e-3, allow_no_crowd: false, allow_simulation: false, min_side: [], max_depth: null, max_splits: null, ...given,
   };
   check(policy.min_side.every((side) => side >= 0 && side < Infinity), `min_side holds lengths of at least 0; got ${policy.min_side}`);
   check(!(policy.max_delta > 1), `max_delta is a chance from 0 to 1; got ${policy.max_delta}`);
@@ -35,18 +36,15 @@ export function policyOf(given) {
  * @param {Task} task @param {Plan} plan @param {Policy} policy @returns {ServerViolation[]}
  */
 export function refusals(task, plan, policy) {
-  const worst = epsilonWorst(task) + plan.epsilon;
-  const inside = epsilonOfTask(task) + plan.epsilon;
+  const loss = epsilonOfTask(task) + plan.epsilon;
   /** @type {[boolean, string, string][]} */
   const rows = [
     [task.randomizer.kind !== "paper-laplace" || policy.allow_simulation, "simulation-only", "the task's noise is in floats, for simulation only"],
     [keepsCrowd(task) || policy.allow_no_crowd, "no-crowd", "the task keeps no crowd: it may show where a participant is, alone"],
+    [task.rule !== "cut" || task.chain.length > 0 || policy.allow_simulation, "no-chain", "the task has no hash chain, so its server could choose who is asked"],
     [task.k >= policy.min_k, "small-crowd", `the task promises a crowd of ${task.k}; the owner wants ${policy.min_k}`],
     [task.delta <= policy.max_delta * ROUNDING, "weak-crowd", `the crowd may fail with probability ${task.delta}; ${policy.max_delta} is allowed`],
-    [
-      worst <= policy.max_epsilon * ROUNDING, "over-budget",
-      `the task may cost epsilon = ${inside} (delta = 0) between any two positions inside your published region, and up to epsilon = ${worst} (delta = 0) for a moved position against any position inside the region it was moved to; ${policy.max_epsilon} is left`,
-    ],
+    [loss <= policy.max_epsilon * ROUNDING, "over-budget", `the task costs epsilon = ${loss} (delta = 0) between any two positions inside your published region; ${policy.max_epsilon} is left`],
   ];
   return rows.filter(([good]) => !good).map(([, token, reason]) => new ServerViolation(token, reason));
 }
@@ -55,13 +53,23 @@ export function refusals(task, plan, policy) {
 export function checkTask(task, plan, policy) {
   for (const refusal of refusals(task, plan, policy)) throw refusal;
   check([0, 1, task.tree.axes].includes(policy.min_side.length), `min_side has one number, or one per axis; got ${policy.min_side}`);
-  checkCell(task, 1n, policy); // a device that enrols is known to be in the domain
+  checkRegion(task, task.tree.ends, policy, 0); // a device that enrols is known to be in the domain
 }
 
-/** Refuse to name a cell that is smaller than the owner allows. @param {Task} task @param {bigint} cell @param {Policy} policy */
-export function checkCell(task, cell, policy) {
-  if (task.tree.isLongEnough(cell, policy.min_side)) return;
-  const unit = task.tree.isGeographic ? " km" : "";
-  const words = task.tree.sides(cell).map((side) => side.toPrecision(3)).join(" x ");
-  throw new ServerViolation("small-cell", `the cell measures ${words}${unit}; the owner names none with a side below ${policy.min_side.join(" x ")}${unit}`);
+/** Refuse to name a region that is smaller than the owner allows, or cut too often. @param {Task} task @param {import("#device/messages.js").Region} region @param {Policy} policy @param {number} splits */
+export function checkRegion(task, [lower, upper], policy, splits) {
+  const { min_side: least, max_depth: deepest, max_splits: most } = policy;
+  if (most !== null && splits > most) throw new ServerViolation("many-splits", `the region would be cut ${splits} times; the owner allows ${most}`);
+  if (!least.length && deepest === null) return;
+  const { tree } = task;
+  const cell = tree.largestCell(lower, upper);
+  if (deepest !== null) {
+    let depth = 0;
+    while (!tree.hasDepth(cell, depth)) depth += 1;
+    if (depth > deepest) throw new ServerViolation("deep-region", `the region's largest cell has depth ${depth}; the owner allows ${deepest}`);
+  }
+  if (tree.isLongEnough(cell, least)) return;
+  const unit = tree.isGeographic ? " km" : "";
+  const words = tree.sides(cell).map((side) => side.toPrecision(3)).join(" x ");
+  throw new ServerViolation("small-region", `the region's largest cell measures ${words}${unit}; the owner names none below ${least.join(" x ")}${unit}`);
 }

@@ -1,5 +1,5 @@
-// How the child that a participant is in becomes an answer (spec/protocol.md, section 8). Words decide by integer
-// comparisons only. Knows children and words. Knows no cells and no crowds.
+// How the part that a participant is in becomes an answer (spec/protocol.md, section 8). Words decide by integer
+// comparisons only. Knows parts and words. Knows no regions and no crowds.
 
 import { ServerViolation } from "#device/errors.js";
 import { ONE, WORD, ceil, exp, expBelow, fixed, floor, over, times } from "#device/exact.js";
@@ -55,25 +55,6 @@ export const laplaceNoise = remembered((epsilon) => {
   return { edge, weights, sums: weights.map((weight) => (sum += weight)) };
 });
 
-/** The variance of discrete Laplace noise, rounded once: all clients must get the same bits. @type {(epsilon: number) => number} */
-const laplaceVariance = remembered((epsilon) => {
-  const { edge, weights } = laplaceNoise(epsilon);
-  const moment = (/** @type {bigint} */ power) => weights.reduce((sum, weight, i) => sum + weight * BigInt(i - edge) ** power, 0n);
-  return Number(WORD * moment(2n) - moment(1n) ** 2n) / 2 ** 128;
-});
-
-/**
- * Variance of the estimated number of people in some children of a cell, per responder.
- * @param {Fields} fields of the cell's width @param {number} tau @param {number} members how many children
- */
-export function variance(fields, tau, members) {
-  if (fields.kind !== "randomized-response") return members * laplaceVariance(epsilonOf(fields));
-  const weights = responseWeights(epsilonOf(fields), fields.fanout);
-  const [p, p0] = [Number(weights.true) / 2 ** 64, Number(weights.other) / 2 ** 64];
-  const [u, v] = [p + (members - 1) * p0, members * p0];
-  return (tau * u * (1 - u) + (1 - tau) * v * (1 - v)) / ((p - p0) * (p - p0));
-}
-
 /** The first place whose running sum exceeds a word. @param {bigint[]} sums @param {bigint} word */
 export function placeOf(sums, word) {
   let [low, high] = [0, sums.length - 1];
@@ -85,15 +66,14 @@ export function placeOf(sums, word) {
   return low;
 }
 
-/** The same noise in a cell with another number of children. @param {Fields} fields @param {number} width @returns {Fields} */
+/** The same noise for another number of parts. @param {Fields} fields @param {number} width @returns {Fields} */
 export const forWidth = (fields, width) => (width === fields.fanout ? fields : { ...fields, fanout: width });
 
-/** Words that one report takes; none where there is one child. @param {Fields} fields */
-export const wordCount = (fields) => (fields.fanout === 1 ? 0 : fields.kind === "randomized-response" ? 1 : fields.fanout);
+/** Words that one answer takes. @param {Fields} fields */
+export const wordCount = (fields) => (fields.kind === "randomized-response" ? 1 : fields.fanout);
 
 /** One answer. @param {Fields} fields @param {number} child @param {bigint[]} words @returns {Answer} */
 export function respond(fields, child, words) {
-  if (fields.fanout === 1) return 0;
   if (fields.kind === "randomized-response") {
     const weights = responseWeights(epsilonOf(fields), fields.fanout);
     if (words[0] < weights.true) return child;
@@ -108,10 +88,10 @@ export function respond(fields, child, words) {
   });
 }
 
-/** Whether n reports can have these sums. @param {Fields} fields @param {number[]} tally @param {number} n */
-export function isPossible(fields, tally, n) {
-  if (fields.kind === "randomized-response") return tally.every((sum) => sum >= 0) && tally.reduce((a, b) => a + b, 0) === n;
-  if (fields.kind !== "discrete-laplace") return false;
-  const { edge } = laplaceNoise(epsilonOf(fields));
-  return tally.every((sum) => sum >= -edge * n && sum <= (edge + 1) * n);
+/** Whether a participant can have given an answer. @param {Fields} fields @param {bigint | bigint[]} answer */
+export function isPossible(fields, answer) {
+  if (fields.kind === "randomized-response") return typeof answer === "bigint" && answer >= 0n && answer < BigInt(fields.fanout);
+  if (fields.kind !== "discrete-laplace" || !Array.isArray(answer)) return false;
+  const edge = BigInt(laplaceNoise(epsilonOf(fields)).edge);
+  return answer.length === fields.fanout && answer.every((value) => value >= -edge && value <= edge + 1n);
 }

@@ -1,64 +1,67 @@
-// The crowd test and the verdicts (spec/protocol.md, sections 9 and 10): what follows for a cell from its responders,
-// its tally, the TRIMs on its path, the visitors expected in it and the doubt about them. Knows no participants and no
-// positions.
+// The crowd test (spec/protocol.md, section 10): whether a published threshold is large enough. Where is cut and when is
+// the server's; a device needs nothing of that. Knows numbers. Knows no participants and no positions.
 
-import { ServerViolation } from "#device/errors.js";
 import { WORD } from "#device/exact.js";
 import { epsilonOf } from "#device/noise.js";
-import { forWidth, laplaceNoise, responseWeights, variance } from "#device/randomizer.js";
+import { forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
 
 /** @typedef {import("#device/noise.js").Fields} Randomizer */
 /** @typedef {import("#device/task.js").Task} Task */
-/** @typedef {{trims: number, visitors: number, doubt: number}} Path TRIMs so far, the visitors expected in the cell, and the variance of their number */
-/** @typedef {{kept: number[], trimmed: boolean, visitors: number[], doubt: number[]}} Verdict the children that go on, whether that is a TRIM, the visitors then expected in each of them, and the doubt about these */
 
-const QUANTILE = 1.6448536269514722; // one-sided 95 %
-const VISITOR_QUANTILE = 3.090232306167813; // one-sided 99.9 %
-const GUARD = 1 - 1e-6; // takes up the errors of a computation in doubles
+const TOLERANCE = 1 + 1e-6; // by which two correct programs may differ in a tail
+const GUARD = 1 - 1e-6; // of rule "all"
 const SMALLEST = 1e-60; // of the largest mass; what lies beyond is far below any delta
 
 /** @param {bigint} weight out of 2^64 */
 const chance = (weight) => Number(weight) / Number(WORD);
 
 /**
- * The masses of a binomial that are not negligible, and the chance of at least each: outward from the largest one.
- * @param {number} size @param {number} p @param {number} rest 1 - p, without the rounding of the subtraction
+ * A law from the ratios of neighbours, outward from its mode, without what is negligible.
+ * @param {number} least @param {number} most @param {number} mode @param {(y: number) => number} ratio mass of y + 1 over that of y
  */
-function binomial(size, p, rest) {
-  const mode = Math.min(size, Math.floor((size + 1) * p));
+function law(least, most, mode, ratio) {
   const [below, above] = [/** @type {number[]} */ ([]), [1]];
-  for (let y = mode, mass = 1; y < size; y++) {
-    mass *= ((size - y) / (y + 1)) * (p / rest);
+  for (let y = mode, mass = 1; y < most; y++) {
+    mass *= ratio(y);
     if (mass < SMALLEST) break;
     above.push(mass);
   }
-  for (let y = mode, mass = 1; y > 0; y--) {
-    mass *= (y / (size - y + 1)) * (rest / p);
+  for (let y = mode, mass = 1; y > least; y--) {
+    mass /= ratio(y - 1);
     if (mass < SMALLEST) break;
     below.push(mass);
   }
-  const masses = Float64Array.from([...below.reverse(), ...above]);
-  const tails = new Float64Array(masses.length + 1);
-  for (let i = masses.length - 1; i >= 0; i--) tails[i] = tails[i + 1] + masses[i];
-  const total = tails[0];
-  const first = mode - below.length;
-  return { first, masses: masses.map((mass) => mass / total), tails: tails.map((tail) => tail / total) };
+  const masses = [...below.reverse(), ...above];
+  const total = masses.reduce((sum, mass) => sum + mass, 0);
+  return { first: mode - below.length, masses: masses.map((mass) => mass / total) };
 }
 
-/**
- * An upper bound, tight to 10^-8, of P(Bin(k - 1, p) + Bin(n - k + 1, p0) >= count).
- * @param {number} epsilon @param {number} fanout @param {number} n @param {number} k @param {number} count
- */
-function tail(epsilon, fanout, n, k, count) {
-  const { true: own, other } = responseWeights(epsilon, fanout);
-  const members = binomial(k - 1, chance(own), chance(WORD - own));
-  const others = binomial(n - k + 1, chance(other), chance(WORD - other));
-  let sum = 0;
-  members.masses.forEach((mass, i) => {
-    const needed = count - (members.first + i) - others.first;
-    sum += mass * others.tails[Math.min(Math.max(needed, 0), others.tails.length - 1)];
-  });
-  return sum * (1 + 1e-9) + 1e-45;
+/** @param {number} size @param {number} p @param {number} rest 1 - p, without the rounding of the subtraction */
+function binomial(size, p, rest) {
+  return law(0, size, Math.min(size, Math.floor((size + 1) * p)), (y) => ((size - y) / (y + 1)) * (p / rest));
+}
+
+/** How many of the drawn are among some of the askable. @param {number} askable @param {number} some @param {number} drawn */
+function hypergeometric(askable, some, drawn) {
+  const [least, most] = [Math.max(0, drawn + some - askable), Math.min(some, drawn)];
+  const mode = Math.min(Math.max(Math.floor(((drawn + 1) * (some + 1)) / (askable + 2)), least), most);
+  return law(least, most, mode, (h) => ((some - h) * (drawn - h)) / ((h + 1) * (askable - some - drawn + h + 1)));
+}
+
+/** P(Bin(a, p) + Bin(b, q) >= count). @param {number} a @param {number} b @param {number} p @param {number} q @param {number} notP @param {number} notQ @param {number} count */
+function twoBinomials(a, b, p, q, notP, notQ, count) {
+  const [ours, others] = [binomial(a, p, notP), binomial(b, q, notQ)];
+  const tails = new Float64Array(others.masses.length + 1);
+  for (let i = others.masses.length - 1; i >= 0; i--) tails[i] = tails[i + 1] + others.masses[i];
+  return ours.masses.reduce((sum, mass, i) => sum + mass * tails[Math.min(Math.max(count - ours.first - i - others.first, 0), tails.length - 1)], 0);
+}
+
+/** P(at least count answers name a side) when k - 1 of the askable are on it. @param {number} askable @param {number} asked @param {number} k @param {number} epsilon @param {number} count */
+export function tail(askable, asked, k, epsilon, count) {
+  const weights = responseWeights(epsilon, 2);
+  const [p, q] = [chance(weights.true), chance(weights.other)];
+  const drawn = hypergeometric(askable, Math.min(k - 1, askable), asked);
+  return drawn.masses.reduce((sum, mass, i) => sum + mass * twoBinomials(drawn.first + i, asked - drawn.first - i, p, q, q, p, count), 0);
 }
 
 /** ln of the larger of the two moment functions of the noise at x. @param {number} epsilon @param {number} x */
@@ -97,124 +100,22 @@ function margin(epsilon, n, delta) {
   return at(low);
 }
 
-/**
- * Whether a child with this tally surely has k of the n responders.
- * @param {Randomizer} randomizer @param {number} n @param {number} k @param {number} delta @param {number} count
- */
+/** Rule "all": whether a part with so many answers surely has k of the n asked. @param {Randomizer} randomizer of the parts @param {number} n @param {number} k @param {number} delta @param {number} count */
 export function passes(randomizer, n, k, delta, count) {
-  if (n < k) return false;
   const epsilon = epsilonOf(randomizer);
-  if (randomizer.kind === "randomized-response") return count <= n && tail(epsilon, randomizer.fanout, n, k, count) <= delta * GUARD;
-  return count >= Math.ceil(k - 1 + margin(epsilon, n, delta));
-}
-
-/** A sum from the first number to the last: all clients must get the same bits. @param {number[]} numbers */
-const inOrder = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
-
-/** The estimated responders in each child. @param {Randomizer} randomizer @param {number} n @param {number[]} tally */
-function estimatesOf(randomizer, n, tally) {
-  if (randomizer.kind !== "randomized-response" || tally.length === 1) return tally;
-  const weights = responseWeights(epsilonOf(randomizer), tally.length);
-  const [p, p0] = [chance(weights.true), chance(weights.other)];
-  return tally.map((count) => (count - n * p0) / (p - p0));
+  if (randomizer.kind !== "randomized-response") return n >= k && count >= Math.ceil(k - 1 + margin(epsilon, n, delta));
+  if (count > n || n < k) return count > n;
+  const { true: own, other } = responseWeights(epsilon, randomizer.fanout);
+  const found = twoBinomials(k - 1, n - k + 1, chance(own), chance(other), chance(WORD - own), chance(WORD - other), count);
+  return found * (1 + 1e-9) + 1e-45 <= delta * GUARD;
 }
 
 /**
- * Whether the failing children together are surely at most a share tau.
- * @param {Randomizer} randomizer of the cell's width @param {number} tau @param {number} n @param {number[]} estimates @param {number[]} failing
+ * Whether a published threshold is large enough.
+ * @param {Task} task @param {{askable: number, asked: number, failed: number, parts: number, threshold: number}} question F, m, w, and what is published
  */
-function isSparse(randomizer, tau, n, estimates, failing) {
-  const total = inOrder(failing.map((child) => estimates[child]));
-  return total + QUANTILE * Math.sqrt(n * variance(randomizer, tau, failing.length)) <= tau * n;
-}
-
-/** The chance that one crowd test errs. @param {Task} task */
-function deltaTest({ delta, max_trims, randomizer }) {
-  const children = max_trims && randomizer.fanout > 2 ? randomizer.fanout : 1;
-  return delta / ((1 + max_trims) * children);
-}
-
-/**
- * Visitors in each child before the verdict, and their variance.
- * @param {number[]} weights of the children @param {Path} path
- */
-function present(weights, { visitors, doubt }) {
-  const whole = inOrder(weights);
-  return weights.map((weight) => {
-    const [own, share] = [(visitors * weight) / whole, weight / whole];
-    return { own, spread: doubt * share * share + own * (1 - share) };
-  });
-}
-
-/**
- * Visitors in each child after a verdict and their variance, and how many of them come by it; of kept children only.
- * @param {number[]} weights @param {Path} path @param {number[]} kept @param {number[]} estimates @param {number} noise variance of the number of people in the others
- */
-function visitorsAfter(weights, path, kept, estimates, noise) {
-  const room = inOrder(kept.map((child) => weights[child]));
-  const here = present(weights, path);
-  const others = (/** @type {number[]} */ numbers) => inOrder(numbers.filter((_, child) => !kept.includes(child)));
-  const moved = Math.max(others(here.map(({ own }) => own)), others(estimates)); // visitors of a trimmed child are moved once more
-  return here.map(({ own, spread }, child) => {
-    const [come, part] = [(moved * weights[child]) / room, weights[child] / room];
-    return { visitors: own + come, doubt: spread + (part * part * noise + come * (1 - part)), come };
-  });
-}
-
-/** Variance of the number of people in all children but these; 0 if all are kept. @param {Randomizer} randomizer @param {number} tau @param {number} n @param {number[]} kept */
-const noiseOfOthers = (randomizer, tau, n, kept) => (kept.length === randomizer.fanout ? 0 : n * variance(randomizer, tau, randomizer.fanout - kept.length));
-
-/**
- * What follows for a cell.
- * @param {Task} task @param {bigint} cell @param {number} n responders @param {number[]} tally @param {Path} path
- * @returns {Verdict}
- */
-export function verdict(task, cell, n, tally, path) {
-  const { kept, trimmed } = judged(task, cell, n, tally, path);
-  if (task.rule !== "trim") return { kept, trimmed, visitors: kept.map(() => 0), doubt: kept.map(() => 0) };
-  const randomizer = forWidth(task.randomizer, tally.length);
-  const noise = noiseOfOthers(randomizer, task.tau, n, kept);
-  const after = visitorsAfter(task.tree.childWeights(cell), path, kept, estimatesOf(randomizer, n, tally), noise);
-  return { kept, trimmed, visitors: kept.map((child) => after[child].visitors), doubt: kept.map((child) => after[child].doubt) };
-}
-
-/**
- * The children that go on, and whether that is a TRIM.
- * @param {Task} task @param {bigint} cell @param {number} n @param {number[]} tally @param {Path} path
- * @returns {{kept: number[], trimmed: boolean}}
- */
-function judged(task, cell, n, tally, path) {
-  if (task.randomizer.kind === "paper-laplace") throw new ServerViolation("simulation-only", "the task's noise is in floats, for simulation only");
-  if (!task.tree.hasLongEnoughChildren(cell, task.min_side)) return { kept: [], trimmed: false };
-  if (tally.length === 1) return { kept: [0], trimmed: false }; // everybody is in the only child
-  const randomizer = forWidth(task.randomizer, tally.length);
-  const liars = task.tolerate_liars;
-  const delta = deltaTest(task);
-  const children = [...tally.keys()];
-  const [limit, tau] = [task.max_visitors, task.tau];
-  const weights = task.tree.childWeights(cell);
-  const estimates = estimatesOf(randomizer, n, tally);
-  const crowds = limit === 1 ? children.map(() => task.k) : crowdsNeeded(task.k, limit, present(weights, path), n * variance(randomizer, tau, 1));
-  const kept = children.filter((child) => passes(randomizer, n - liars, crowds[child], delta, tally[child] - liars));
-  if (task.rule === "each" || kept.length === tally.length) return { kept, trimmed: false };
-  const failing = children.filter((child) => !kept.includes(child));
-  const after = visitorsAfter(weights, path, kept, estimates, noiseOfOthers(randomizer, tau, n, kept));
-  const isCrowded = (/** @type {number} */ child) => {
-    const { visitors, doubt, come } = after[child];
-    return visitors + VISITOR_QUANTILE * Math.sqrt(doubt) > limit * (estimates[child] + come);
-  };
-  const crowded = limit < 1 && kept.some(isCrowded);
-  const trimmed = task.rule === "trim" && kept.length > 0 && path.trims < task.max_trims && isSparse(randomizer, tau, n, estimates, failing) && !crowded;
-  return trimmed ? { kept, trimmed } : { kept: [], trimmed: false };
-}
-
-/**
- * How many people the tally of each child has to prove, liars aside.
- * @param {number} k @param {number} limit @param {{own: number, spread: number}[]} here visitors in each child, and their variance @param {number} noise of a tally
- */
-function crowdsNeeded(k, limit, here, noise) {
-  return here.map(({ own, spread }) => {
-    const doubt = Math.sqrt(noise + spread / limit / limit) - Math.sqrt(noise);
-    return Math.max(k, Math.ceil(own / limit + VISITOR_QUANTILE * doubt));
-  });
+export function thresholdHolds(task, { askable, asked, failed, parts, threshold }) {
+  const crowd = task.k + task.tolerate_liars;
+  if (task.rule === "all") return failed === 0 && asked === askable && threshold >= 1 && passes(forWidth(task.randomizer, parts), asked, crowd, task.delta, threshold);
+  return parts === 2 && tail(askable, asked, crowd, epsilonOf(task.randomizer), threshold) <= (TOLERANCE * task.delta) / ((failed + 1) * (failed + 2));
 }

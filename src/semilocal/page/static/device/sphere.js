@@ -60,11 +60,10 @@ export class Sphere extends Hierarchy {
     return cell >> BigInt(depth) === 1n;
   }
 
-  /** The code after a TRIM, drawn evenly from the kept part (section 11). @param {bigint} cell @param {number} depth of the cell @param {number[]} kept @param {bigint} word */
-  move(cell, depth, kept, word) {
-    const below = 1n << BigInt(this.maxDepth - depth - 1);
-    const drawn = (word * BigInt(kept.length) * below) >> 64n;
-    return this.childCell(cell, kept[Number(drawn / below)]) * below + (drawn % below);
+  /** First code of a cell, and the code after its last. @override @param {bigint} cell @returns {[bigint, bigint]} */
+  interval(cell) {
+    const below = BigInt(this.maxDepth - (cell.toString(2).length - 1));
+    return [cell << below, (cell + 1n) << below];
   }
 
   /** The faces, or the part of one, that a cell is. @param {bigint} cell @returns {Square[]} */
@@ -97,7 +96,7 @@ export class Sphere extends Hierarchy {
     };
   }
 
-  /** The middle of a deepest cell: the position that a moved participant acts from. @param {bigint} code */
+  /** The middle of a deepest cell. @param {bigint} code */
   middle(code) {
     const [{ face, low, high }] = this.squares(code);
     const [longitude, latitude] = onEarth(face, low[0] + 0.5 * (high[0] - low[0]), low[1] + 0.5 * (high[1] - low[1]));

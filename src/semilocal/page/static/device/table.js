@@ -89,21 +89,10 @@ export class Table extends Hierarchy {
     return [this.firsts[depth][index], this.firsts[depth][index + 1] - 1];
   }
 
-  /** @override @param {bigint} cell */
-  childWeights(cell) {
-    return Array.from({ length: this.width(cell) }, (_, child) => {
-      const [first, last] = this.span(this.childCell(cell, child));
-      return last - first + 1;
-    });
-  }
-
-  /** The leaf after a TRIM, drawn evenly from those of the kept children (section 11). @param {bigint} cell @param {number} _ @param {number[]} kept @param {bigint} word */
-  move(cell, _, kept, word) {
-    const leaves = kept.flatMap((child) => {
-      const [first, last] = this.span(this.childCell(cell, child));
-      return Array.from({ length: last - first + 1 }, (_, i) => first + i);
-    });
-    return BigInt(leaves[Number((word * BigInt(leaves.length)) >> 64n)]);
+  /** First leaf of a cell, and the leaf after its last. @override @param {bigint} cell @returns {[bigint, bigint]} */
+  interval(cell) {
+    const [first, last] = this.span(cell);
+    return [BigInt(first), BigInt(last + 1)];
   }
 
   /** The ends of a cell. @param {bigint} cell @returns {{lower: number[], upper: number[]}} */

@@ -12,8 +12,6 @@ import { treeOf } from "#device/trees.js";
 /** @typedef {ReturnType<typeof readFields>} Fields */
 /** @typedef {Fields & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree}} Task */
 
-const MOST = 2 ** 53;
-
 const readBoxTree = map({
   kind: oneOf("binary", "quad"),
   box: map({ lower: list(float), upper: list(float), names: list(text) }),
@@ -45,21 +43,18 @@ const readFields = map({
   type: oneOf("task"),
   hierarchy: readHierarchy,
   randomizer: readRandomizer,
-  rule: oneOf("all", "trim", "each"),
+  rule: oneOf("cut", "all"),
   k: integer(1, 2 ** 20),
   delta: float,
-  max_trims: integer(0, 255),
-  tau: float,
-  accounting: oneOf("core", "uniform"),
-  max_rounds: integer(1, MOST),
+  answers: integer(1, 64),
+  max_rounds: integer(1, 1000),
   quorum: float,
   window: integer(1, 10 ** 8),
-  size_from: oneOf("responders", "estimate"),
-  tolerate_liars: integer(0, 2 ** 31 - 1),
+  tolerate_liars: integer(0, 2 ** 20),
   server_key: bytes(0, 32),
   min_side: list(float),
   label: text,
-  max_visitors: float,
+  chain: bytes(0, 32),
 });
 
 /** The task in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {Task} */
@@ -67,29 +62,24 @@ export function readTask(data) {
   const fields = readFields(unpack(data));
   const { randomizer, rule } = fields;
   const tree = treeOf(fields.hierarchy);
-  check(randomizer.fanout === tree.fanout, `cells have ${tree.fanout} children, but the randomizer answers for ${randomizer.fanout}`);
-  check(tree.hasOneFanout || randomizer.kind === "randomized-response", "cells with different numbers of children take randomized response");
+  if (rule === "cut") check(randomizer.kind === "randomized-response" && randomizer.fanout === 2, "rule cut asks for one of two sides");
+  else {
+    check(randomizer.fanout === tree.fanout, `cells have ${tree.fanout} children, but the randomizer answers for ${randomizer.fanout}`);
+    check(tree.hasOneFanout || randomizer.kind === "randomized-response", "cells with different numbers of children take randomized response");
+    check(fields.answers === 1, "rule all takes one answer");
+  }
   check(fields.delta >= 1e-15 && fields.delta < 0.5, `delta is from 1e-15 to below 0.5; got ${fields.delta}`);
-  check(fields.tau > 0 && fields.tau < 0.5, `tau is above 0 and below 0.5; got ${fields.tau}`);
   check(fields.quorum > 0 && fields.quorum <= 1, `quorum is above 0 and at most 1; got ${fields.quorum}`);
-  check(fields.max_rounds <= tree.maxDepth, `max_rounds is at most max_depth ${tree.maxDepth}; got ${fields.max_rounds}`);
-  check(rule === "trim" || fields.max_trims === 0, `max_trims is 0 with rule ${rule}; got ${fields.max_trims}`);
-  check(fields.max_visitors > 0 && fields.max_visitors <= 1, `max_visitors is above 0 and at most 1; got ${fields.max_visitors}`);
-  check(rule === "trim" || fields.max_visitors === 1, `max_visitors is 1 with rule ${rule}; got ${fields.max_visitors}`);
   check(!fields.tolerate_liars || randomizer.kind === "randomized-response", "tolerate_liars needs randomized response");
-  check(fields.size_from === "responders" || (rule === "each" && randomizer.margin === "paper"), "size_from estimate is for simulations of rule each");
   const least = fields.min_side;
-  check(least.length === 0 || (rule !== "each" && [1, tree.axes].includes(least.length) && least.every((side) => side > 0)), `min_side is empty, or has 1 or ${tree.axes} lengths; rule each has none`);
+  check(least.length === 0 || ([1, tree.axes].includes(least.length) && least.every((side) => side > 0)), `min_side is empty, or has 1 or ${tree.axes} lengths`);
   check(tree.hasLongEnoughChildren(1n, least), "min_side leaves no split of the domain");
   check([...fields.label].length <= 64 && isPrintable(fields.label), "a label has at most 64 printable characters");
   return { ...fields, id: sha256(data), bytes: data, tree };
 }
 
-/** The loss of one report, and between any two positions inside a region (delta = 0). @param {Task} task */
-export const epsilonOfTask = (task) => epsilonOf(task.randomizer);
-
-/** The most that a moved position can lose: (1 + max_trims) reports (delta = 0). @param {Task} task */
-export const epsilonWorst = (task) => (1 + task.max_trims) * epsilonOf(task.randomizer);
+/** The loss between any two positions inside a region, both ways (delta = 0). @param {Task} task */
+export const epsilonOfTask = (task) => task.answers * epsilonOf(task.randomizer);
 
 /** Whether a crowd of k is promised at all. @param {Task} task */
-export const keepsCrowd = (task) => task.rule !== "each" && task.randomizer.margin !== "paper";
+export const keepsCrowd = (task) => task.randomizer.margin !== "paper";

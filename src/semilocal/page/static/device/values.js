@@ -66,13 +66,11 @@ export function functionRange(name, numbers, { lower, upper }) {
 }
 
 /**
- * The number from 0 to 1 that goes through the mechanism.
- * @param {Asked} release @param {number[]} x inside the box @param {Corners} box @param {number | null} [own] the owner's own value, if it asks for it
+ * The number from 0 to 1 that goes through the mechanism: the value, clipped to a range and scaled.
+ * @param {Asked} release @param {number[]} x @param {number | null} own the owner's own value, if it asks for it @param {{low: number, high: number}} clip
  */
-export function scaledValue(release, x, box, own = null) {
-  const { function: name, parameters: numbers } = release;
-  const [low, high] = isOwn(release) ? numbers : functionRange(name, numbers, box);
-  const value = isOwn(release) ? Number(own) : functionValue(name, numbers, x);
+export function clippedValue(release, x, own, { low, high }) {
+  const value = isOwn(release) ? Number(own) : functionValue(release.function, release.parameters, x);
   return high > low ? Math.min(Math.max((value - low) / (high - low), 0), 1) : 0.5;
 }
 

@@ -101,10 +101,74 @@ export class Frame {
   find(x, y) {
     const { x0, y0, x1, y1 } = this.columns;
     for (let row = 0; row < this.size; row++) {
-      if (x >= x0[row] && x < x1[row] && y >= y0[row] && y < y1[row]) return row;
+      if (x < x0[row] || x >= x1[row] || y < y0[row] || y >= y1[row]) continue;
+      const rings = this.rings(row);
+      if (!rings || isInside(rings, x, y)) return row;
     }
     return -1;
   }
+}
+
+/** Whether a point is inside rings, and in no hole. @param {number[][]} rings x, y, x, y, …, closed @param {number} x @param {number} y */
+function isInside(rings, x, y) {
+  let inside = false;
+  for (const ring of rings) {
+    for (let i = 0; i + 3 < ring.length; i += 2) {
+      const [ax, ay, bx, by] = ring.slice(i, i + 4);
+      if (ay <= y !== by <= y && x < ax + ((y - ay) * (bx - ax)) / (by - ay)) inside = !inside;
+    }
+  }
+  return inside;
+}
+
+/**
+ * The outline of boxes that meet, such as the cells of a region: the outer ring, then holes; x, y, x, y, …, closed.
+ * Sides of neighbours cancel. Where four pieces meet the walk turns to the right, so that no ring touches itself.
+ * @param {{lower: number[], upper: number[]}[]} boxes of two dimensions, with the same numbers where they meet
+ * @returns {number[][]}
+ */
+export function outlineOf(boxes) {
+  const level = pieces(boxes.flatMap(({ lower, upper }) => [[lower[1], lower[0], upper[0], 1], [upper[1], lower[0], upper[0], -1]]));
+  const upright = pieces(boxes.flatMap(({ lower, upper }) => [[upper[0], lower[1], upper[1], 1], [lower[0], lower[1], upper[1], -1]]));
+  const key = (/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ direction) => `${x},${y},${direction}`;
+  const ups = new Map(upright.map(([x, start, end]) => [key(x, start, Math.sign(end - start)), [x, end, Math.sign(end - start)]]));
+  const rights = new Map(level.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map((piece) => [key(piece[1], piece[0], Math.sign(piece[2] - piece[1])), piece]));
+  const open = new Set(rights.keys());
+  const rings = [];
+  for (const first of rights.keys()) {
+    const ring = [];
+    for (let at = first; open.delete(at); ) {
+      const [y, start, end] = /** @type {number[]} */ (rights.get(at));
+      ring.push(start, y, end, y);
+      const right = Math.sign(end - start);
+      const [x, stop, up] = /** @type {number[]} */ (ups.get(key(end, y, -right)) ?? ups.get(key(end, y, right)));
+      at = rights.has(key(x, stop, up)) ? key(x, stop, up) : key(x, stop, -up);
+    }
+    if (ring.length) rings.push([...ring, ring[0], ring[1]]);
+  }
+  return rings;
+}
+
+/** What is left of sides [line, from, to, direction]: their longest pieces [line, start, end]. @param {number[][]} sides @returns {number[][]} */
+function pieces(sides) {
+  /** @type {Map<number, Map<number, number>>} */
+  const lines = new Map();
+  for (const [line, low, high, direction] of sides) {
+    const changes = lines.get(line) ?? new Map();
+    changes.set(low, (changes.get(low) ?? 0) + direction);
+    changes.set(high, (changes.get(high) ?? 0) - direction);
+    lines.set(line, changes);
+  }
+  const out = [];
+  for (const [line, changes] of lines) {
+    let [walks, start] = [0, 0];
+    for (const [place, change] of [...changes].filter((one) => one[1] !== 0).sort((a, b) => a[0] - b[0])) {
+      if (walks > 0) out.push([line, start, place]);
+      if (walks < 0) out.push([line, place, start]);
+      [walks, start] = [walks + change, place];
+    }
+  }
+  return out;
 }
 
 /** All closed rounds of a campaign that have cells, in order. */

@@ -15,8 +15,8 @@ from ..arrays import Flags, Floats, Integers, as_boxes
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons
+from ..geometry.slopes import between
 from ..words import number_of
-from ._inside import overlap
 
 __all__ = ["Areas", "Asked", "Boxes", "as_areas", "outside_words"]
 
@@ -162,3 +162,22 @@ def _strange(areas: Any) -> str:
     if place is None:
         return ""
     return f"{'None' if areas[place] is None else type(areas[place]).__name__} in place {place}"
+
+
+def overlap(lower: Floats, upper: Floats, boxes: Floats, slopes: Floats) -> Floats:
+    """Share of the people of boxes between corners: float64[m].
+
+    Parameters
+    ----------
+    lower, upper : float64[m, d]
+    boxes : float64[m, 2, d]
+    slopes : float64[m, d]
+        Along each axis (:mod:`semilocal.geometry.slopes`).
+    """
+    share = np.ones(len(boxes))
+    for axis in range(boxes.shape[2]):
+        begin, end = boxes[:, 0, axis], boxes[:, 1, axis]
+        first = (np.minimum(np.maximum(lower[:, axis], begin), end) - begin) / (end - begin)
+        last = (np.minimum(np.maximum(upper[:, axis], begin), end) - begin) / (end - begin)
+        share *= between(first, last, slopes[:, axis])
+    return share

@@ -1,0 +1,87 @@
+"""The tree of a pooled run: every cell with its estimate, and the errors of the least-squares solution.
+
+Estimates are kept from being negative, which takes people from crowded parts and gives them to empty ones. The errors
+are those of the unbiased estimates, so the tree has both numbers, and an interval holds both answers.
+
+Final cells are divided further by the densities of their neighbours (pooled/spread.py). How unevenly cells of a depth
+and size divide is learned from all divisions of the run; which share of that the neighbours leave, from the divisions
+of the cells most like final ones (_halved.py).
+
+Knows published numbers. Knows no positions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ..hierarchy import TableTree
+from ..hierarchy.base import Hierarchy
+from ..pooled.estimate import Estimates
+from ..pooled.spread import Density, spread_inside
+from ..protocol.density import Parts
+from ..protocol.mark import Mark
+from ._halved import clumped, last_halved
+from .spread import Spread, share_left
+from .tree import CountTree
+
+__all__ = ["pooled_tree"]
+
+
+def pooled_tree(estimates: Estimates, mark: Mark | None = None) -> CountTree:
+    """The tree that follows from what a pooled run published."""
+    tree = estimates.tree
+    levels = tree.levels
+    starts = np.cumsum([0, *(len(level.cells) for level in levels)])
+    opened = np.concatenate([level.opened for level in levels])
+    first = 1 + 2 * np.concatenate([[0], np.cumsum(opened)])
+    weight, rest, error = np.ones(len(opened)), np.ones(len(opened)), np.zeros(len(opened))
+    people, unbiased = np.zeros((2, len(opened)))
+    # Two children each: the error of the first one is taken by the second.
+    one = first[:-1][opened]
+    weight[one], error[one] = np.concatenate(estimates.shares), np.concatenate(estimates.spreads)
+    weight[one + 1], rest[one] = 1.0 - weight[one], 0.0
+    finals = np.empty(len(tree.cells), dtype=np.int64)
+    for start, level, place in zip(starts[:-1], levels, tree.final_places, strict=True):
+        finals[place] = start + np.flatnonzero(~level.opened)
+    people[finals], unbiased[finals] = estimates.counts, estimates.unbiased
+    for start, end in zip(starts[-2::-1], starts[:0:-1], strict=True):
+        rows = start + np.flatnonzero(opened[start:end])
+        for number in (people, unbiased):
+            number[rows] = number[first[rows]] + number[first[rows] + 1]
+    hierarchy, parts = _parts(estimates)
+    begin, end = hierarchy.span(np.concatenate([level.cells for level in levels]))
+    uneven = np.zeros(len(opened))
+    uneven[finals] = _uneven(estimates, people, starts).clumped
+    return CountTree(
+        hierarchy, begin, end + np.uint64(1), first, people, weight, rest, error, parts, uneven,
+        unbiased=unbiased, mark=mark,
+    )  # fmt: skip
+
+
+def _parts(estimates: Estimates) -> tuple[Hierarchy, Parts]:
+    """Cells inside final ones, as the neighbours suggest, and the hierarchy that has them."""
+    tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
+    every = np.arange(len(tree.cells))
+    if not hierarchy.cells_are_boxes:
+        return hierarchy, Parts(tree.cells, every, np.ones(len(every)))
+    deeper, cells, counts = spread_inside(hierarchy, tree.cells, estimates.counts)
+    number = len(cells) // len(every)
+    piece, share = np.repeat(every, number), np.full(len(cells), 1.0 / number)
+    total = estimates.counts[piece]
+    np.divide(counts, total, out=share, where=total > 0)
+    return deeper, Parts(cells, piece, share)
+
+
+def _uneven(estimates: Estimates, people: Floats, starts: Integers) -> Spread:
+    """How far people may lie from where the parts have them, in each final cell."""
+    tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
+    alone = clumped(estimates, people, starts)
+    if isinstance(hierarchy, TableTree) or not hierarchy.cells_are_boxes:
+        return Spread.of(alone)
+    last = last_halved(estimates, people, starts)
+    first = Density(hierarchy, tree.cells, estimates.counts).first_half(last.cells, last.people)
+    suggested = np.stack([first, 1.0 - first], axis=1)
+    left = share_left(last.people, last.children, last.noise, np.full(suggested.shape, 0.5), suggested)
+    wide = np.all([other == tree.cells for other in hierarchy.beside(tree.cells)], axis=0)  # as wide as the domain
+    return Spread.of(alone * np.where(wide, 1.0, left))

@@ -1,0 +1,270 @@
+"""The tree of a run where nobody is trusted: regions with exact numbers, and pieces between their walls.
+
+The joint estimate (protocol/estimate.py) is made once more, with a prior whose strength is learnt from all answers of
+the run (empirical Bayes). Its errors are those of the observed information: noise of the answers, sampling of a crowd
+without replacement, and the prior. Given its neighbours a wall does not depend on the others (a Markov chain), so a
+region divides at one wall after the other, the one with most answers first.
+
+The same prior says how unevenly people lie inside a piece.
+
+Knows a partition. Knows no questions.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats, Integers
+from ..hierarchy.base import Cells
+from ..protocol.density import parts_of
+from ..protocol.estimate import Pieces, Walls, estimate
+from ..protocol.partition import Partition
+from ..randomizer import RandomizedResponse
+from .tree import CountTree
+
+__all__ = ["LEAN", "STRENGTHS", "learn_strength", "pieces_of", "public_tree"]
+
+LEAN = 0.5  # leaves around a crowd lean towards it; chosen with five populations, each left out in turn
+STRENGTHS = tuple(2.0**power for power in range(-2, 9))  # people
+_MOST_REGIONS = 1 << 12  # evenly taken: they teach the strength as well as all do
+_STIFFEST = 1e9  # curvature: a share that is known to 3e-5
+_BATCH = 1 << 22  # numbers in the matrices of a batch
+
+
+@lru_cache(maxsize=4)
+def public_tree(partition: Partition) -> CountTree:
+    """The tree that follows from a partition; the same for everybody who holds the public log."""
+    pieces, strength = pieces_of(partition)
+    regions, people, error = _regions(partition)
+    levels = [
+        _Level(np.array([0]), pieces.first[-1:], np.ones(1), np.ones(1), np.zeros(1)),
+        _Level(pieces.first[:-1], pieces.first[1:], regions, regions, error),
+    ]
+    levels += _divisions(partition, pieces, people, strength)
+    begin, end, weight, rest, own = (np.concatenate(column) for column in zip(*levels, strict=True))
+    starts = np.cumsum([0, *(len(level.begin) for level in levels)])
+    children = np.zeros(len(begin), dtype=np.int64)
+    for above, below, start in zip(levels[:-1], levels[1:], starts[:-2], strict=True):
+        parents = np.searchsorted(above.begin, below.begin, side="right") - 1
+        children[start : start + len(above.begin)] = np.bincount(parents, minlength=len(above.begin))
+    passed = np.concatenate([[0.0], np.cumsum(pieces.share * np.repeat(people, np.diff(pieces.first)))])
+    first = 1 + np.concatenate([[0], np.cumsum(children)])
+    held = np.maximum(passed[end] - passed[begin], 0.0)
+    return CountTree(
+        partition.task.hierarchy, pieces.lower[begin], pieces.upper[end - 1], first, held, weight, rest, own,
+        parts_of(partition.task.hierarchy, pieces, people), np.full(len(held), 1.0 / (1.0 + strength)), LEAN,
+        mark=partition.mark,
+    )  # fmt: skip
+
+
+def pieces_of(partition: Partition) -> tuple[Pieces, float]:
+    """The pieces of all regions with the learnt prior, and its strength in people."""
+    chance, walls = _told(partition), partition.walls
+    strength = learn_strength(partition.lower, partition.upper, walls, chance)
+    return estimate(partition.lower, partition.upper, walls, chance, prior=strength), strength
+
+
+def learn_strength(lower: Cells, upper: Cells, walls: Walls, chance: float) -> float:
+    """The strength of the prior that makes all answers most likely, of :data:`STRENGTHS`.
+
+    The marginal likelihood of a region by Laplace's approximation, in the logarithms of the shares, over the same
+    approximation of the prior's own integral. Where nothing was answered both are equal. Without walls it is 1: all
+    divisions in two are equally likely.
+
+    Parameters
+    ----------
+    lower, upper : uint64[m]
+        Codes of the regions.
+    walls : Walls
+    chance : float
+        That an answer tells the true side.
+    """
+    asked = np.flatnonzero(np.diff(walls.first))
+    if not len(asked):
+        return 1.0
+    asked = asked[:: -(-len(asked) // _MOST_REGIONS)]
+    lower, upper, walls = lower[asked], upper[asked], walls.rows(asked)
+    found = [
+        _evidence(estimate(lower, upper, walls, chance, prior=strength), walls, chance, strength)
+        for strength in STRENGTHS
+    ]
+    return STRENGTHS[int(np.argmax(found))]
+
+
+def _evidence(pieces: Pieces, walls: Walls, chance: float, strength: float) -> float:
+    """Log marginal likelihood of all answers, up to what does not depend on the strength."""
+    counts = np.diff(walls.first)
+    share, length = np.maximum(pieces.share, 1e-300), _lengths(pieces)
+    above = _above(pieces, counts)
+    says_yes = 1.0 - chance + (2.0 * chance - 1.0) * above
+    no = walls.asked - walls.yes
+    likelihood = float(walls.yes @ np.log(says_yes) + no @ np.log(1.0 - says_yes))
+    known = (2.0 * chance - 1.0) ** 2 * (walls.yes / says_yes**2 + no / (1.0 - says_yes) ** 2)
+    stiff = strength * length / share**2
+    # The determinant of a tridiagonal matrix, wall after wall, all regions side by side.
+    determinant, alone = 0.0, np.zeros(len(counts))
+    for wall in range(int(counts.max())):
+        rows = np.flatnonzero(counts > wall)
+        at, piece = walls.first[rows] + wall, pieces.first[rows] + wall
+        # stiff - stiff^2 / (alone + stiff), written without a difference.
+        kept = stiff[piece] * alone[rows] / (alone[rows] + stiff[piece]) if wall else stiff[piece]
+        alone[rows] = known[at] + kept
+        determinant += float(np.log(alone[rows] + stiff[piece + 1]).sum())
+    posterior = strength * float(length @ np.log(share)) - determinant / 2 - float(np.log(share).sum())
+    walls_in_all, spread = float(counts.sum()), float(length @ np.log(length))
+    prior = strength * spread - (walls_in_all * np.log(strength) + float(np.log(length).sum())) / 2
+    return float(likelihood + posterior - prior)
+
+
+class _Level(NamedTuple):
+    """Rows of one depth of a tree, along the order; pieces begin to before end."""
+
+    begin: Integers
+    end: Integers
+    weight: Floats
+    rest: Floats
+    error: Floats
+
+    def take(self, rows: Integers) -> _Level:
+        return _Level(self.begin[rows], self.end[rows], self.weight[rows], self.rest[rows], self.error[rows])
+
+
+def _divisions(partition: Partition, pieces: Pieces, people: Floats, strength: float) -> list[_Level]:
+    """How regions divide at their walls, level by level below the regions."""
+    counts = np.diff(partition.walls.first)
+    order = np.argsort(counts, kind="stable")
+    order = order[int(np.searchsorted(counts[order], 1)) :]
+    found: list[list[_Level]] = []
+    begin = 0
+    while begin < len(order):
+        widest = int(counts[order[min(begin + 255, len(order) - 1)]])
+        rows = order[begin : begin + max(256, _BATCH // widest**2)]
+        begin += len(rows)
+        matrices = _covariances(partition, pieces, np.sort(rows), strength)
+        for depth, level in enumerate(_divide(partition, pieces, np.sort(rows), matrices, people)):
+            if depth == len(found):
+                found.append([])
+            found[depth].append(level)
+    joined = [_Level(*(np.concatenate(column) for column in zip(*parts, strict=True))) for parts in found]
+    return [level.take(np.argsort(level.begin)) for level in joined]
+
+
+def _divide(partition: Partition, pieces: Pieces, rows: Integers, matrices: Floats, people: Floats) -> list[_Level]:
+    """The levels below some regions; their walls' covariances float64[r, w + 2, w + 2] have an edge of zeros."""
+    walls = partition.walls
+    region, begin, end = np.arange(len(rows)), pieces.first[rows], pieces.first[rows + 1]
+    levels: list[_Level] = []
+    while True:
+        several = end - begin > 1
+        region, begin, end = region[several], begin[several], end[several]
+        if not len(region):
+            return levels
+        # Wall j of a region is between its pieces j and j + 1, which is row begin - region's number of pieces before.
+        wide = end - begin - 1
+        passed = np.cumsum(wide) - wide
+        inside = np.repeat(begin - rows[region] - passed, wide) + np.arange(int(wide.sum()))
+        most = np.maximum.reduceat(walls.asked[inside], passed)
+        hits = np.flatnonzero(walls.asked[inside] == np.repeat(most, wide))
+        cut = inside[hits[np.searchsorted(hits, passed)]] + rows[region] + 1  # the first piece above the wall
+        low, middle, high = (place - pieces.first[rows[region]] for place in (begin, cut, end))
+        last = pieces.first[rows[region] + 1] - pieces.first[rows[region]]
+        high = np.where(high == last, 0, high)  # the share above a region's end is known, as that above its begin is
+        at = matrices[region]
+        each = np.arange(len(region))
+
+        def cov(a: Integers, b: Integers, at: Floats = at, each: Integers = each) -> Floats:
+            return np.asarray(at[each, a, b])
+
+        whole = cov(low, low) + cov(high, high) - 2.0 * cov(low, high)
+        part = cov(low, low) + cov(middle, middle) - 2.0 * cov(low, middle)
+        both = cov(low, low) - cov(low, high) - cov(middle, low) + cov(middle, high)
+        passes = np.divide(both, whole, out=np.full(len(region), 0.5), where=whole > 0)
+        own = np.maximum(part - passes * both, 0.0) * people[rows[region]] ** 2
+        zeros = np.zeros(len(region))
+        levels.append(
+            _Level(
+                np.stack([begin, cut], axis=1).ravel(),
+                np.stack([cut, end], axis=1).ravel(),
+                np.stack([passes, 1.0 - passes], axis=1).ravel(),
+                np.stack([zeros, zeros + 1.0], axis=1).ravel(),
+                np.stack([own, zeros], axis=1).ravel(),
+            )
+        )
+        region, begin, end = np.repeat(region, 2), levels[-1].begin, levels[-1].end
+
+
+def _covariances(partition: Partition, pieces: Pieces, rows: Integers, strength: float) -> Floats:
+    """Covariances of the shares above the walls of some regions: float64[r, w + 1, w + 1].
+
+    Row and column 0 are zeros, for what is known exactly: the share above a region's begin and above its end.
+    """
+    walls, chance = partition.walls.rows(rows), _told(partition)
+    some = _some(pieces, rows)
+    counts, crowd = np.diff(walls.first), np.maximum(partition.crowds[rows], 1).astype(np.float64)
+    above, asked = _above(some, counts), walls.asked
+    noise = chance * (1.0 - chance) / (2.0 * chance - 1.0) ** 2
+    sampled = np.maximum(1.0 - asked / np.repeat(crowd, counts), 0.0)
+    known = asked / (noise + above * (1.0 - above) * sampled)
+    # A finite crowd is as uneven as the prior says, and by chance.
+    finite = strength * crowd / (strength + crowd)
+    strengths = np.repeat(finite, np.diff(some.first)) * _lengths(some)
+    stiff = np.minimum(strengths / np.maximum(some.share, 1e-150) ** 2, _STIFFEST)
+    width = int(counts.max())
+    row = np.repeat(np.arange(len(rows)), counts)
+    column = np.arange(len(asked)) - np.repeat(walls.first[:-1], counts)
+    piece = np.arange(len(asked)) + row
+    matrix = np.zeros((len(rows), width, width))
+    diagonal = np.arange(width)
+    matrix[:, diagonal, diagonal] = 1.0
+    matrix[row, column, column] = known + stiff[piece] + stiff[piece + 1]
+    inner = column > 0
+    for one, two in ((0, 1), (1, 0)):
+        matrix[row[inner], column[inner] - one, column[inner] - two] = -stiff[piece[inner]]
+    out = np.zeros((len(rows), width + 1, width + 1))
+    out[:, 1:, 1:] = np.linalg.inv(matrix)
+    return out
+
+
+def _regions(partition: Partition) -> tuple[Floats, Floats, Floats]:
+    """Shares of regions, their people and the variance of these, with those who announced no region of their own."""
+    people, error = partition.crowds.astype(np.float64), np.zeros(len(partition))
+    away = partition.away
+    for low, high, number in zip(away.lower.tolist(), away.upper.tolist(), away.people.tolist(), strict=True):
+        inside = (partition.lower >= low) & (partition.upper <= high)
+        share = np.where(inside, partition.crowds + 1.0 / len(partition), 0.0)
+        share /= share.sum()
+        people += number * share
+        error += number * (1.0 + (number - 1.0) / 3.0) * share * (1.0 - share)  # as clumped as any division
+    total = people.sum()
+    return people / total if total else np.full(len(people), 1.0 / len(people)), people, error
+
+
+def _told(partition: Partition) -> float:
+    """The chance that an answer tells the true side."""
+    noise = partition.task.randomizer
+    return noise.probabilities[0] if isinstance(noise, RandomizedResponse) and noise.fanout == 2 else 0.75
+
+
+def _some(pieces: Pieces, rows: Integers) -> Pieces:
+    counts = np.diff(pieces.first)[rows]
+    first = np.concatenate([[0], np.cumsum(counts)])
+    at = np.repeat(pieces.first[rows] - first[:-1], counts) + np.arange(first[-1])
+    return Pieces(first, pieces.lower[at], pieces.upper[at], pieces.share[at])
+
+
+def _lengths(pieces: Pieces) -> Floats:
+    """Lengths of pieces as shares of their regions."""
+    length = (pieces.upper - pieces.lower).astype(np.float64)
+    whole = np.add.reduceat(length, pieces.first[:-1])
+    return np.asarray(length / np.repeat(whole, np.diff(pieces.first)))
+
+
+def _above(pieces: Pieces, counts: Integers) -> Floats:
+    """Share of the region above each wall: float64[w]."""
+    passed = np.cumsum(pieces.share)
+    ends = np.repeat(passed[pieces.first[1:] - 1], counts)
+    piece = np.arange(len(ends)) + np.repeat(np.arange(len(counts)), counts)
+    return np.clip(ends - passed[piece], 0.0, 1.0)

@@ -1,0 +1,189 @@
+"""What a run published, as one tree: who is expected where, and independent errors where its rows divide.
+
+A row is an interval of codes of the public order. Its children are consecutive rows, and rows come after their parents.
+An error of a row is handed down to its children by ``weight``. A child's own error is taken by its siblings and itself
+by ``rest``, so that the sum of the children stays what it is.
+
+A question takes a share of some rows, usually leaves. Its variance is one recursion up to the root.
+
+Knows codes, numbers and errors. Knows no protocol, participants or shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats, Integers, short_repr
+from ..hierarchy.base import Cells, Hierarchy
+from ..protocol.density import Parts
+from ..protocol.mark import Mark
+
+__all__ = ["CountTree", "Taken"]
+
+
+class Taken(NamedTuple):
+    """Shares that questions take of rows of a tree.
+
+    Attributes
+    ----------
+    question, row : int64[t]
+        A pair may come several times; its shares add up.
+    share : float64[t]
+    """
+
+    question: Integers
+    row: Integers
+    share: Floats
+
+    def joined(self, rows: int) -> Taken:
+        """Every pair once, by question and row."""
+        pair, place = np.unique(self.question * rows + self.row, return_inverse=True)
+        question, row = np.divmod(pair, rows)
+        return Taken(question, row, np.asarray(np.bincount(place, self.share, minlength=len(pair)), dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class CountTree:
+    """Expected people and their errors: n rows, the root first.
+
+    Attributes
+    ----------
+    hierarchy : Hierarchy
+    lower, upper : uint64[n]
+        Codes of each row, lower to before upper.
+    first : int64[n + 1]
+        The children of row i are rows ``first[i]`` to before ``first[i + 1]``; leaves have none.
+    people : float64[n]
+        Expected number, never negative; those of children add up to their parent's.
+    weight : float64[n]
+        By which an error of the parent is handed to this row; siblings add up to 1.
+    rest : float64[n]
+        By which its siblings and itself take an error of this row; siblings add up to 1.
+    error : float64[n]
+        Variance of the row's own error, people squared.
+    parts : Parts
+        Cells of the leaves, along the order, and the share of each in its leaf; ``parts.piece`` counts leaves.
+    clumped : float64[n]
+        Overdispersion inside leaves: chance that two people of a leaf are in the same place.
+    lean : float
+        Correlation of what is uneven in two leaves that a question cuts.
+    unbiased : float64[n] or None
+        Numbers that may be negative, if ``people`` were kept from being so; errors are about these then.
+    mark : Mark or None
+        Set if no devices made it.
+    """
+
+    hierarchy: Hierarchy
+    lower: Cells
+    upper: Cells
+    first: Integers
+    people: Floats
+    weight: Floats
+    rest: Floats
+    error: Floats
+    parts: Parts
+    clumped: Floats
+    lean: float = 0.0
+    unbiased: Floats | None = None
+    mark: Mark | None = None
+
+    __repr__ = short_repr
+
+    def __len__(self) -> int:
+        return len(self.people)
+
+    @property
+    def total(self) -> float:
+        """All people of the tree."""
+        return float(self.people[0])
+
+    @cached_property
+    def parent(self) -> Integers:
+        """The row above each row: int64[n]; -1 for the root."""
+        return np.concatenate([[-1], np.repeat(np.arange(len(self)), np.diff(self.first))])
+
+    @cached_property
+    def level(self) -> Integers:
+        """How many rows are above each row: int64[n]."""
+        depth = np.zeros(len(self), dtype=np.int64)
+        begin, end = 0, 1
+        while begin < end:  # the children of consecutive rows are consecutive
+            depth[self.first[begin] : self.first[end]] = depth[begin] + 1
+            begin, end = int(self.first[begin]), int(self.first[end])
+        return depth
+
+    @cached_property
+    def noise(self) -> Floats:
+        """Variance of each row's number, all errors together: float64[n]."""
+        out, parent, level = np.zeros(len(self)), self.parent, self.level
+        together = np.bincount(np.maximum(parent, 0), self.error, minlength=len(self))
+        for depth in range(1, int(level.max()) + 1):
+            rows = np.flatnonzero(level == depth)
+            own, rest, above = self.error[rows], self.rest[rows], parent[rows]
+            siblings = together[above] - own
+            out[rows] = self.weight[rows] ** 2 * out[above] + (1.0 - rest) ** 2 * own + rest**2 * siblings
+        return out
+
+    @cached_property
+    def top(self) -> Integers:
+        """The child of the root that each row lies in: int64[n]; the root itself for the root."""
+        out = np.arange(len(self))
+        for row in range(2, int(self.level.max()) + 1):
+            rows = self.level == row
+            out[rows] = out[self.parent[rows]]
+        return out
+
+    @cached_property
+    def leaves(self) -> Integers:
+        """Rows without children, along the order: int64[l]."""
+        rows = np.flatnonzero(self.first[:-1] == self.first[1:])
+        return rows[np.argsort(self.lower[rows])]
+
+    def variance(self, taken: Taken, questions: int) -> Floats:
+        """Variance of each of some questions by errors of the rows: float64[q].
+
+        Parameters
+        ----------
+        taken : Taken
+            Shares of rows of which none lies in another; what is not named is not taken.
+        questions : int
+        """
+        out, level, size = np.zeros(questions), self.level, len(self)
+        errors = np.bincount(np.maximum(self.parent, 0), self.error, minlength=size)
+        waiting, depth = taken, level[taken.row]
+        for deepest in range(int(depth.max(initial=0)), 0, -1):
+            here = depth == deepest
+            if not here.any():
+                continue
+            some = Taken(*(column[here] for column in waiting)).joined(size)
+            pair, place = np.unique(some.question * size + self.parent[some.row], return_inverse=True)
+            question, parent = np.divmod(pair, size)
+            mean = np.bincount(place, self.rest[some.row] * some.share, minlength=len(pair))
+            # Children that are not taken err as well: (0 - mean)^2, in the sum of all errors of a parent.
+            apart = some.share * (some.share - 2.0 * mean[place]) * self.error[some.row]
+            out += np.bincount(some.question, apart, minlength=questions)
+            out += np.bincount(question, mean**2 * errors[parent], minlength=questions)
+            above = np.bincount(place, self.weight[some.row] * some.share, minlength=len(pair))
+            waiting = Taken(
+                np.concatenate([waiting.question[~here], question]),
+                np.concatenate([waiting.row[~here], parent]),
+                np.concatenate([waiting.share[~here], above]),
+            )
+            depth = level[waiting.row]
+        return np.maximum(out, 0.0)
+
+    def inside(self, taken: Taken, questions: int) -> Floats:
+        """Variance of each question by how people lie inside leaves that it takes in part: float64[q].
+
+        A Beta-binomial law in each leaf: chance, and clumps in places that two people share with the chance
+        ``clumped``. Leaves around a crowd lean towards it: ``lean``.
+        """
+        share, people = np.clip(taken.share, 0.0, 1.0), self.people[taken.row]
+        cut = share * (1.0 - share)
+        clumps = self.clumped[taken.row] * np.maximum(people**2 + self.noise[taken.row] - people, 0.0) * cut
+        alone = np.bincount(taken.question, people * cut + (1.0 - self.lean) * clumps, minlength=questions)
+        return np.asarray(alone + self.lean * np.bincount(taken.question, np.sqrt(clumps), minlength=questions) ** 2)
