@@ -27,8 +27,7 @@ import numpy.typing as npt
 from semilocal import Box, Task
 from semilocal.engines.duckdb import DuckDBSource, load_duckdb
 from semilocal.engines.keys import keys_of_cells
-from semilocal.engines.run import SourceRun, choose_depth, run_source
-from semilocal.engines.source import SAMPLE
+from semilocal.engines.run import SourceRun, run_source
 from semilocal.engines.spark import SparkSource, load_spark
 
 BOX = Box((-10, -10), (10, 10))
@@ -63,7 +62,7 @@ def crowd(size: int, rng: np.random.Generator, kind: Any = np.float64) -> npt.ND
 
 
 def write(folder: Path, rows: int, task: Task, *, plain: bool) -> int:
-    """Parquet files with x, y and the key of each row; the depth of the keys is the run's own choice.
+    """Parquet files with x, y and the key of each row, at the depth of the run's histogram.
 
     A file that is there already is not written again; every file has a seed of its own. Random numbers do not get
     smaller by compression, so there is none.
@@ -73,7 +72,7 @@ def write(folder: Path, rows: int, task: Task, *, plain: bool) -> int:
 
     folder.mkdir(parents=True, exist_ok=True)
     tree, kind = task.hierarchy, np.float32 if plain else np.float64
-    depth = choose_depth(tree, crowd(min(SAMPLE, rows), np.random.default_rng(20)), rows, crowd=2 * task.k)
+    depth = tree.max_depth
     for start in range(0, rows, CHUNK):
         path = folder / f"{start:012}.parquet"
         if path.exists():

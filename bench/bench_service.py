@@ -152,10 +152,10 @@ def new_crowd(count: int) -> Crowd:
     box = Box((0, 0), (1, 1), (f"x{secrets.token_hex(8)}", "y"))  # a name of its own makes a task of its own
     task = Task.build(box, epsilon=1.0, delta=1e-6, k=50, window=10**6)
     enrolments, requests = [], []
-    for number in range(count):
+    for _ in range(count):
         key, pseudonym = secrets.token_bytes(32), secrets.token_bytes(16)
         enrolments.append(Enrolment(task.id, pseudonym, hashlib.sha256(key).digest(), None, None))
-        body = encode(Report(task.id, 1, pseudonym, 1, number & 1))
+        body = encode(Report(task.id, 1, pseudonym, *task.hierarchy.ends, None, pseudonym))
         requests.append(
             b"PUT /tasks/%b/rounds/1/reports/%b HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n"
             b"Content-Type: application/msgpack\r\nContent-Length: %d\r\n\r\n%b"

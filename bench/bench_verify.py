@@ -13,20 +13,21 @@ from pathlib import Path
 import numpy as np
 
 from semilocal import Box, Task, simulate
+from semilocal.protocol.keys import HashChain
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.file import write_transcript
 from semilocal.transcript.verify import verify_file
 
-KEY = bytes(range(32))
+KEY, ROUNDS = bytes(range(32)), 1_000
 
 
 def measure(participants: int) -> dict[str, float]:
     """Write a signed transcript of a simulated collection and verify it."""
-    rng = np.random.default_rng(1)
-    task = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, delta=1e-3, k=50, server_key=public_key(KEY))
+    rng, chain = np.random.default_rng(1), HashChain(bytes(32), ROUNDS)
+    task = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, max_rounds=ROUNDS, server_key=public_key(KEY), chain=chain.end)
     points = np.clip(rng.normal(0.5, 0.15, (participants, 2)), 0, 1)
     secrets = [bytes(row) for row in rng.integers(0, 256, (participants, 32), dtype=np.uint8)]
-    run = simulate(points, task, secrets=secrets, detail="reports")
+    run = simulate(points, task, secrets=secrets, chain=chain)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.slt"
         write_transcript(path, run.events, key=KEY)
@@ -47,7 +48,7 @@ def measure(participants: int) -> dict[str, float]:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--participants", type=int, default=50_000)
+    parser.add_argument("--participants", type=int, default=5_000)
     for name, value in measure(parser.parse_args().participants).items():
         print(f"{name:24} {value:,.2f}")
 

@@ -412,19 +412,19 @@ def closing_lies(told: Story) -> Iterator[Lie]:
     vector = tuple(Change(entry, answer=(1, 0, 0)) if entry.answer == 1 else entry for entry in reports.entries)
     yield Lie("answer-that-is-a-vector", "wrong-slice", "randomized response is one number", "cut", silent,
               closed(told, silent, vector))  # fmt: skip
-    name = told.device().pseudonym
-    forged = tuple(sorted((*reports.entries, Entry(name, None, bytes(16))), key=lambda entry: entry.pseudonym))
+    own_name = told.device().pseudonym
+    forged = tuple(sorted((*reports.entries, Entry(own_name, None, bytes(16))), key=lambda entry: entry.pseudonym))
     yield Lie("report-under-its-name", "changed-report", "it sent nothing in this round", "cut", silent,
               closed(told, silent, forged))  # fmt: skip
     spoke = told.at("close", lambda q, m: m.round > 1 and _own(told, m) is not None and q is not None)
     mine = told.steps[spoke].reports
     assert mine is not None
-    others = tuple(Change(entry, nonce=bytes(16)) if entry.pseudonym == name else entry for entry in mine.entries)
+    others = tuple(Change(entry, nonce=bytes(16)) if entry.pseudonym == own_name else entry for entry in mine.entries)
     yield Lie("its-report-with-another-nonce", "changed-report", "not what it sent", "cut", spoke,
               closed(told, spoke, others))  # fmt: skip
-    changed = tuple(_flip(entry) if entry.pseudonym == name else entry for entry in mine.entries)
+    changed = tuple(_flip(entry) if entry.pseudonym == own_name else entry for entry in mine.entries)
     place = _verdict(told, spoke)
-    own = next(entry.answer for entry in mine.entries if entry.pseudonym == name)
+    own = next(entry.answer for entry in mine.entries if entry.pseudonym == own_name)
     assert isinstance(own, int)
     tally = tuple(count - (part == own) + (part != own) for part, count in enumerate(place))
     yield Lie("its-answer-turned-round", "changed-report", "and counted on the other side", "cut", spoke,

@@ -10,11 +10,11 @@ from vector_common import OPEN, Json, build, plain, secret, texts, uniforms, uni
 
 from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
+from semilocal.protocol.clip import unit_value
 from semilocal.protocol.keys import value_entropy
 from semilocal.protocol.messages import encode
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.values import unit_value
 from semilocal.randomizer.values.mechanisms import (
     DiscreteLaplaceValue,
     Hybrid,

@@ -41,7 +41,6 @@ def create(server: Server, label: str = "") -> str:
             epsilon=3.0,
             delta=1e-3,
             k=15,
-            max_trims=6,
             window=900,
             server_key=client.key(),
             label=label,
@@ -53,7 +52,7 @@ def create(server: Server, label: str = "") -> str:
 def take_part(url: str) -> None:
     """Real agents at positions of the sample."""
     points = np.random.default_rng(1).permutation(california_housing()[0])[:AGENTS]
-    policy = Policy(max_epsilon=100.0, max_exposure=None, min_k=1, max_delta=1.0)
+    policy = Policy(max_epsilon=100.0, min_k=1, max_delta=1.0)
     asyncio.run(run_swarm(url, points, policy=policy, show=False))
 
 

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import lru_cache
 from threading import Thread
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
@@ -44,10 +44,8 @@ __all__ = [
     "is_integer",
     "is_number",
     "on_all_cores",
-    "over_columns",
     "plain",
     "require",
-    "scale_words",
     "short_repr",
     "shown",
     "sort_on_all_cores",
@@ -313,18 +311,6 @@ def arrow_values(column: Any) -> npt.NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
-def over_columns(operation: np.ufunc, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What ``operation.reduce(rows, axis=1)`` gives, ten times faster where rows are short.
-
-    Examples
-    --------
-    >>> over_columns(np.add, np.array([[1, 2], [3, 4]]))
-    array([3, 7])
-    """
-    # Up to seven numbers are added in the same order either way.
-    return reduce(operation, rows.T) if 2 <= rows.shape[1] < 8 else operation.reduce(rows, axis=1)
-
-
 def on_all_cores(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
     """Do independent pieces of work in threads: NumPy lets others run while it is busy with a large array.
 
@@ -382,20 +368,6 @@ def _cores() -> int:
 _MOST_THREADS = 8
 _SORTED_ALONE = 1 << 18  # fewer numbers are not worth a thread
 _LONGEST_REPR = 480  # characters
-
-
-def scale_words(words: Words, limits: Words) -> Words:
-    """⌊word · limit / 2^64⌋, exactly: a place below each limit, uniform if the words are. uint64[n].
-
-    Examples
-    --------
-    >>> scale_words(np.array([0, 2**63, 2**64 - 1], np.uint64), np.array([10, 10, 10], np.uint64)).tolist()
-    [0, 5, 9]
-    """
-    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
-    low, high, small, large = words & mask, words >> half, limits & mask, limits >> half
-    middle = high * small + (low * small >> half)
-    return np.asarray(high * large + (middle >> half) + (low * large + (middle & mask) >> half))
 
 
 def short_repr(value: Any) -> str:

@@ -4,12 +4,8 @@ It plays the protocol a few times on a *reference population* drawn from a state
 or positions in a file that are public) and averages. Predictions are as good as the density: they say nothing about
 people who live elsewhere. Private positions must never be used as a reference.
 
-What is forecast of a mean is its *margin*, half the width of the 95 % interval that comes with it. The error itself
-depends on how many people live in the parts that were trimmed, and how far away: it differs by a factor of 2 and more
-between maps of one and the same law, so that no number could stand for it. It is an attribute, and not printed; it is
-computed without sampling the values' noise, as bias of the moved participants squared, plus the mechanism's variance.
-Nearly everything depends on the map. What does is printed with the smallest and the largest of the plays; margins and
-sizes of regions differ so much that these come first.
+Nearly everything depends on the map. What does is printed with the smallest and the largest of the plays; sizes of
+regions and margins of means (half the width of the 95 % interval) differ so much that these come first.
 
 Knows densities and the one-call jobs. Knows no participants.
 """
@@ -22,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,12 +28,13 @@ from .errors import InvalidInput
 from .geometry.box import Box
 from .geometry.index import count_points
 from .io.plots import save_picture
-from .protocol.messages import Closed, Message, Query, Report, encode
+from .protocol.messages import Closed, Entry, Head, Query, Question, Report, Slice, Verdict, encode
 from .protocol.partition import Partition
 from .protocol.promise import promise
-from .protocol.task import Accounting, Task
+from .protocol.task import DELTA, K, Task
 from .release import split as jobs
 from .simulation import synthetic
+from .simulation.run import Run
 from .simulation.simulate import simulate
 from .words import number_of
 
@@ -45,15 +43,15 @@ __all__ = ["CAUTION", "DENSITIES", "Forecast", "cheapest", "density_of", "foreca
 Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
-    "In brackets: the smallest and the largest of the plays. Errors depend on where people live. On seven files of\n"
-    "real positions, three settings each, those of counts were 0.7 to 1.9 times the forecast in 19 of 21 cases, 2.4\n"
-    "and 2.9 times in two; regions 0.5 to 1.4 times; shares of moved people 0.6 to 1.6 times. Half intervals of means\n"
-    "were 0.4 to 1.9 times the middle of the plays, sizes of typical regions 0.01 to 9 times. With a file of public\n"
-    "positions of the place itself (--density FILE) the forecast is that of the file."
+    "In brackets: the smallest and the largest of the plays. Errors depend on where people live. On five files of\n"
+    "real positions, three settings each, regions were 0.7 to 1.3 times the forecast, errors of counts 0.66 to 1.55\n"
+    "times, rounds and messages 0.9 to 1.3 times. With a file of public positions of the place itself\n"
+    "(--density FILE) the forecast is that of the file."
 )
 _PLAYS = 12
 _QUERIES = 400
 _SIDES = (0.01, 0.15)  # of a box, as a share of the domain's
+_FEW = 8  # regions: hardly anything is learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,33 +64,28 @@ class Forecast:
     ----------
     n : int
     epsilon, delta, k
-        As asked for: loss between two positions inside a region (accounting "core") or of a moved position
-        against any inside ("uniform"). ``delta`` is about the crowd.
-    epsilon_worst : float
-        Bound on the loss of the partition for moved positions.
+        As asked for: loss between any two places of one's region (delta 0); ``delta`` is about the crowd.
     regions : float
         Number of regions.
     crowd : float
         Median crowd of a region.
     area : float
         Size of the region of a typical participant (median), as a share of the domain.
-    moved : float
-        Share of participants moved at least once.
     rounds : float
+    messages : float
+        Reports that a device sends.
     sent, received : float
         Bytes of protocol messages per device, without HTTP headers.
     mean_margin : float
         Half the width of the 95 % interval of the mean of ``function``, as a share of the function's range over the
         domain; values released with what the partition leaves of epsilon.
-    mean_error : float
-        Root mean square error of that mean, as a share of the same range. It depends on the map far more.
     function : str
     count_error : float
         Mean error of a count as a share of the participants: boxes around a random participant, with sides of 1 to 15 %
         of the domain.
     ranges : dict of tuples of float
-        The smallest and the largest of the plays, by the names of ``regions``, ``crowd``, ``area``, ``moved``,
-        ``mean_margin`` and ``count_error``: how much they depend on where people live.
+        The smallest and the largest of the plays, by the names of ``regions``, ``crowd``, ``area``, ``mean_margin`` and
+        ``count_error``: how much they depend on where people live.
     partition : Partition
         Of the first play, for a picture.
     """
@@ -101,16 +94,14 @@ class Forecast:
     epsilon: float
     delta: float
     k: int
-    epsilon_worst: float
     regions: float
     crowd: float
     area: float
-    moved: float
     rounds: float
+    messages: float
     sent: float
     received: float
     mean_margin: float
-    mean_error: float
     function: str
     count_error: float
     ranges: dict[str, tuple[float, float]]
@@ -118,19 +109,28 @@ class Forecast:
 
     __repr__ = short_repr
 
+    @property
+    def warning(self) -> str:
+        """What to change if hardly anything would be learned; empty otherwise."""
+        if self.regions >= _FEW:
+            return ""
+        return (
+            f"About {number_of(round(self.regions), 'region')}: hardly anything is learned. Ask more people, take a "
+            "larger epsilon, or trust two servers."
+        )
+
     def lines(self) -> list[str]:
-        """A table for a person."""
+        """A table for a person, and a warning if there is one."""
         areas, margins = (_between(self.ranges[name], _percent) for name in ("area", "mean_margin"))
         regions, crowd = (self._ranged(name, _whole) for name in ("regions", "crowd"))
-        moved, counted = (self._ranged(name, _percent) for name in ("moved", "count_error"))
+        counted = self._ranged("count_error", _percent)
         rows = [
             ("participants", f"{self.n}"),
             ("promise", promise(self.partition.task, participants=self.n).sentence()),
             ("regions", f"{regions}, median crowd {crowd}"),
             ("typical region", f"{areas} of the domain, by where people live"),
-            ("share moved", moved),
-            ("rounds", f"{self.rounds:.1f}"),
-            ("bytes per device", f"{self.sent:.0f} sent, {self.received:.0f} received"),
+            ("rounds", f"{self.rounds:.0f}; a device sends {self.messages:.1f} reports"),
+            ("bytes per device", f"{self.sent:,.0f} sent, {self.received:,.0f} received"),
             (
                 f"mean of {self.function}",
                 f"known to {margins} of its range ({_percent(self.mean_margin)} in the middle of the plays), by where "
@@ -143,7 +143,7 @@ class Forecast:
             ),
         ]
         width = max(len(name) for name, _ in rows)
-        return [f"{name:<{width}}  {text}" for name, text in rows]
+        return [f"{name:<{width}}  {text}" for name, text in rows] + ([self.warning] if self.warning else [])
 
     def _ranged(self, name: str, text: Callable[[float], str]) -> str:
         """A number, with the smallest and the largest of the plays in brackets if they differ in print."""
@@ -200,9 +200,8 @@ def resampled(points: npt.ArrayLike, box: Box) -> Density:
 
 
 def forecast(
-    density: Density, box: Box, *, n: int, epsilon: float, delta: float, k: int, rng: np.random.Generator,
-    function: functions.BoundedFunction | None = None, plays: int = _PLAYS, queries: int = _QUERIES,
-    accounting: Accounting = "core", **options: Any,
+    density: Density, box: Box, *, n: int, epsilon: float, delta: float = DELTA, k: int = K, rng: np.random.Generator,
+    function: functions.BoundedFunction | None = None, plays: int = _PLAYS, queries: int = _QUERIES, **options: Any,
 ) -> Forecast:  # fmt: skip
     """Predict a collection of n participants.
 
@@ -213,7 +212,7 @@ def forecast(
     box : Box
     n : int
         Participants.
-    epsilon, delta, k, accounting
+    epsilon, delta, k
         As in :meth:`Task.build`.
     rng : numpy.random.Generator
     function : BoundedFunction, optional
@@ -229,15 +228,14 @@ def forecast(
     Examples
     --------
     >>> box = Box((0, 0), (1, 1))
-    >>> plan = forecast(density_of("uniform", box), box, n=5000, epsilon=1.0, delta=1e-3, k=50,
-    ...                 rng=np.random.default_rng(1), plays=2)
-    >>> plan.regions > 4, plan.moved < 0.2
-    (True, True)
+    >>> plan = forecast(density_of("uniform", box), box, n=5000, epsilon=1.0, rng=np.random.default_rng(1), plays=2)
+    >>> plan.regions > 8, plan.messages < 15, plan.warning
+    (True, True, '')
     """
     if n < 1 or plays < 1 or queries < 0:
         raise InvalidInput(f"n and plays must be at least 1, queries 0; got {n}, {plays} and {queries}")
     wanted = [functions.coordinate(axis) for axis in range(box.dimensions)] if function is None else [function]
-    task = Task.build(box, epsilon=epsilon, delta=delta, k=k, accounting=accounting, **options)
+    task = Task.build(box, epsilon=epsilon, delta=delta, k=k, **options)
     rows, first = [], None
     for _ in range(plays):
         points = density(n, rng)
@@ -247,23 +245,21 @@ def forecast(
         if queries:
             boxes = _boxes(queries, points, box, rng)
             error = float(np.abs(release.counts(run).answer(boxes).value - count_points(points, boxes)).mean()) / n
-        sizes = _sizes(run.partition)[run.regions]
-        sent, received = traffic(task, run.events, n)
-        margin, squared = _mean(points, wanted, box, epsilon, delta, k, rng, accounting, options)
+        areas = run.partition.areas / run.partition.areas.sum()
+        margin = _margin(points, wanted, box, epsilon, delta, k, rng, options)
         rows.append(
-            (len(run.partition.cells), float(np.median(run.partition.crowds)), float(np.median(sizes)),
-             float((run.moves > 0).mean()), len(run.rounds), sent, received, squared, error, margin)
+            (len(run.partition), float(np.median(run.partition.crowds)), float(np.median(areas[run.regions])), margin,
+             error, run.rounds, (run.answers + run.announcements) / n, *traffic(run))
         )  # fmt: skip
     assert first is not None
     found = np.array(rows, dtype=np.float64)
-    regions, _, _, moved, rounds, sent, received, squared, error, _ = found.mean(axis=0).tolist()
-    crowd, area, margin = np.median(found[:, [1, 2, -1]], axis=0).tolist()
-    columns = {"regions": 0, "crowd": 1, "area": 2, "moved": 3, "mean_margin": -1, "count_error": -2}
+    columns = {"regions": 0, "crowd": 1, "area": 2, "mean_margin": 3, "count_error": 4}
     ranges = {name: (float(found[:, row].min()), float(found[:, row].max())) for name, row in columns.items()}
+    regions, _, _, _, error, rounds, messages, sent, received = found.mean(axis=0).tolist()
+    crowd, area, margin = np.median(found[:, 1:4], axis=0).tolist()
     return Forecast(
-        n, float(epsilon), delta, k, task.epsilon_worst, regions, crowd, area, moved, rounds, sent, received,
-        margin, math.sqrt(squared), "a coordinate" if function is None else function.name, error,
-        ranges, first,
+        n, float(epsilon), delta, k, regions, crowd, area, rounds, messages, sent, received, margin,
+        "a coordinate" if function is None else function.name, error, ranges, first,
     )  # fmt: skip
 
 
@@ -311,24 +307,18 @@ def picture(plan: Forecast, path: Path) -> None:
     save_picture(plan.partition, path, title=title)
 
 
-def _mean(
+def _margin(
     points: Floats, wanted: list[functions.BoundedFunction], box: Box, epsilon: float, delta: float, k: int,
-    rng: np.random.Generator, accounting: Accounting, options: dict[str, Any],
-) -> tuple[float, float]:  # fmt: skip
-    """Margin and mean square error of means given one partition, as shares of the functions' ranges; averages."""
-    run, split, _ = jobs.partition_for_values(
-        points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, accounting=accounting, **options
-    )
+    rng: np.random.Generator, options: dict[str, Any],
+) -> float:  # fmt: skip
+    """Half the 95 % interval of means given one partition, as shares of the functions' ranges; the average."""
+    run, split, _ = jobs.partition_for_values(points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, **options)
     rows = []
     for f in wanted:
         lowest, highest = f.range_over(np.array([[box.lower, box.upper]]))[0]
-        width = highest - lowest or 1.0
-        released = release.mean(run, points, f, epsilon=split.value, rng=rng)
-        first, last = released.interval()
-        bias = float(np.mean(f(run.acting(points))) - np.mean(f(points))) + released.value - released.acting
-        rows.append(((last - first) / 2 / width, (bias**2 + released.stderr**2) / width**2))
-    margin, squared = np.mean(rows, axis=0).tolist()
-    return margin, squared
+        low, high = release.mean(run, points, f, epsilon=split.value, rng=rng).interval()
+        rows.append((high - low) / 2 / (highest - lowest or 1.0))
+    return float(np.mean(rows))
 
 
 def _boxes(queries: int, points: Floats, box: Box, rng: np.random.Generator) -> Floats:
@@ -338,29 +328,30 @@ def _boxes(queries: int, points: Floats, box: Box, rng: np.random.Generator) -> 
     return np.stack([middle - half, middle + half], axis=1)
 
 
-def _sizes(partition: Partition) -> Floats:
-    """Share of the domain that each region has."""
-    box = partition.task.box
-    width = np.array(box.upper) - np.array(box.lower)
-    return np.asarray(np.prod((partition.boxes[:, 1] - partition.boxes[:, 0]) / width, axis=1))
+def traffic(run: Run) -> tuple[float, float]:
+    """Bytes that one device sends and receives, on average: messages of the protocol, estimated from what was asked.
 
-
-def traffic(task: Task, events: Any, n: int) -> tuple[float, float]:
-    """Bytes of messages that one device sends and receives, on average: reports have one size per round."""
-    sent = received = 0.0
-    received += len(encode(task))
-    query: Query | None = None
-    for event in events:
-        message: Message = event
-        if isinstance(message, Query):
-            query = message
-        elif isinstance(message, Closed) and query is not None:
-            share = sum(message.responders) / n
-            answer = None if message.round > task.max_rounds else _answer(task)
-            sent += share * len(encode(Report(task.id, message.round, bytes(16), message.cells[0], answer)))
-            received += share * (len(encode(query)) + len(encode(message)))
-    return sent, received
-
-
-def _answer(task: Task) -> int | tuple[int, ...]:
-    return 0 if task.randomizer.words == 1 else (0,) * task.randomizer.fanout
+    It sends its reports. It reads every query and closing, and the slices of its own regions: above all the
+    announcements of everybody in them.
+    """
+    task, n, partition = run.task, run.participants, run.partition
+    lower, upper = task.hierarchy.ends
+    middle = (lower + upper) // 2
+    question = Question(lower, upper, (middle,), 100, 0, 30, 10, 40)
+    closing = Closed(
+        task.id, 10, (Head(lower, upper, 30, bytes(32)),), (Verdict("wall", (9, 9)),), bytes(32), False
+    )  # fmt: skip
+    said = Slice(task.id, 10, lower, upper, (Entry(bytes(16), 1, bytes(16)),))
+    report = len(encode(Report(task.id, 10, bytes(16), lower, upper, 1, bytes(16))))
+    each = len(encode(Query(task.id, 10, ()))) + len(encode(msgspec.structs.replace(closing, heads=(), verdicts=())))
+    asked = len(encode(Query(task.id, 10, (question,)))) + len(encode(closing)) - each
+    entry = len(encode(said)) - len(encode(msgspec.structs.replace(said, entries=())))
+    before = np.concatenate([[0], np.cumsum(partition.crowds)])
+    codes = np.append(partition.lower, partition.upper[-1:])
+    members = sum(
+        (before[np.searchsorted(codes, end)] - before[np.searchsorted(codes, start)]).astype(np.float64) ** 2
+        for start, end in ((run.splits.lower, run.splits.cut), (run.splits.cut, run.splits.upper))
+    )
+    questions = 2 * (len(run.splits.cut) + len(partition.walls.cuts))  # two portions each
+    slices = n + float(np.sum(members)) / n + run.answers / max(1, len(partition))
+    return report * (run.answers + run.announcements) / n, each * run.rounds + asked * questions + entry * slices

@@ -171,7 +171,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     def _points(self, regions: npt.NDArray[np.integer[Any]]) -> Floats:
         """One position for each row's region int[n]."""
         if self.method == "quantize":
-            return self._centres.middle[regions]
+            return np.asarray(self._centres.middle[regions])
         rng = _generator(self.random_state)
         if isinstance(self.random_state, int | np.integer):  # draws other than the protocol's
             rng = rng.spawn(1)[0]

@@ -53,8 +53,6 @@ def test_every_level_ascends_along_the_curve_and_has_its_depth(tree: Hierarchy) 
         assert np.all(np.diff(first.astype(np.int64)) > 0)
         assert np.all(first <= last)
         assert tree.depth(cells).tolist() == [depth] * len(cells)
-        assert tree.all_at(cells, depth)
-        assert not tree.all_at(cells, depth + 1)
 
 
 @every
@@ -278,7 +276,6 @@ def test_what_is_no_cell_and_who_is_outside_is_refused(tree: Hierarchy) -> None:
     for wrong in ([0], [2**62], [[ROOT]], [1.5]):
         with pytest.raises(InvalidInput):
             tree.depth(wrong)
-        assert not tree.all_at(wrong, 0)
     with pytest.raises(InvalidInput):
         tree.parent([ROOT])
     with pytest.raises(InvalidInput):

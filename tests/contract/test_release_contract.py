@@ -83,7 +83,7 @@ def test_interval_grows_with_its_level_and_holds_the_answer(job: str, trust: str
         shape, inside = (2,), np.array([wide[0] <= found.value <= wide[1]])
     else:
         shape = (len(found.partition), 2)
-        answer = found.value if job == "cell_means" else found.query(found.boxes).value
+        answer = found.value if job == "cell_means" else found.crowds
         inside = np.isnan(answer) | ((wide[:, 0] <= answer) & (answer <= wide[:, 1]))
     assert wide.shape == shape
     assert inside.all()
@@ -91,7 +91,8 @@ def test_interval_grows_with_its_level_and_holds_the_answer(job: str, trust: str
         known = ~np.isnan(wide).any(axis=-1)
         assert (wide[..., 0] <= narrow[..., 0])[known].all()
         assert (narrow[..., 1] <= wide[..., 1])[known].all()
-        assert (wide[known] != narrow[known]).any()
+        exact = trust == "nobody" and job in ("counts", "partition")  # members of regions are public
+        assert (wide[known] != narrow[known]).any() != exact
 
 
 @contract
@@ -103,7 +104,7 @@ def test_partition_covers_the_domain_and_finds_positions(job: str, trust: str) -
     assert found.crowds.sum() == pytest.approx(3_000)
     places = found.locate(POINTS)
     inside = (partition.boxes[places, 0] <= POINTS) & (partition.boxes[places, 1] >= POINTS)
-    assert inside.all() or len(partition.trimmed_cells) > 0
+    assert inside.all()
     if job != "mean":
         assert len(partition) > 1
     elif trust != "nobody":
@@ -130,15 +131,15 @@ def test_the_map_has_its_three_ways_out(job: str, trust: str, tmp_path: Any) -> 
     pyplot = pytest.importorskip("matplotlib.pyplot")
     found = result(job, trust)
     table = found.to_table()
-    assert len(table["cell"]) == len(found.partition)
+    assert len(table["crowd"]) == len(found.partition)
     corners = {f"{name}_{side}" for name in BOX.names for side in ("lower", "upper")}
-    assert {"cell", "depth", "crowd", *corners} <= set(table)
+    assert {"crowd", *corners} <= set(table)
     features = found.to_geojson()["features"]
-    assert len(features) == len(found.partition) + len(found.partition.trimmed_cells)
+    assert len(features) == len(found.partition)
     found.save_geojson(str(tmp_path / "map.geojson"))
     assert (tmp_path / "map.geojson").stat().st_size > 0
     axes = found.plot()
-    assert len(axes.collections[0].get_paths()) == len(found.partition)
+    assert len(axes.collections[0].get_paths()) >= len(found.partition)  # a region may have several cells
     pyplot.close(axes.figure)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from semilocal import Task
 from semilocal.cli.main import main
-from semilocal.service.admin import create_campaign
+from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import Server, cluster, running_server
 from semilocal.transcript.download import save_transcript
@@ -48,7 +48,7 @@ def live(server: Server, task: Task, vault: Path, position: str, fire: Fire, cha
     """One device: start it, kill it some time after its first words, start it again, until it finishes."""
     command = ["join", f"{server.url}/tasks/{task.id.hex()}", "--position", position]
     command += ["--vault", str(vault), "--yes", "--spread", "0", "--min-k", "1", "--max-delta", "1"]
-    command += ["--max-epsilon", "1000000", "--max-exposure", "1000000"]
+    command += ["--max-epsilon", "1000000"]
     more = fire.kills < KILLS
     while True:
         said = vault.with_suffix(".log")
@@ -77,8 +77,10 @@ def test_killed_devices_lose_nothing_and_answer_nothing_twice(tmp_path: Path) ->
         store = open_store(server.database, worker="test")
         while fire.kills < KILLS:
             number += 1
-            task = sample_task(k=1, delta=0.01 + number / 10_000, max_depth=5, epsilon=8.0, window=10**6)
-            create_campaign(store, open_campaign(task, capacity=DEVICES), now=time.time())
+            task = sample_task(k=1, delta=0.01 + number / 10_000, epsilon=8.0, window=10**6)
+            campaign = with_chain(store, open_campaign(task, capacity=DEVICES))
+            task = campaign.task
+            create_campaign(store, campaign, now=time.time())
             errors: list[BaseException] = []
 
             def device(place: int, task: Task = task, errors: list[BaseException] = errors) -> None:

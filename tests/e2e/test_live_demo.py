@@ -20,6 +20,6 @@ def test_the_live_demo_collects_from_every_device_and_publishes(
     said = capsys.readouterr().out
     assert "80 devices: 80 finished" in said
     assert "80 participants in" in said
-    assert "Two positions inside that region: epsilon = 3, delta = 0" in said
+    assert "Largest loss, releases included: epsilon = 3 (delta = 0) between any two places of one's region" in said
     features = json.loads((tmp_path / "live-regions.geojson").read_text("utf-8"))["features"]
     assert sum(feature["properties"].get("crowd", 0) for feature in features) == 80

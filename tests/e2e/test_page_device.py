@@ -17,8 +17,10 @@ from semilocal import Policy
 from semilocal.device.swarm.run import run_swarm
 from semilocal.device.swarm.uploads import run_uploads
 from semilocal.pooled import PooledTask
+from semilocal.protocol.participant import Booked, State
 from semilocal.protocol.plan import Release
-from semilocal.service.admin import create_campaign
+from semilocal.protocol.task import Task
+from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, running_server, secrets_of, unit_box
 from semilocal.testing.app import SIGNING_KEY
@@ -32,7 +34,7 @@ from tests.helpers.service import open_campaign, sample_task, unmet
 
 AGENTS = Path(__file__).parents[1] / "page" / "agents.mjs"
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
-LIMITS: dict[str, Any] = {"max_epsilon": 100.0, "max_exposure": 100.0, "min_k": 5, "max_delta": 0.05}
+LIMITS: dict[str, Any] = {"max_epsilon": 100.0, "min_k": 5, "max_delta": 0.05}
 
 
 async def page_devices(told: dict[str, Any], outcome: str) -> list[dict[str, Any]]:
@@ -51,31 +53,44 @@ async def page_devices(told: dict[str, Any], outcome: str) -> list[dict[str, Any
     return found
 
 
+def state_of(told: dict[str, Any]) -> State:
+    """What a device of the page keeps, as the package has it."""
+    region = None if told["region"] is None else tuple(map(int, told["region"]))
+    book = tuple(Booked(number, tuple(map(int, cuts))) for number, cuts in told["book"])
+    values = tuple((index, bytes.fromhex(asked)) for index, asked in told["values"])
+    return State(
+        region=region, round=told["round"], question=bytes.fromhex(told["question"]), book=book,  # type: ignore[arg-type]
+        splits=told["splits"], values=values, stopped=told["stopped"],
+    )  # fmt: skip
+
+
 def test_three_devices_of_the_page_finish_a_campaign_with_others(tmp_path: Path) -> None:
-    task = sample_task(server_key=public_key(SIGNING_KEY), window=600, max_depth=4)
     release = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
-    points, secrets = cluster(40, seed=15), secrets_of(3, seed=15)
-    campaign = open_campaign(task, releases=(release,), capacity=len(points))
+    points, secrets = cluster(60, seed=15), secrets_of(3, seed=15)
     database = f"sqlite:///{tmp_path}/a.db"
     devices = [{"position": points[i].tolist(), "secret": secrets[i].hex(), "token": ""} for i in range(3)]
 
-    async def everybody(url: str) -> tuple[Any, list[dict[str, Any]]]:
-        told = {"server": url, "task": task.id.hex(), "kind": "task", "devices": devices, "policy": LIMITS}
-        swarm = run_swarm(f"{url}/tasks/{task.id.hex()}", points[3:], policy=Policy(**LIMITS), show=False)
+    async def everybody(url: str, task: str) -> tuple[Any, list[dict[str, Any]]]:
+        told = {"server": url, "task": task, "kind": "task", "devices": devices, "policy": LIMITS}
+        swarm = run_swarm(f"{url}/tasks/{task}", points[3:], policy=Policy(**LIMITS), show=False)
         found, page = await asyncio.gather(swarm, page_devices(told, "finished"))
         return found, page
 
     with running_server(database, log=tmp_path / "log") as server:
         store = open_store(database)
+        unchained = sample_task(server_key=public_key(SIGNING_KEY), window=600, max_depth=6)
+        campaign = with_chain(store, open_campaign(unchained, releases=(release,), capacity=len(points)))
+        task = campaign.task
         assert create_campaign(store, campaign, now=0.0)
         store.close()
-        swarm, page = asyncio.run(everybody(server.url))
+        swarm, page = asyncio.run(everybody(server.url, task.id.hex()))
         save_transcript(server.url, task.id.hex(), tmp_path / "t.slt")
     assert {summary.outcome for summary in swarm.summaries} == {"finished"}
     for i, device in enumerate(page):
         own = Own(
-            task.id, campaign.plan, tuple(points[i].tolist()), secrets[i], device["rounds"], tuple(device["released"]),
-            tuple(bytes.fromhex(one) for one in device["closings"]), bytes.fromhex(device["checkpoint"]),
+            task.id, campaign.plan, tuple(points[i].tolist()), secrets[i], state_of(device["state"]),
+            tuple(device["reported"]), tuple(bytes.fromhex(one) for one in device["closings"]),
+            bytes.fromhex(device["checkpoint"]),
         )  # fmt: skip
         found = verify_file(tmp_path / "t.slt", own=[own])
         assert found.sound, found.lines()
@@ -86,28 +101,29 @@ def test_three_devices_of_the_page_finish_a_campaign_with_others(tmp_path: Path)
         assert {(path, data) for _, path, data in device["sent"]} == set(sent.items())
         assert max(Counter(path for _, path, _ in device["sent"]).values()) > 1, "no retry was seen"
         assert "delta = 0" in "\n".join(device["lines"])
-        assert any(summary.crowd == device["crowd"] for summary in swarm.summaries)
+        same = [summary for summary in swarm.summaries if summary.region == tuple(map(int, device["region"]))]
+        assert all(summary.members == device["members"] for summary in same)
 
 
 def test_a_device_of_the_page_refuses_what_its_owner_forbids(tmp_path: Path) -> None:
-    task = sample_task(window=600, max_depth=4)
-    campaign = open_campaign(task, capacity=5)
     database = f"sqlite:///{tmp_path}/a.db"
     device = {"position": [0.5, 0.5], "secret": secrets_of(1)[0].hex(), "token": ""}
 
-    async def one(url: str, **limits: Any) -> dict[str, Any]:
+    async def one(url: str, task: Task, **limits: Any) -> dict[str, Any]:
         told = {"server": url, "task": task.id.hex(), "kind": "task", "devices": [device], "policy": LIMITS | limits}
         return (await page_devices(told, "refused"))[0]
 
     with running_server(database, log=tmp_path / "log") as server:
         store = open_store(database)
+        campaign = with_chain(store, open_campaign(sample_task(window=600), capacity=5))
+        task = campaign.task
         assert create_campaign(store, campaign, now=0.0)
         for limits, words in (
             ({"min_k": 20}, "promises a crowd of 5"),
             ({"max_delta": 1e-3}, "may fail with probability"),
-            ({"max_epsilon": 4.0}, "may cost"),
+            ({"max_epsilon": 0.5}, "the task costs"),
         ):
-            refused = asyncio.run(one(server.url, **limits))
+            refused = asyncio.run(one(server.url, task, **limits))
             assert words in refused["reason"]
             assert refused["sent"] == []
         status = store.status(task.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -47,8 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def create(server: Server, capacity: int, delta: float) -> str:
     with AdminClient(server.url, ADMIN_TOKEN) as client:
         task = Task.build(
-            named_box("california"), epsilon=4.0, delta=delta, k=5, max_trims=2, max_rounds=4, window=600,
-            server_key=client.key(),
+            named_box("california"), epsilon=4.0, delta=delta, k=5, window=600, server_key=client.key()
         )  # fmt: skip
         return client.create(
             CampaignForm("a walk", task, (ReleaseForm("mean", "coordinate", (1.0,), 1.0),), "open", capacity)
@@ -90,12 +90,12 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
             page = look.page
             page.get_by_role("heading", name="1. Where you are").wait_for()
             known = page.locator(".promise").inner_text()
-            assert "Known to everybody, without any protection" in known
+            assert "Known to everybody, under a name made for this campaign: which region you are in" in known
             assert "epsilon = 5 (delta = 0) between any two positions inside your published region" in known
             assert page.locator("button.start").is_disabled()
             assert "the owner wants 20" in page.locator(".facts").inner_text()
             give_position(look, number)
-            assert page.locator(".facts details tr").count() > 3, "the regions that it may end in"
+            assert page.locator(".facts details tr").count() > 3, "the cells around it"
             allow(page)
             if number == 0:
                 page.locator(".facts details summary").click()
@@ -119,7 +119,11 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
             look.page.locator(".end").wait_for(timeout=120_000)
             told = look.page.locator(".end").inner_text()
             assert "You have a region." in told
-            assert "What you spent: epsilon = 5 (delta = 0)" in told
+            spent = re.search(r"What you spent: epsilon = (\d) \(delta = 0\)", told)
+            assert spent is not None
+            assert int(spent[1]) in (1, 3, 5), "the value, and answers of epsilon 2 inside the region"
+            assert "Everybody learns, under your pseudonym, which region you are in." in told
+            assert ("you answered about here" in told) == (spent[1] != "1")
             assert "The transcript's root is" in told
             assert "waiting for the first round" not in look.page.locator("main").inner_text()
         rest.result()
@@ -184,7 +188,7 @@ def test_taking_part_by_keyboard_alone(browser: Browser, server: Server) -> None
         longitude, latitude = (float(page.get_by_label(name).input_value()) for name in ("longitude", "latitude"))
         assert -124.5 < longitude < -119.3  # left of the middle of California
         assert 32.5 < latitude < 37.3  # and below
-        for number, text in ((1, "100"), (3, "5"), (4, "0.05")):
+        for number, text in ((1, "100"), (2, "5"), (3, "0.05")):
             press_until(look, "Tab", f"section[aria-labelledby=limits] label:nth-child({number}) input")
             keys.press("Control+A")
             keys.type(text)
@@ -198,7 +202,7 @@ def test_taking_part_by_keyboard_alone(browser: Browser, server: Server) -> None
 def create_labels(server: Server) -> str:
     tree = from_labels("district", [("Berlin", "Mitte"), ("Berlin", "Pankow"), ("Bonn", "Beuel")])
     with AdminClient(server.url, ADMIN_TOKEN) as client:
-        task = Task.build(hierarchy=tree, epsilon=1.0, delta=1e-3, k=20, max_trims=2, server_key=client.key())
+        task = Task.build(hierarchy=tree, epsilon=1.0, delta=1e-3, k=20, server_key=client.key())
         return client.create(CampaignForm("districts", task, (), "open", 20))
 
 
@@ -207,7 +211,7 @@ def test_a_place_with_a_name_is_chosen_by_it(browser: Browser, server: Server) -
     with looking(browser, f"{server.url}/join/{task}") as look:
         page = look.page
         page.get_by_role("heading", name="4. Take part").wait_for()
-        assert "of about 1 label;" in page.locator(".promise").inner_text()
+        assert "a cell of about 1 label;" in page.locator(".promise").inner_text()
         page.get_by_label("district").select_option("Pankow")
         page.locator("[role=status]", has_text="Your position: Pankow.").wait_for()
         page.locator(".map canvas").last.click(position={"x": 30, "y": 200})

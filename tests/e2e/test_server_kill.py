@@ -23,7 +23,7 @@ import pytest
 
 from semilocal import simulate
 from semilocal.errors import StoreUnavailable
-from semilocal.protocol.messages import Query, decode
+from semilocal.protocol.messages import Closed, Query, Slice, decode, decode_closed
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Postgres, Server, cluster, secrets_of
@@ -62,6 +62,7 @@ class Campaign:
         # A window that never ends: rounds close when everybody has answered, whatever dies meanwhile.
         self.task = sample_task(k=6, delta=0.01 + seed / 10_000, window=10**6)
         self.acknowledged: dict[tuple[int, bytes], bytes] = {}
+        self.slices: dict[tuple[int, int], Slice] = {}  # of the round that is followed
         self.points, self.secrets = cluster(DEVICES, seed=seed), secrets_of(DEVICES, seed=seed)
 
     async def run(self) -> None:
@@ -75,23 +76,29 @@ class Campaign:
                 state = (await persist(lambda: client.get(f"{base}/state"))).json()
                 while done < state["closed"]:
                     done += 1
-                    path = f"{base}/rounds/{done}/closed"
-                    data = (await persist(lambda path=path: client.get(path))).content  # type: ignore[misc]
+                    closed = decode_closed(await self.read(client, f"{base}/rounds/{done}/closed"))
+                    assert isinstance(closed, Closed)
+                    for region in {device.machine.wanted(closed) for device in devices} - {None}:
+                        assert region is not None
+                        path = f"{base}/rounds/{done}/slices/{region[0]}-{region[1]}"
+                        self.slices[region] = decode(await self.read(client, path), Slice)
                     for device in devices:
-                        device.follow(data)
+                        device.follow(closed, self.slices)
+                    self.slices = {}
                 if state["phase"] == "finished":
                     return
                 if state["phase"] == "collecting":
-                    path = f"{base}/rounds/{done + 1}/query"
-                    query = (await persist(lambda path=path: client.get(path))).content  # type: ignore[misc]
+                    query = await self.read(client, f"{base}/rounds/{done + 1}/query")
                     await asyncio.gather(*(self.answer(device, query) for device in devices))
                 await asyncio.sleep(0.02)
 
+    async def read(self, client: httpx2.AsyncClient, path: str) -> bytes:
+        return (await persist(lambda: client.get(path))).content
+
     async def answer(self, device: Device, query: bytes) -> None:
-        if device.machine.state.phase in ("finished", "lost"):
-            return
         report = device.machine.receive(decode(query, Query))
-        assert report is not None
+        if report is None:
+            return
         answer = await persist(lambda: device.put(report))
         assert answer.status_code in (200, 201), answer.text
         self.acknowledged[report.round, device.pseudonym] = msgspec.msgpack.encode(report)
@@ -107,7 +114,7 @@ class Campaign:
             assert len({row.pseudonym for row in rows}) == len(rows)
             stored.update({(number, row.pseudonym): row for row in rows})
         assert stored.keys() == self.acknowledged.keys()
-        run = simulate(self.points, self.task, secrets=self.secrets, detail="reports")
+        run = simulate(self.points, self.task, secrets=self.secrets)
         assert verify(self.store, self.task.id).root == transcript_root(run.events)
 
 

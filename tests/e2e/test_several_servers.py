@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.service.admin import create_campaign
+from semilocal.protocol.task import Task
+from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Postgres, Server, cluster
 from tests.helpers import HANG
@@ -21,16 +22,15 @@ from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
 
 DEVICES = 2000
-TASK = sample_task(max_depth=4, window=10**6)  # rounds close when everybody has answered, whatever dies meanwhile
 # All devices of the test share one address, and 200 requests per second are meant for a few.
 ONE_ADDRESS = {"limit_req_zone": "$binary_remote_addr zone=requests:16m rate=200r/s->"
                "$binary_remote_addr zone=requests:16m rate=20000r/s"}  # fmt: skip
 
 
-def swarm(proxy: Nginx, people: Path) -> subprocess.Popen[str]:
+def swarm(proxy: Nginx, task: Task, people: Path) -> subprocess.Popen[str]:
     """All devices at once, through the proxy."""
     words = [
-        "swarm", f"{proxy.url}/tasks/{TASK.id.hex()}", "--points", str(people), "--min-k", "1", "--max-delta", "1",
+        "swarm", f"{proxy.url}/tasks/{task.id.hex()}", "--points", str(people), "--min-k", "1", "--max-delta", "1",
         "--quiet",
     ]  # fmt: skip
     return subprocess.Popen(
@@ -39,10 +39,10 @@ def swarm(proxy: Nginx, people: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def kill_in_the_middle(store: Store, victim: Server) -> None:
+def kill_in_the_middle(store: Store, task: Task, victim: Server) -> None:
     """A server dies while a later round is open."""
     deadline = time.monotonic() + HANG
-    while (status := store.status(TASK.id)) is None or status.closed < 2:
+    while (status := store.status(task.id)) is None or status.closed < 2:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert status.phase == "collecting"
@@ -60,23 +60,26 @@ def test_devices_finish_on_the_other_server_and_nothing_is_lost_or_doubled(tmp_p
             server.start(wait=False)
         for server in servers:
             server.wait()
-        create_campaign(store, open_campaign(TASK, capacity=DEVICES), now=time.time())
+        # rounds close when everybody has answered, whatever dies meanwhile
+        campaign = with_chain(store, open_campaign(sample_task(k=50, window=10**6), capacity=DEVICES))
+        task = campaign.task
+        create_campaign(store, campaign, now=time.time())
         with shipped_nginx(tmp_path / "nginx", *(server.port for server in servers), **ONE_ADDRESS) as proxy:
-            devices = swarm(proxy, people)
+            devices = swarm(proxy, task, people)
             try:
-                kill_in_the_middle(store, servers[0])
+                kill_in_the_middle(store, task, servers[0])
                 said, _ = devices.communicate(timeout=HANG)
             finally:
                 devices.kill()
                 devices.wait()
         assert devices.returncode == 0, said
         assert f"{DEVICES:,} devices: {DEVICES:,} finished" in said
-        status = store.status(TASK.id)
+        status = store.status(task.id)
         assert status is not None
         assert (status.phase, status.enrolled) == ("finished", DEVICES)
-        first = store.reports(TASK.id, 1, after=b"", limit=10_000)
+        first = store.reports(task.id, 1, after=b"", limit=10_000)
         assert len({row.pseudonym for row in first}) == len(first) == DEVICES
-        assert verify(store, TASK.id).root  # every tally counted again, one report per participant and round
+        assert verify(store, task.id).root  # every tally counted again, one report per participant and round
     finally:
         store.close()
         for server in servers:

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.geometry.index import count_points
+from semilocal.protocol.partition import Partition
 from semilocal.release import CountsRelease, counts
 from semilocal.release.pooled_counts import PooledCounts
 
-KINDS = ("ordinary boxes", "grid cells", "regions", "halves of regions", "unions of regions", "trimmed parts")
+KINDS = ("ordinary boxes", "grid cells", "cells of regions", "halves of cells", "cells above")
 SIDES = (0.01, 0.15)  # of ordinary boxes, as a share of each axis
 GRID = 32
 GRID_PEOPLE = 20  # cells of the grid with fewer do not count
@@ -22,27 +23,42 @@ Counted = CountsRelease | PooledCounts
 
 
 class Covered(NamedTuple):
-    """Boxes of one kind in one run whose answers are not exact: how many, covered, and by half and twice the width."""
+    """Boxes of one kind in one run whose answers are not exact.
+
+    How many, covered, covered by a third of the width; mean half width of the intervals and mean distance of the values
+    from the truth, in people.
+    """
 
     asked: int
     covered: int
-    covered_by_half: int
-    covered_by_twice: int
+    covered_by_third: int
+    width: float
+    error: float
 
 
 def boxes_of(points: Floats, result: Counted, rng: np.random.Generator, *, ordinary: int) -> dict[str, Floats]:
-    """Boxes around random people, a grid, and boxes along the edges of regions; by kind."""
+    """Boxes around random people, a grid, and boxes along the edges of regions; by kind.
+
+    The cells of a region of the local protocol, a union of cells, are represented by the largest one.
+    """
     partition = result.partition
     hierarchy, box = partition.task.hierarchy, partition.task.box
     width = np.array(box.upper) - np.array(box.lower)
     middle = points[rng.integers(0, len(points), ordinary)]
     half = rng.uniform(*SIDES, middle.shape) * width / 2
-    above, cells = [np.empty(0, dtype=np.uint64)], partition.cells
+    around = np.stack([middle - half, middle + half], axis=1)
+    if isinstance(partition, Partition):
+        own = hierarchy.largest_cells(partition.lower, partition.upper)
+    else:
+        own = partition.cells
+    above, cells = [np.empty(0, dtype=np.uint64)], own
     while len(cells := np.unique(hierarchy.parent(cells[hierarchy.depth(cells) > 0]))) > 1:
         above.append(cells)
-    halved = partition.cells[hierarchy.depth(partition.cells) < hierarchy.max_depth]
-    aligned = (partition.cells, hierarchy.children(halved), np.unique(np.concatenate(above)), partition.trimmed_cells)
-    around = np.stack([middle - half, middle + half], axis=1)
+    aligned = (
+        own,
+        hierarchy.children(own[hierarchy.depth(own) < hierarchy.max_depth]),
+        np.unique(np.concatenate(above)),
+    )
     return dict(zip(KINDS, (around, box.grid([GRID] * box.dimensions), *map(hierarchy.boxes, aligned)), strict=True))
 
 
@@ -63,10 +79,10 @@ def coverage(
     for kind in by_kind:
         some = ~exact & (kinds == kind) & ((truth >= GRID_PEOPLE) | (kind != "grid cells"))
         (low, high), true, half = ends[some].T, truth[some], ends[some] @ [-0.5, 0.5]
-        more = (0.0, -half / 2, half)  # on either side
-        found[kind] = Covered(
-            len(true), *(int(np.count_nonzero((low - one <= true) & (true <= high + one))) for one in more)
-        )
+        more = (0.0, -2 * half / 3)  # on either side
+        held = (int(np.count_nonzero((low - one <= true) & (true <= high + one))) for one in more)
+        off = np.abs(answers.value[some] - true)
+        found[kind] = Covered(len(true), *held, *(float(one.mean()) if len(one) else 0.0 for one in (half, off)))
     return found
 
 

@@ -26,6 +26,7 @@ from semilocal.protocol.messages import (
     AnyReport,
     Closed,
     Query,
+    Report,
     Slice,
     decode,
     decode_closed,
@@ -57,6 +58,11 @@ def sample_task(**changes: Any) -> Task:
 def device_key(secret: bytes, task: bytes) -> bytes:
     """The key of a device for a task, as spec/http.md says."""
     return derive(secret, b"semilocal/1/key" + task, 32)
+
+
+def roster_report(task: Task, name: bytes, /, **changes: Any) -> Report:
+    """The report of round 1 under a pseudonym, which is its nonce as well."""
+    return msgspec.structs.replace(Report(task.id, 1, name, *task.hierarchy.ends, None, name), **changes)
 
 
 class Device:
@@ -125,9 +131,9 @@ async def read_slices(
     """The slices that some devices need to follow a closing, each read once."""
     if not isinstance(closed, Closed):
         return {}
-    wanted = {device.machine.wanted(closed) for device in devices if not device.machine.state.stopped} - {None}
+    wanted = {device.machine.wanted(closed) for device in devices if not device.machine.state.stopped}
     found = {}
-    for lower, upper in sorted(wanted):  # type: ignore[misc]
+    for lower, upper in sorted(region for region in wanted if region is not None):
         answer = await client.get(f"{base}/rounds/{closed.round}/slices/{lower}-{upper}")
         assert answer.status_code == 200, answer.text
         found[lower, upper] = decode(answer.content, Slice)
@@ -135,11 +141,13 @@ async def read_slices(
 
 
 async def follow_campaign(
-    client: httpx2.AsyncClient, devices: Sequence[Device], *, service: Service | None = None, clients: int = 32
-) -> dict[str, Any]:
+    client: httpx2.AsyncClient, devices: Sequence[Device], *, service: Service | None = None, clients: int = 32,
+    done: int = 0,
+) -> dict[str, Any]:  # fmt: skip
     """Let enrolled devices follow their campaign to its end; returns the last state.
 
-    With a service in the same process its ``tick`` is called; else the server looks after itself.
+    With a service in the same process its ``tick`` is called; else the server looks after itself. The first ``done``
+    rounds have been followed already.
     """
     base, gate = devices[0].base, asyncio.Semaphore(clients)
 
@@ -153,7 +161,7 @@ async def follow_campaign(
                 await asyncio.sleep(0.05)
             raise AssertionError("never accepted")
 
-    done, answered = 0, 0
+    answered = done
     while True:
         if service is not None:
             await service.tick()

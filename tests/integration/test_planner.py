@@ -1,12 +1,8 @@
-"""The planner: its forecasts are what simulation gives, and the cheapest epsilon is one that reaches the target.
-
-"Within 25 %" is the promise. The simulated root mean square of r independent errors is itself off by about
-1 / sqrt(2 r): 7 % at r = 100, so a forecast that is right is called wrong with a probability far below 1e-3; seeds are
-fixed, and a planted bug (half the error) must fail the same check.
-"""
+"""The planner: its forecasts are what simulation gives, and the cheapest epsilon is one that reaches the target."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -19,7 +15,8 @@ from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
 from semilocal.experiments.datasets.load import load
 from semilocal.geometry.index import count_points
-from semilocal.planner import CAUTION, Density, Forecast, cheapest, density_of, forecast, resampled
+from semilocal.planner import CAUTION, Density, Forecast, cheapest, density_of, forecast, resampled, traffic
+from semilocal.protocol.messages import Closed, Entry, Query, Report, Slice, encode
 from semilocal.release import counts
 from semilocal.simulation import synthetic
 
@@ -32,29 +29,22 @@ def close(predicted: float, simulated: float) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "epsilon", "plays"), [(16_000, 1.0, 60), (16_000, 4.0, 60), (64_000, 2.0, 60)])
-def test_the_error_of_a_mean_in_the_papers_first_experiment(n: int, epsilon: float, plays: int) -> None:
-    """N(0, 1.5^2) in [-10, 10]^2, mean of the squared norm.
+def test_the_margin_of_a_mean_in_the_papers_first_experiment() -> None:
+    """N(0, 1.5^2) in [-10, 10]^2, mean of the squared norm, against the one-call job. Seeds are fixed.
 
-    The squared errors of single plays have standard deviations of 0.86, 0.16 and 0.21 of their mean (120 other plays),
-    so that the forecasts are off by 6, 1 and 1 %. Medians of 60 margins are off by 3, 6 and 4 %
-    (60 other runs each, drawn again). Both are shares of the range, 0 to 200.
+    Planted bug: twice the margin.
     """
-    f, width = sl.functions.squared_norm(), 200.0
+    f, width, n = sl.functions.squared_norm(), 200.0, 16_000
     plan = forecast(
-        density_of("gaussian", WIDE), WIDE, n=n, epsilon=epsilon, delta=0.05, k=20, function=f,
-        rng=np.random.default_rng(1), plays=plays, queries=0,
+        density_of("gaussian", WIDE), WIDE, n=n, epsilon=2.0, delta=0.05, function=f, rng=np.random.default_rng(1),
+        plays=20, queries=0,
     )  # fmt: skip
     assert math.isnan(plan.count_error)
-    rng, errors, halves = np.random.default_rng(2), [], []
-    for _ in range(100):
+    rng, halves = np.random.default_rng(2), []
+    for _ in range(20):
         points = synthetic.truncated_gaussian(n, rng, box=WIDE, scale=1.5)
-        found = sl.mean(points, f, WIDE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
-        errors.append((found.value - float(f(points).mean())) / width)
-        halves.append((found.interval()[1] - found.interval()[0]) / 2 / width)
-    simulated = math.sqrt(float(np.mean(np.square(errors))))
-    assert close(plan.mean_error, simulated), (plan.mean_error, simulated)
-    assert not close(plan.mean_error / 2, simulated)
+        low, high = sl.mean(points, f, WIDE, epsilon=2.0, trust="nobody", delta=0.05, k=20, rng=rng).interval()
+        halves.append((high - low) / 2 / width)
     assert close(plan.mean_margin, float(np.median(halves))), (plan.mean_margin, np.median(halves))
     assert not close(plan.mean_margin * 2, float(np.median(halves)))
     assert plan.ranges["mean_margin"][0] <= plan.mean_margin <= plan.ranges["mean_margin"][1]
@@ -62,44 +52,55 @@ def test_the_error_of_a_mean_in_the_papers_first_experiment(n: int, epsilon: flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1.0, 2.0, 3.0])
-def test_the_error_of_a_count_in_the_papers_second_experiment(epsilon: float) -> None:
-    """Five clusters in the unit square, 20,000 participants, 400 boxes around people per run.
-
-    One run's error has a standard deviation of at most 0.12 of its mean (30 other runs each), so that both sides are
-    off by 3.5 %, and a right forecast is called wrong with a probability of 1e-6.
-    """
-    n, plays = 20_000, 12
-    plan = forecast(
-        synthetic.clusters, SQUARE, n=n, epsilon=epsilon, delta=0.05, k=20, rng=np.random.default_rng(1), plays=plays,
-    )  # fmt: skip
-    task = sl.Task.build(SQUARE, epsilon=epsilon, delta=0.05, k=20)
-    rng, errors, regions, moved = np.random.default_rng(2), [], [], []
+def test_the_error_of_a_count_in_the_papers_second_experiment() -> None:
+    """Five clusters in the unit square, 20,000 participants, 400 boxes around people per run. Planted bug: half."""
+    n, plays = 20_000, 8
+    plan = forecast(synthetic.clusters, SQUARE, n=n, epsilon=1.0, delta=0.05, rng=np.random.default_rng(1), plays=plays)
+    task = sl.Task.build(SQUARE, epsilon=1.0, delta=0.05)
+    rng, errors, regions, rounds = np.random.default_rng(2), [], [], []
     for _ in range(plays):
         points = synthetic.clusters(n, rng)
         middle, half = points[rng.integers(0, n, 400)], rng.uniform(0.005, 0.075, (400, 2))
         boxes = np.stack([middle - half, middle + half], axis=1)
         run = sl.simulate(points, task, rng=rng)
-        off = counts(run).answer(boxes, rounding=0).value - count_points(points, boxes)
+        off = counts(run).answer(boxes).value - count_points(points, boxes)
         errors.append(float(np.abs(off).mean()) / n)
-        regions.append(len(run.partition.cells))
-        moved.append(float((run.moves > 0).mean()))
+        regions.append(len(run.partition))
+        rounds.append(run.rounds)
     assert close(plan.count_error, float(np.mean(errors))), (plan.count_error, np.mean(errors))
     assert close(plan.regions, float(np.mean(regions)))
-    assert close(plan.moved, float(np.mean(moved)))
+    assert close(plan.rounds, float(np.mean(rounds)))
     assert not close(plan.count_error / 2, float(np.mean(errors)))
 
 
-def test_bytes_are_those_of_the_messages() -> None:
-    """Against a run with single reports: the average of what each participant sends."""
+def test_bytes_are_about_those_of_the_messages() -> None:
+    """Against a run with single reports. Sent is exact; what is received is within a quarter."""
     rng = np.random.default_rng(4)
-    task = sl.Task.build(SQUARE, epsilon=1.0, delta=1e-3, k=50)
-    run = sl.simulate(rng.random((3000, 2)), task, rng=rng, detail="reports")
-    from semilocal.planner import traffic
-    from semilocal.protocol.messages import encode
+    people, task = 800, sl.Task.build(SQUARE, epsilon=2.0, delta=1e-3, k=10)
+    points = rng.random((people, 2))
+    run = sl.simulate(points, task, secrets=[rng.bytes(32) for _ in range(people)])
+    sent, received = traffic(run)
+    reports = [event for event in run.events if isinstance(event, Report)]
+    assert sent == pytest.approx(sum(len(encode(report)) for report in reports) / people, rel=0.02)
+    codes, said = task.hierarchy.codes(points), {}
+    for report in reports:
+        said.setdefault((report.round, report.region), []).append(Entry(report.pseudonym, report.answer, report.nonce))
+    read = float(sum(len(encode(event)) for event in run.events if isinstance(event, Query | Closed)))
+    for (number, (lower, upper)), entries in said.items():
+        here = np.count_nonzero((codes >= lower) & (codes < upper))
+        rows = tuple(sorted(entries, key=lambda entry: entry.pseudonym))
+        read += here / people * len(encode(Slice(task.id, number, lower, upper, rows)))
+    assert close(received, read), (received, read)
+    assert not close(received / 2, read)
 
-    sent = sum(len(encode(event)) for event in run.events if isinstance(event, sl.Report)) / 3000
-    assert traffic(task, run.events, 3000)[0] == pytest.approx(sent)
+
+def test_hardly_anything_is_learned_from_few_people_at_a_small_epsilon() -> None:
+    rng = np.random.default_rng(1)
+    poor = forecast(density_of("uniform", SQUARE), SQUARE, n=2000, epsilon=0.25, rng=rng, plays=1)
+    assert poor.regions < 8
+    assert "hardly anything is learned. Ask more people" in poor.lines()[-1]
+    rich = forecast(density_of("uniform", SQUARE), SQUARE, n=5000, epsilon=2.0, rng=rng, plays=1)
+    assert rich.warning == ""
 
 
 def test_densities_stay_inside_the_domain_and_files_are_resampled() -> None:
@@ -121,12 +122,10 @@ def test_the_cheapest_epsilon_reaches_the_target_and_a_smaller_one_does_not() ->
     def make(epsilon: float) -> Forecast:
         tried.append(epsilon)
         plan = forecast(
-            lambda n, rng: rng.random((n, 1)), sl.Box((0.0,), (1.0,)), n=200, epsilon=1.0, delta=0.05, k=20,
-            rng=np.random.default_rng(1), plays=1,
+            lambda n, rng: rng.random((n, 1)), sl.Box((0.0,), (1.0,)), n=200, epsilon=1.0, delta=0.05, plays=1,
+            rng=np.random.default_rng(1),
         ) if len(tried) == 1 else saved[0]  # fmt: skip
         saved.append(plan)
-        import dataclasses
-
         return dataclasses.replace(plan, epsilon=epsilon, count_error=1 / epsilon, mean_margin=2 / epsilon)
 
     saved: list[Forecast] = []
@@ -156,11 +155,9 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: 
     out = capsys.readouterr().out
     for word in (
         "regions",
-        "share moved",
         "rounds",
         "bytes per device",
-        "except with probability delta = ",
-        "at most 16 in this task",
+        "except with probability 1e-06",
         CAUTION,
     ):
         assert word in out
@@ -172,7 +169,7 @@ def test_the_numbers_of_is_this_for_me_are_those_of_its_command(capsys: pytest.C
     rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| ([\d.]+ to [\d.]+ %) \|$", page, flags=re.MULTILINE)
     assert len(rows) == 3
     for people, regions, share in rows:
-        words = ["--epsilon", "1", "--k", "50", "--bounds", "california"]
+        words = ["--epsilon", "1", "--bounds", "california"]
         assert command("plan", "--n", people.replace(",", ""), *words) == 0
         out = capsys.readouterr().out
         assert re.search(rf"^regions +{regions}[ ,]", out, flags=re.MULTILINE)
@@ -194,7 +191,7 @@ def test_the_command_takes_public_positions_and_refuses_nonsense(
     assert "--want" in capsys.readouterr().err
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1") == 2
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1,one") == 2
-    assert command(*words, "--want", "error=0.0001", "--bounds", "0,0,1,1") == 1
+    assert command(*words, "--want", "error=0.000001", "--bounds", "0,0,1,1") == 1
 
 
 def within(predicted: float, found: float, factor: float = 1.5) -> bool:
@@ -202,48 +199,41 @@ def within(predicted: float, found: float, factor: float = 1.5) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("epsilon", "delta", "k"), [(1.0, 1e-6, 50), (1.0, 1e-3, 50), (2.0, 0.05, 20)])
-def test_the_default_density_forecasts_real_maps(epsilon: float, delta: float, k: int) -> None:
-    """California always; New York and Porto where the data is. Planted bug: people who lie evenly.
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (2.0, 1e-6)])
+def test_the_default_density_forecasts_real_maps(epsilon: float, delta: float) -> None:
+    """Regions, errors of counts and rounds within a factor 1.5, California always, others where the data is.
 
-    Regions, crowds and errors of counts within a factor 1.5, margins of means inside the range that is printed. On
-    Porto, where the noise hides how many people live around the city, errors of counts are within a factor 3 (measured:
-    1.15, 1.7 and 2.4), and margins within 1.5 of the range (0.51, 0.44 and 0.73 times its middle): its box is far
-    larger than where people live, and most trimmed parts are known to be empty.
+    Forty plays on towns, which differ by a factor of 3, know their mean to 7 %: the check allows that much more. Seeds
+    are fixed. Planted bug: people who lie evenly.
     """
-    n = 20_000
-    square = synthetic.UNIT_SQUARE
+    n, square = 20_000, SQUARE
+    task = sl.Task.build(square, epsilon=epsilon, delta=delta)
 
-    def plan(density: Density, plays: int = 3) -> Forecast:
-        rng = np.random.default_rng(4)
-        return forecast(density, square, n=n, epsilon=epsilon, delta=delta, k=k, rng=rng, plays=plays)
+    def played(density: Density, plays: int) -> tuple[float, float, float]:
+        """Regions, errors of counts and rounds, as a forecast has them."""
+        rng, rows = np.random.default_rng(4), []
+        for _ in range(plays):
+            points = density(n, rng)
+            run = sl.simulate(points, task, rng=rng)
+            middle, half = points[rng.integers(0, n, 400)], rng.uniform(0.005, 0.075, (400, 2))
+            boxes = np.stack([middle - half, middle + half], axis=1)
+            error = np.abs(counts(run).answer(boxes).value - count_points(points, boxes)).mean() / n
+            rows.append((len(run.partition), error, run.rounds))
+        regions, error, rounds = np.mean(rows, axis=0).tolist()
+        return regions, error, rounds
 
-    def parts(density: Density) -> tuple[float, float]:
-        """Regions and their median crowd, as a forecast has them, of more plays: they are quick to find."""
-        rng, task = np.random.default_rng(5), sl.Task.build(square, epsilon=epsilon, delta=delta, k=k)
-        crowds = [sl.simulate(density(n, rng), task, rng=rng).partition.crowds for _ in range(48)]
-        return float(np.mean([len(one) for one in crowds])), float(np.median([np.median(one) for one in crowds]))
-
-    towns = density_of("clustered", square)
-    guess, even, (regions, crowd) = plan(towns, 24), plan(density_of("uniform", square)), parts(towns)
-    for name in ("california_housing", "gowalla_nyc", "porto"):
+    guess, even = played(density_of("clustered", square), 40), played(density_of("uniform", square), 2)
+    for name in ("california_housing", "porto", "gowalla", "brightkite"):
         try:
             source = load(name)
         except InvalidInput:
             assert name != "california_housing"
             continue
         lower, upper = np.array(source.box.lower), np.array(source.box.upper)
-        people = resampled((source.points - lower) / (upper - lower), square)
-        real, (found, median) = plan(people, 9), parts(people)
-        assert within(regions, found), name
-        assert within(crowd, median), name
-        assert within(guess.rounds, real.rounds, 2.0), name
-        assert within(guess.count_error, real.count_error, 3.0 if name == "porto" else 1.5), name
-        (low, high), factor = guess.ranges["mean_margin"], 1.5 if name == "porto" else 1.0
-        assert low / factor <= real.mean_margin <= factor * high, name
-        assert not within(even.count_error, real.count_error, 3.0), name
-        assert name == "porto" or even.mean_margin < low / factor, name
-        assert not within(even.rounds, real.rounds), name
+        real = played(resampled((source.points - lower) / (upper - lower), square), 6)
+        for number, found in zip(guess, real, strict=True):
+            assert within(number, found, 1.6), (name, guess, real)
+        assert not within(even[1], real[1], 1.6), name
 
 
 def test_what_depends_on_the_map_is_printed_with_the_smallest_and_the_largest_of_the_plays() -> None:
@@ -257,5 +247,5 @@ def test_what_depends_on_the_map_is_printed_with_the_smallest_and_the_largest_of
     lines = "\n".join(plan.lines())
     low, high = plan.ranges["regions"]
     assert f"{plan.regions:.0f} ({low:.0f} to {high:.0f}), median crowd" in lines
-    low, high = plan.ranges["moved"]
+    low, high = plan.ranges["count_error"]
     assert f"({100 * low:.2g} to {100 * high:.2g} %)" in lines

@@ -70,8 +70,16 @@ def test_training_features_are_what_their_regions_tell_and_nothing_else() -> Non
     points = rng.random((5_000, 2))
     transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), random_state=1)
     private = transformer.fit_transform(points)
-    centres = transformer.partition_.boxes.mean(axis=1)
-    assert {tuple(row) for row in private} <= {tuple(row) for row in centres}
+    regions = transformer.partition_.locate(points)
+    assert len(transformer.partition_) > 4
+    features = np.full((len(transformer.partition_), 2), np.nan)
+    features[regions] = private
+    assert np.array_equal(features[regions], private), "a function of the region alone"
+    lower, upper = transformer.partition_.boxes.transpose(1, 0, 2)
+    assert np.all((lower <= features) & (features <= upper))
+    moved = points.copy()
+    moved[0] = points[np.flatnonzero(regions == regions[0])[1]]  # somebody else in the same region
+    assert np.array_equal(transformer.transform(moved), private)
     task = transformer.partition_.task
     assert (task.epsilon, task.k, task.delta) == (2.0, 20, 1e-6)
     assert transformer.spent_ == sl.Ledger.of(task).settle(transformer.partition_)
@@ -94,20 +102,10 @@ def test_training_positions_never_come_back(method: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["quantize", "resample"])
-def test_transform_of_the_training_positions_is_fit_transform_but_for_moved_participants(method: Any) -> None:
+def test_transform_of_the_training_positions_is_fit_transform(method: Any) -> None:
     points = np.random.default_rng(1).beta(2, 5, (5_000, 2))
-    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), method=method, random_state=1, public_data=True)
-    private = transformer.fit_transform(points)
-    stayed = transformer.move_shares_[0]
-    assert 0.5 < stayed < 1
-    assert (transformer.transform(points) == private).all(axis=1).mean() >= stayed
-
-
-def test_shares_of_moved_people_are_known_only_if_the_data_is_public() -> None:
-    points = np.random.default_rng(1).beta(2, 5, (5_000, 2))
-    given: dict[str, Any] = {"epsilon": 2.0, "k": 20, "box": (0, 1), "random_state": 1}
-    assert sum(SemiLocalTransformer(**given, public_data=True).fit(points).move_shares_.values()) == pytest.approx(1)
-    assert not hasattr(SemiLocalTransformer(**given).fit(points), "move_shares_")
+    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), method=method, random_state=1)
+    assert np.array_equal(transformer.fit_transform(points), transformer.transform(points))
 
 
 def test_positions_to_predict_for_pass_through_under_a_name_of_their_own() -> None:
@@ -213,7 +211,7 @@ def test_columns_in_another_order_than_the_axes_are_refused(names: list[str]) ->
     """Porto is 41 N, 8 W: both orders lie inside a map of the world."""
     pandas = pytest.importorskip("pandas")
     box = sl.Box((-180, -90), (180, 90), names=("longitude", "latitude"))
-    points = pandas.DataFrame(np.random.default_rng(3).normal((41, -8), 0.01, (400, 2)), columns=names)
+    points = pandas.DataFrame(np.random.default_rng(3).normal((41, -8), 0.01, (4_000, 2)), columns=names)
     transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=box, random_state=1)
     with pytest.raises(InvalidInput, match="give them in the order of the box: X"):
         transformer.fit(points)

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import httpx2
 
-from semilocal import Partition, simulate
-from semilocal.protocol.messages import Closed, ValueClosed, decode, encode
+from semilocal.protocol.curator import Curator
+from semilocal.protocol.messages import ValueClosed, decode, encode
 from semilocal.protocol.plan import Release
 from semilocal.release import collected_mean
-from semilocal.service.admin import create_campaign
+from semilocal.service.admin import create_campaign, with_chain
+from semilocal.service.rounds import chain_for
 from semilocal.service.stores.base import open_store
-from semilocal.simulation.values import play_values, value_events
 from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
 from tests.helpers import HANG
+from tests.helpers.keystone import same_in_a_loop
 from tests.helpers.service import Device, follow_campaign, open_campaign, postgres, sample_task, transcript  # fmt: skip
 from tests.helpers.stored import verify
 
@@ -32,6 +33,8 @@ async def scenario(server: Server, count: int) -> None:
         capacity=count,
     )
     store = open_store(server.database, worker="test")
+    campaign = with_chain(store, campaign)
+    task = campaign.task
     create_campaign(store, campaign, now=0)
     points, secrets = cluster(count), secrets_of(count)
     limits = httpx2.Limits(max_connections=32)
@@ -45,29 +48,25 @@ async def scenario(server: Server, count: int) -> None:
         state = await follow_campaign(client, devices)
         assert state["phase"] == "finished"
         assert state["enrolled"] == count
-        run = simulate(points, task, secrets=secrets, detail="reports")
-        values = play_values(run, points, campaign.plan, secrets)
-        simulated = [*run.events, *value_events(run, campaign.plan, values)]
+        run, simulated = same_in_a_loop(task, points, secrets, campaign.plan, chain_for(store, task))
         events = await transcript(client, task, rounds=state["closed"], plan=campaign.plan)
         assert events == [encode(event) for event in simulated]
-        for number, so_far in ((len(run.rounds), list(run.events)), (state["closed"], simulated)):
+        for number, so_far in ((run.rounds, list(run.events)), (state["closed"], simulated)):
             data = (await client.get(f"/tasks/{task.id.hex()}/rounds/{number}/checkpoint")).content
             checkpoint = decode(data, Checkpoint)
             assert (checkpoint.root, checkpoint.size) == (transcript_root(so_far), len(so_far))
         last = verify(store, task.id)
         assert last.root == merkle_root([leaf_hash(event) for event in events])
-        assert [device.machine.region for device in devices] == run.partition.cells[run.regions].tolist()
         closed = decode(events[-1], ValueClosed)
         overall = collected_mean(run.partition, closed, campaign.plan.releases[closed.index])
         # Six standard errors: a false alarm has a chance below 1e-8.
-        truth = run.acting(points)[:, 0].mean()
-        assert abs(overall.acting - truth) < 6 * overall.stderr
+        assert abs(overall.value - points[:, 0].mean()) < 6 * overall.stderr
         assert overall.participants == count
         results = (await client.get(f"/tasks/{task.id.hex()}/results")).json()
         assert [region["crowd"] for region in results["regions"]] == run.partition.crowds.tolist()
         assert results["releases"][1]["total"] == count
         drawn = (await client.get(f"/tasks/{task.id.hex()}/regions.geojson")).json()
-        assert drawn == Partition.from_closings(task, [e for e in run.events if isinstance(e, Closed)]).to_geojson()
+        assert drawn == Curator.replay(task, run.events).partition.to_geojson()
     store.close()
 
 

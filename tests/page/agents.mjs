@@ -38,11 +38,18 @@ async function run({ position, secret, token }) {
   const { summary, contents } = await part(false);
   const entry = contents.memberships[task];
   return {
-    outcome: summary.outcome, reason: summary.reason, lines: summary.lines, region: summary.region === null ? null : String(summary.region),
-    crowd: summary.crowd, rounds: summary.rounds, epsilon: summary.epsilon, exposure: summary.exposure, checkpoint: summary.checkpoint, sent,
-    closings: entry ? entry.closings.map(hex) : [], released: entry ? entry.released.answered.map(({ index }) => index) : [],
+    outcome: summary.outcome, reason: summary.reason, lines: summary.lines, region: summary.region?.map(String) ?? null,
+    members: summary.members, answered: summary.answered, epsilon: summary.epsilon, checkpoint: summary.checkpoint, sent,
+    reported: entry?.reported ?? [], state: entry ? plain(entry.state) : null,
+    closings: entry ? entry.closings.map(hex) : [], released: entry ? entry.state.values.map(({ index }) => index) : [],
   };
 }
+
+/** What a device keeps, for JSON. */
+const plain = ({ region, round, question, book, splits, values, stopped }) => ({
+  region: region?.map(String) ?? null, round, question: hex(question), splits, stopped,
+  book: book.map((booked) => [booked.round, booked.cuts.map(String)]), values: values.map(({ index, question: asked }) => [index, hex(asked)]),
+});
 
 class Crash extends Error {}
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Frame, OPEN, REGION, TRIMMED, Timeline, outlineOf } from "../../src/semilocal/page/static/map/cells.js";
+import { Frame, OPEN, REGION, Timeline } from "../../src/semilocal/page/static/map/cells.js";
+import { outlineOf } from "../../src/semilocal/page/static/map/outline.js";
 import { fit } from "../../src/semilocal/page/static/map/camera.js";
 import { NOTHING, locate, paint } from "../../src/semilocal/page/static/map/raster.js";
 
@@ -18,7 +19,7 @@ function rows(...list) {
 
 function story() {
   const timeline = new Timeline(square);
-  timeline.add({ round: 1, kind: "cells", rows: rows([0, 0, 0.5, 1, OPEN, 60], [0.5, 0, 1, 1, TRIMMED, 3]) });
+  timeline.add({ round: 1, kind: "cells", rows: rows([0, 0, 0.5, 1, OPEN, 60], [0.5, 0, 1, 1, REGION, 3]) });
   timeline.add({ round: 2, kind: "cells", rows: rows([0, 0, 0.5, 0.5, REGION, 33], [0, 0.5, 0.5, 1, OPEN, 30]) });
   timeline.add({ round: 3, kind: "cells", rows: rows([0, 0.5, 0.5, 1, REGION, 30]) });
   timeline.add({ round: 4, kind: "values", rows: null, what: "mean" });
@@ -38,7 +39,7 @@ test("every frame covers the domain once", () => {
 test("a frame can be shown again after later rounds came: the past does not change", () => {
   const timeline = story();
   const frame = timeline.frame(2);
-  assert.deepEqual([...frame.columns.state], [TRIMMED, REGION, OPEN]);
+  assert.deepEqual([...frame.columns.state], [REGION, REGION, OPEN]);
   assert.equal(frame.text(0, "reason"), "why 0.5");
   assert.equal(frame.find(0.75, 0.5), 0);
   assert.equal(frame.find(2, 2), -1);
@@ -48,10 +49,26 @@ test("rounds come in order", () => {
   assert.throws(() => new Timeline(square).add({ round: 2, kind: "cells", rows: null }), /does not come next/);
 });
 
-test("trimmed parts have no colour, and densities are crowds over areas", () => {
-  const values = story().frame(3).values("density");
-  assert.ok(Number.isNaN(values[0]));
-  assert.deepEqual([...values.slice(1)], [33 / 0.25, 30 / 0.25]);
+test("densities are crowds over areas, and what is exact is not uncertain", () => {
+  const frame = story().frame(3);
+  assert.deepEqual([...frame.values("density")], [3 / 0.5, 33 / 0.25, 30 / 0.25]);
+  assert.deepEqual([...frame.values("uncertainty")], [0, 0, 0]);
+  assert.equal(frame.isExact, true);
+  const noisy = rows([0, 0, 1, 1, REGION, 50]);
+  [noisy.low, noisy.high] = [[40], [60]];
+  assert.deepEqual([new Frame([{ rows: noisy, keep: null }]).isExact, ...new Frame([{ rows: noisy, keep: null }]).values("uncertainty")], [false, 40]);
+});
+
+test("a round that is the whole map stands for itself, one that changed nothing shows the one before", () => {
+  const timeline = new Timeline(square);
+  const wall = { pieces: [[0.25, 0, 0.25, 1]], asked: 12, above: 0.4 };
+  timeline.add({ round: 1, kind: "cells", whole: true, rows: rows([0, 0, 1, 1, OPEN, 60]) });
+  timeline.add({ round: 2, kind: "cells", whole: true, rows: null });
+  timeline.add({ round: 3, kind: "cells", whole: true, rows: { ...rows([0, 0, 0.5, 1, REGION, 30], [0.5, 0, 1, 1, OPEN, 30]), walls: [[wall], []] } });
+  timeline.add({ round: 4, kind: "values", rows: null, what: "mean" });
+  assert.deepEqual([0, 1, 2, 3, 4].map((round) => timeline.frame(round).size), [1, 1, 1, 2, 2]);
+  assert.equal(timeline.last, 3);
+  assert.deepEqual([timeline.frame(3).walls(0), timeline.frame(3).walls(1), timeline.frame(1).walls(0)], [[wall], [], []]);
 });
 
 test("every pixel shows the cell that holds its middle", () => {
@@ -91,26 +108,14 @@ test("cells smaller than a pixel are seen", () => {
   assert.ok(index.includes(1));
 });
 
-test("pixels take the colour of their row, hatching where participants were moved, an outline between cells", () => {
+test("pixels take the colour of their row, and an outline between regions", () => {
   const frame = story().frame(3);
   const camera = fit(square, 60, 60, 0);
   const [index, pixels] = [new Int32Array(3600), new Uint32Array(3600)];
   locate(index, frame, camera);
-  const style = { background: 1, edge: 2, open: 3, hatch: 4, hollow: 5 };
-  paint(pixels, index, frame, camera, Uint32Array.from([10, 11, 12]), style);
-  assert.equal(pixels[45 * 60 + 10], 11);
-  assert.equal(pixels[10 * 60 + 10], 12);
-  assert.equal(pixels[29 * 60 + 10], 2);
-  assert.ok([4, 5].includes(pixels[10 * 60 + 45]));
-  assert.deepEqual(new Set(pixels), new Set([2, 4, 5, 11, 12]));
-});
-
-test("what the server says about regions is shown for the newest round, and not for earlier ones", () => {
-  const timeline = story();
-  timeline.inside.set("0", { value: 30, interval: [20, 31] });
-  const uncertain = timeline.frame(3).values("uncertainty");
-  assert.deepEqual([...uncertain.slice(1)].map(Math.round), [33, 37]);
-  assert.deepEqual([...timeline.frame(2).values("uncertainty").slice(1)], [0, 0]);
+  paint(pixels, index, frame, camera, Uint32Array.from([10, 11, 12]), { background: 1, edge: 2, open: 3 });
+  assert.deepEqual([45 * 60 + 10, 10 * 60 + 10, 29 * 60 + 10, 10 * 60 + 45].map((place) => pixels[place]), [11, 12, 2, 10]);
+  assert.deepEqual(new Set(pixels), new Set([2, 10, 11, 12]));
 });
 
 const unit = (x, y) => ({ lower: [x, y], upper: [x + 1, y + 1] });

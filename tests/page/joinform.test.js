@@ -16,11 +16,11 @@ Object.assign(globalThis, { document: { createTreeWalker: () => null, createComm
 const { JoinForm, fateOfPosition } = await import("../../src/semilocal/page/static/views/joinform.js");
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
 const { asked } = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
-const PLAY = plays.find(({ name }) => name === "trim-binary-2d");
+const PLAY = plays.find(({ name }) => name === "cut-binary-2d-away-and-late");
 
 function form(play = PLAY) {
   const made = new JoinForm({ task: readTask(unhex(play.bytes)), plan: readPlan(pack(["plan", unhex(play.id), []])), pair: null }, { enrolment: "open" }, () => {});
-  Object.assign(made.limits, { max_epsilon: "1000", max_exposure: "1000", min_k: "1", max_delta: "0.5" });
+  Object.assign(made.limits, { max_epsilon: "1000", min_k: "1", max_delta: "0.5" });
   return made;
 }
 
@@ -38,7 +38,7 @@ test("a shortest side is none, one for all axes, or one per axis", () => {
 });
 
 test("a shortest side that is no length, or longer than the domain, is refused in words", () => {
-  for (const [text, words] of [["far", /lengths of at least 0/], ["-1", /lengths of at least 0/], ["1,", /lengths/], ["1e-3,1e-3,1e-3", /one number, or one per axis/], ["1e9", /the owner names none with a side below/]]) {
+  for (const [text, words] of [["far", /lengths of at least 0/], ["-1", /lengths of at least 0/], ["1,", /lengths/], ["1e-3,1e-3,1e-3", /one number, or one per axis/], ["1e9", /the owner names none below/]]) {
     const filled = Object.assign(form(), { minSide: text, texts: ["0", "0"], consent: true });
     assert.equal(filled.reasons.length, 1);
     assert.match(filled.reasons[0], words);
@@ -81,7 +81,7 @@ test("a limit that is no number is named with what was typed", () => {
 });
 
 test("a place that has a name is chosen by it, and its size is told in labels", () => {
-  const filled = form(plays.find(({ name }) => name === "each-labels"));
+  const filled = form(plays.find(({ name }) => name === "all-labels"));
   assert.deepEqual(form().leaves, []);
   const { leaves, tree } = filled;
   assert.ok(leaves.length > 1);
@@ -109,7 +109,7 @@ test("with two servers a refusal has its unit and no token, and a bucket limits 
 test("the two ends of a small region differ in words", () => {
   const tree = treeOf({ kind: "binary", box: { lower: [-124.5, 32.5], upper: [-114.1, 42.1], names: ["longitude", "latitude"] }, max_depth: 32 });
   const code = tree.codeOf([-116, 41.5]);
-  assert.equal(placeWords(tree, tree.ancestor(code, 0)), "longitude -124.5 to -114.1, latitude 32.5 to 42.1");
-  assert.equal(placeWords(tree, tree.ancestor(code, 8)), "longitude -116.05 to -115.4, latitude 41.5 to 42.1");
-  for (let depth = 0; depth <= 32; depth++) assert.doesNotMatch(placeWords(tree, tree.ancestor(code, depth)), /(\S+) to \1(,|$)/);
+  assert.equal(placeWords(tree, tree.interval(tree.ancestor(code, 0))), "longitude -124.5 to -114.1, latitude 32.5 to 42.1");
+  assert.equal(placeWords(tree, tree.interval(tree.ancestor(code, 8))), "longitude -116.05 to -115.4, latitude 41.5 to 42.1");
+  for (let depth = 0; depth <= 32; depth++) assert.doesNotMatch(placeWords(tree, tree.interval(tree.ancestor(code, depth))), /(\S+) to \1(,|$)/);
 });

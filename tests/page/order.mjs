@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
-import { outlineOf } from "../../src/semilocal/page/static/map/cells.js";
+import { outlineOf } from "../../src/semilocal/page/static/map/outline.js";
 
 const found = JSON.parse(readFileSync(0, "utf8")).map(({ hierarchy, points, cells, intervals }) => {
   const tree = treeOf(hierarchy);
@@ -16,7 +16,7 @@ const found = JSON.parse(readFileSync(0, "utf8")).map(({ hierarchy, points, cell
     smallest: tree.smallestSides(tree.maxDepth),
     intervals: pairs.map(([lower, upper]) => tree.intervalCells(lower, upper).map(String)),
     largest: pairs.map(([lower, upper]) => String(tree.largestCell(lower, upper))),
-    lengths: pairs.map(([lower, upper]) => tree.intervalSides(lower, upper)),
+    lengths: pairs.map(([lower, upper]) => tree.sides(tree.largestCell(lower, upper))),
     rings: isFlat ? pairs.map(([lower, upper]) => outlineOf(tree.intervalCells(lower, upper).map((cell) => tree.corners(cell)))) : [],
   };
 });

@@ -2,24 +2,33 @@
 
 import { readFileSync } from "node:fs";
 import { hex, unhex } from "../../src/semilocal/page/static/device/bytes.js";
-import { readServerMessage } from "../../src/semilocal/page/static/device/messages.js";
+import { readMessage, readServerMessage } from "../../src/semilocal/page/static/device/messages.js";
 import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
 import { Participant } from "../../src/semilocal/page/static/device/participant.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
 import { makeUpload } from "../../src/semilocal/page/static/device/upload.js";
 
-const OPEN = { max_epsilon: 1e6, max_exposure: null, min_k: 1, max_delta: 1, allow_no_crowd: true, allow_simulation: false, min_side: [] };
+const OPEN = { max_epsilon: 1e6, min_k: 1, max_delta: 1, allow_no_crowd: true, allow_simulation: true, min_side: [], max_depth: null, max_splits: null };
 const { plays, uploads } = JSON.parse(readFileSync(0, "utf8"));
 
-const played = plays.map(({ task, plan, people, messages }) => {
+const played = plays.map(({ task, plan, people, rounds }) => {
   const pinned = [readTask(unhex(task)), readPlan(unhex(plan))];
   const devices = people.map(({ point, secret, value }) => new Participant(pinned[0], point, unhex(secret), OPEN, pinned[1], { value }));
-  const reports = messages.map((data) => devices.map((device) => device.receive(readServerMessage(unhex(data)))));
-  return {
-    reports: reports.map((row) => row.map((report) => (report === null ? null : hex(report)))),
-    ends: devices.map(({ region, state }) => [region === null ? null : String(region), state.crowd, state.moves, state.trims]),
-  };
+  const reports = rounds.map(({ query, closed, slices }) => {
+    const asked = readServerMessage(unhex(query));
+    const row = devices.map((device) => device.receive(asked));
+    const found = readServerMessage(unhex(closed));
+    if (found.type === "closed") {
+      const rows = new Map(Object.entries(slices).map(([region, data]) => [region, readMessage(unhex(data), "slice")]));
+      for (const device of devices) {
+        const region = device.wanted(found);
+        device.close(found, region ? rows.get(region.join("-")) : null);
+      }
+    }
+    return row.map((report) => (report === null ? null : hex(report)));
+  });
+  return { reports, ends: devices.map((device) => [device.region?.map(String) ?? null, device.members, device.state.book.length, device.lines.map(String)]) };
 });
 
 const uploaded = [];

@@ -82,7 +82,7 @@ test("the upload and its loss are stored before it leaves, and it leaves once", 
   const { vault } = await upload(pair, { store });
   const { epsilon } = readPairTask(PAIR);
   assert.equal(hex(pair.stored.uploads[NAME].upload), pair.sent[0]);
-  assert.deepEqual(pair.stored.ledger[NAME].epsilon, { reserved: exactUnits(epsilon), spent: exactUnits(epsilon) });
+  assert.deepEqual(pair.stored.ledger[NAME], { reserved: exactUnits(epsilon), spent: exactUnits(epsilon), settled: true });
   assert.ok(vault.contents.uploads[NAME].receipt.length);
   await upload(pair, { store });
   assert.equal(pair.sent.length, 1);
@@ -90,7 +90,6 @@ test("the upload and its loss are stored before it leaves, and it leaves once", 
 
 const REFUSED = {
   "a loss above the owner's limit": [new Pair(), { policy: policyOf({ max_epsilon: 0.5 }) }, "over-budget"],
-  "an exposure above the owner's limit": [new Pair(), { policy: policyOf({ max_epsilon: 100, max_exposure: 0.5 }) }, "over-budget"],
   "a helper that knows no such task": [new Pair({ shown: { helper: null } }), {}, "no-such-task"],
   "a helper that shows another task": [new Pair({ shown: { helper: pairBytes({ bucket_depth: 2n }) } }), {}, "other-task"],
   "a leader that shows another task": [new Pair({ shown: { leader: pairBytes({ bucket_depth: 2n }) } }), {}, "other-task"],
@@ -116,7 +115,7 @@ test("another key of either operator is refused before anything is sent", async 
 
 test("the cap on all tasks together holds for uploads", async () => {
   const pair = new Pair();
-  await assert.rejects(upload(pair, { changes: { caps: { epsilon: 0.5, exposure: null } } }), BudgetExceeded);
+  await assert.rejects(upload(pair, { changes: { cap: 0.5 } }), BudgetExceeded);
   assert.deepEqual(pair.sent, []);
 });
 

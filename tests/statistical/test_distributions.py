@@ -25,9 +25,7 @@ import numpy.typing as npt
 import pytest
 from scipy import special, stats
 
-from semilocal import Box, DiscreteLaplace, PaperLaplace, RandomizedResponse, Task
-from semilocal.simulation.sorted import Detail
-from tests.helpers.forest import play_side_by_side
+from semilocal import Box, DiscreteLaplace, PaperLaplace, RandomizedResponse, Task, simulate
 
 pytestmark = pytest.mark.slow
 
@@ -221,50 +219,39 @@ def test_tallies_of_large_cells_have_their_exact_distribution(fanout: int) -> No
 
 # -- whole runs ----------------------------------------------------------------------------------------------------
 
-POINTS = np.concatenate([np.random.default_rng(0).random((40, 2)) * [0.5, 1], [[0.9, 0.2]] * 5, [[0.6, 0.9]] * 3])
-RUNS = 500
-LEVELS = 10  # above the runs, which are played side by side
-TASK = Task.build(Box((0, 0), (1, 1)), epsilon=1.5, delta=0.2, k=6, max_depth=LEVELS + 3, tau=0.3)
+POINTS = np.concatenate([np.random.default_rng(0).random((60, 2)) * [0.5, 1], [[0.9, 0.2]] * 8, [[0.6, 0.9]] * 4])
+RUNS = 250
+STRAY = -1  # one of the last four
 
 
-def sample(task: Task, detail: Detail) -> dict[str, Counter[Any]]:
-    """What runs look like: regions, tallies of the first round, crowd and moves of a stray participant."""
-    rng = np.random.default_rng(8 if detail == "tallies" else 9)
-    side = play_side_by_side([POINTS[::-1]] * RUNS, task, LEVELS, rng=rng, detail=detail)  # the stray comes first
-    run, partition = side.run, side.run.partition
-    found: dict[str, Integers] = {
-        "regions": np.bincount(side.of(partition.cells))[:RUNS],
-        "crowd": partition.crowds[run.regions[side.first]],
-        "moves": run.moves[side.first].astype(np.int64),
-        "trims": np.bincount(side.of(partition.trims.cells), minlength=RUNS),
-    }
-    tallies = run.rounds[LEVELS].tally[:RUNS]
-    return {"tally": Counter(map(tuple, tallies.tolist())), **{name: Counter(a.tolist()) for name, a in found.items()}}
+def task_with(rule: Any) -> Task:
+    return Task.build(Box((0, 0), (1, 1)), epsilon=4.0, delta=0.2, k=4, rule=rule)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, *({"rule": rule, "max_trims": 0, "max_visitors": 1.0} for rule in ("all", "each"))]
-)
-def test_runs_by_tallies_and_by_reports_have_one_distribution(options: dict[str, Any]) -> None:
-    task = msgspec.structs.replace(TASK, **options)
-    tallies, reports = sample(task, "tallies"), sample(task, "reports")
-    for name in tallies:
-        assert difference(tallies[name], reports[name]) > ALARM, name
-    counts = np.bincount(task.hierarchy.locate(POINTS, 1).astype(int) & 1, minlength=2)
-    exact = response_chances(RandomizedResponse(1.5, 2), tuple(counts.tolist()))
-    assert surprise(tallies["tally"], exact) > ALARM
-    assert surprise(reports["tally"], exact) > ALARM
+def sample(task: Task, *, devices: bool) -> dict[str, Counter[int]]:
+    """What runs look like: regions, rounds, answers by tens, crowd and region of a stray participant."""
+    rng = np.random.default_rng(8 if devices else 9)
+    found: dict[str, Counter[int]] = {name: Counter() for name in ("regions", "rounds", "answers", "crowd", "first")}
+    for _ in range(RUNS):
+        secrets = [rng.bytes(32) for _ in POINTS] if devices else None
+        run = simulate(POINTS, task, rng=None if devices else rng, secrets=secrets)
+        home = int(run.regions[STRAY])
+        found["regions"][len(run.partition)] += 1
+        found["rounds"][run.rounds] += 1
+        found["answers"][run.answers // 10] += 1
+        found["crowd"][int(run.partition.crowds[home])] += 1
+        found["first"][int(run.partition.lower[home])] += 1
+    return found
 
 
-def test_tallies_that_are_drawn_too_quietly_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug: whole rounds with a little less noise than single reports."""
-
-    def quiet(self: RandomizedResponse, counts: npt.ArrayLike, rng: np.random.Generator) -> Integers:
-        count = np.asarray(counts)
-        stay = rng.binomial(count, min(1.0, self.probabilities[0] * 1.1))
-        return np.asarray(stay + (count - stay)[:, ::-1])
-
-    reports = sample(TASK, "reports")
-    monkeypatch.setattr(RandomizedResponse, "draw_tally", quiet)
-    tallies = sample(TASK, "tallies")
-    assert min(difference(tallies[name], reports[name]) for name in tallies) < ALARM
+@pytest.mark.parametrize("rule", ["cut", "all"])
+def test_runs_of_a_population_and_of_devices_have_one_distribution(rule: str) -> None:
+    """One program draws answers in bulk, the other derives each from a secret and closes rounds as a server does."""
+    population, devices = (sample(task_with(rule), devices=way) for way in (False, True))
+    for name in population:
+        assert difference(population[name], devices[name]) > ALARM, name
+    if rule == "all":
+        return
+    quiet = msgspec.structs.replace(task_with(rule), randomizer=RandomizedResponse(4.0, 2))
+    planted = sample(quiet, devices=False)  # the planted bug: twice the epsilon in every answer
+    assert min(difference(planted[name], devices[name]) for name in planted) < ALARM

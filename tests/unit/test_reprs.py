@@ -13,10 +13,10 @@ import pytest
 import semilocal as sl
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.vault import Vault
-from semilocal.engines.run import run_source
-from semilocal.engines.source import PointsSource
 from semilocal.io.points import read_points
 from semilocal.io.queries import grid_queries
+from semilocal.protocol.keys import HashChain
+from semilocal.protocol.messages import Closed, Head, Verdict
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import cluster
 
@@ -29,7 +29,9 @@ def everything(folder: Path) -> list[Any]:
     rng = np.random.default_rng(1)
     options: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3, "k": 20, "rng": rng}
     task = sl.Task.build(BOX, epsilon=1.0, delta=1e-3, k=20)
-    run = sl.simulate(POINTS, task, rng=rng, detail="reports")
+    chained = sl.Task.build(BOX, epsilon=1.0, delta=1e-3, k=20, chain=HashChain(b"s" * 32, 1_000).end)
+    run = sl.simulate(POINTS, task, rng=rng)
+    few = sl.simulate(POINTS[:60], task, secrets=[b"s" * 31 + bytes([place]) for place in range(60)])
     whom: dict[str, Any] = {"trust": "nobody", **options}
     pooled: dict[str, Any] = {"trust": "curator", "epsilon": 1.0, "rng": rng}
     counts, drawn = sl.counts(POINTS, BOX, **whom), sl.counts(POINTS, BOX, **pooled)
@@ -43,14 +45,14 @@ def everything(folder: Path) -> list[Any]:
         long = long.spend(f"release {number}", 0.1)
     table = sl.TableTree("income", tuple(range(2_001)), ((2_000 // 8,), (8,) * (2_000 // 8)))
     return [
-        BOX, task, run, run.partition, run.partition.trims, *run.rounds, run.rounds[0].reports, *run.events,
+        BOX, task, run, run.partition, few, *few.events,
         counts, counts.query(np.tile([[0, 0], [0.5, 0.5]], (1_000, 1, 1))), counts.spent, counts.guarantee, long,
         sl.mean(POINTS, F, BOX, **whom), sl.values(POINTS, F, BOX, **options), sl.points(POINTS, BOX, **whom),
         drawn, drawn.partition, drawn.published, drawn.guarantee, drawn.spent, sl.mean(POINTS, F, BOX, **pooled),
         sl.points(POINTS, BOX, **pooled),
         task.hierarchy, sl.Quadtree(BOX, max_depth=10), sl.SphereTree(20), table, F,
         Plan(task.id, releases), sl.Policy(max_epsilon=3.0),
-        sl.Participant(task, POINTS[0], b"s" * 32, sl.Policy(max_epsilon=100.0, min_k=1, max_delta=1.0)),
+        sl.Participant(chained, POINTS[0], b"s" * 32, sl.Policy(max_epsilon=100.0, min_k=1, max_delta=1.0)),
         sl.Curator(task), sl.RandomizedResponse(1.0, 2), sl.DiscreteLaplace(1.0, 2), sl.PaperLaplace(1.0, 2),
         read_points(path), grid_queries("100x100", BOX), contents,
     ]  # fmt: skip
@@ -69,26 +71,10 @@ def test_every_public_value_prints_short_and_without_positions_or_secrets(tmp_pa
         assert not digits.search(text), type(value)
 
 
-def test_how_many_were_moved_is_not_printed() -> None:
-    said = set()
-    for strays in (0, 7):
-        points = np.concatenate([POINTS * 0.25, np.full((strays, 2), 0.9)])
-        task = sl.Task.build(BOX, epsilon=4.0, delta=1e-3, k=20)
-        found = run_source(PointsSource(points, BOX), task, rng=np.random.default_rng(1))
-        run = sl.simulate(points, task, rng=np.random.default_rng(1))
-        assert len(found.lookup.moves)
-        assert len(run.moved.participants)
-        said |= {repr(found.lookup), repr(run.moved)}
-        assert "Lookup" in repr(found)
-    assert said == {"Lookup(…)", "Moved(…)"}
-
-
 @pytest.mark.parametrize("size", [1, 10_000])
 def test_the_length_does_not_grow_with_the_content(size: int) -> None:
-    from semilocal.protocol.messages import Closed
-
-    cells = tuple(range(1, size + 1))
-    closed = Closed(b"t" * 32, 3, cells, (5,) * size, ((1, 2),) * size, ((0,),) * size)
+    heads = tuple(Head(code, code + 1, 5, b"d" * 32) for code in range(size))
+    closed = Closed(b"t" * 32, 3, heads, (Verdict("wall", (1, 2)),) * size, b"", False)
     assert len(repr(closed)) < 200
 
 

@@ -7,13 +7,12 @@ writes it down.
 
 from __future__ import annotations
 
-from .attacker import Claim, Pair, Plays, attack, choose_neighbour, play
+from .attacker import Pair, Plays, attack, choose_neighbour, play
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
-from .cases import CASES, Finding, audit_moved, audit_task, default_task
+from .cases import CASES, Finding, audit_task, default_task
 from .liars import Poisoning, push_counts, push_verdicts
 
 __all__ = [
-    "CASES", "CONFIDENCE", "Claim", "Finding", "LossBound", "Pair", "Plays", "Poisoning", "attack", "audit_moved",
-    "audit_task", "choose_neighbour", "default_task", "loss_lower_bound", "play", "push_counts", "push_verdicts",
-    "share_bounds",
+    "CASES", "CONFIDENCE", "Finding", "LossBound", "Pair", "Plays", "Poisoning", "attack", "audit_task",
+    "choose_neighbour", "default_task", "loss_lower_bound", "play", "push_counts", "push_verdicts", "share_bounds",
 ]  # fmt: skip

@@ -6,20 +6,20 @@ Knows the mechanisms' exact weights. Draws nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
+from ..errors import InvalidInput
 from ..protocol.task import Task
+from ..protocol.thresholds import level, threshold
 from ..randomizer import DiscreteLaplace, RandomizedResponse
 from ..randomizer.values.base import Mechanism
 
 __all__ = [
-    "crowd_test_failure",
-    "laplace_sum_tail",
-    "liar_pass_chance",
-    "randomizer_loss",
-    "value_loss",
+    "crowd_test_failure", "crowd_threshold", "laplace_sum_tail", "liar_pass_chance", "randomizer_loss",
+    "repeated_cut_failure", "value_loss",
 ]  # fmt: skip
 
 _STEPS = 64  # of the values whose outputs are compared
@@ -60,34 +60,98 @@ def value_loss(mechanism: Mechanism) -> float:
     return _log(worst)
 
 
-def crowd_test_failure(task: Task, responders: int) -> float:
-    """Exact chance that a child with k - 1 of the responders passes the crowd test (randomized response)."""
-    return liar_pass_chance(task, responders, honest=task.k - 1, liars=0)
+def crowd_test_failure(task: Task, askable: int, asked: int, failed: int = 0) -> float:
+    """Exact chance that a side with k - 1 of the askable passes the crowd test when ``asked`` of them are drawn."""
+    return liar_pass_chance(task, askable, asked, honest=task.k - 1, liars=0, failed=failed)
 
 
-def liar_pass_chance(task: Task, responders: int, *, honest: int, liars: int) -> float:
-    """Exact chance that a child with some honest responders passes if all liars say that they are in it.
+def crowd_threshold(task: Task, askable: int, asked: int, failed: int = 0) -> int:
+    """Answers that the rule wants on every side of a question: t, and the liars that are tolerated."""
+    if task.rule == "cut":
+        return (
+            threshold(askable, asked, task.k, task.randomizer.epsilon, level(task.delta, failed)) + task.tolerate_liars
+        )
+    honest = task.randomizer.threshold([asked - task.tolerate_liars], k=task.k, delta=task.delta)
+    return int(honest[0]) + task.tolerate_liars
 
-    Liars cannot do better: each adds at most one to a tally. Summed in one convolution of two binomials.
+
+def liar_pass_chance(task: Task, askable: int, asked: int, *, honest: int, liars: int, failed: int = 0) -> float:
+    """Exact chance that a side with some honest people passes if all liars say that they are there.
+
+    Liars cannot do better: each adds at most one to a tally. Draws are hypergeometric, answers binomial.
 
     Parameters
     ----------
-    responders : int
-        Of the cell, liars included.
+    askable, asked : int
+        People who may be asked, liars included, and how many are drawn.
     honest : int
-        Honest responders in the child.
+        Honest people on the side.
     """
-    from scipy.stats import binom
+    from scipy.stats import binom, hypergeom
 
     randomizer = task.randomizer
     assert isinstance(randomizer, RandomizedResponse)
     p, p0 = randomizer.probabilities
-    tolerated = task.tolerate_liars
-    threshold = int(randomizer.threshold([responders - tolerated], k=task.k, delta=task.delta_test)[0]) + tolerated
-    inside = np.arange(honest + 1)
-    rest = responders - liars - honest
-    needed = threshold - liars - inside
-    return float(binom.pmf(inside, honest, p) @ binom.sf(needed - 1, rest, p0))
+    needed = crowd_threshold(task, askable, asked, failed)
+    lying = np.arange(min(liars, asked) + 1)
+    total = 0.0
+    for count, chance in zip(lying.tolist(), hypergeom.pmf(lying, askable, liars, asked).tolist(), strict=True):
+        rest = asked - count
+        here = np.arange(min(honest, rest) + 1)
+        for number, weight in zip(
+            here.tolist(), hypergeom.pmf(here, askable - liars, honest, rest).tolist(), strict=True
+        ):
+            inside = np.arange(number + 1)
+            passing = binom.pmf(inside, number, p) @ binom.sf(needed - count - inside - 1, rest - number, p0)
+            total += chance * weight * float(passing)
+    return total
+
+
+def repeated_cut_failure(
+    task: Task, people: int, *, asked: int, level_of: Callable[[float, int], float] = level
+) -> float:
+    """Exact chance that k - 1 people are cut off by a server that puts the same cut until nobody is left to ask.
+
+    Parameters
+    ----------
+    people : int
+        On the other side.
+    asked : int
+        Drawn each time.
+    level_of : callable
+        The level of a question from delta and w; another one than the real one is wrong on purpose.
+
+    Notes
+    -----
+    People have one answer each (epsilon up to 2), so a drawn one is not asked again. Every state is how many are left.
+    """
+    from scipy.stats import hypergeom
+
+    if task.rule != "cut" or task.answers != 1:
+        raise InvalidInput("the same cut is put again and again with rule 'cut' and one answer")
+    p, q = task.randomizer.probabilities  # type: ignore[union-attr]
+    states, total, failed = {task.k - 1: 1.0}, 0.0, 0
+    for free in range(people + task.k - 1, asked - 1, -asked):
+        t = threshold(free, asked, task.k, task.randomizer.epsilon, level_of(task.delta, failed))
+        following: dict[int, float] = {}
+        for few, weight in states.items():
+            drawn = np.arange(min(few, asked) + 1)
+            for count, chance in zip(drawn.tolist(), hypergeom.pmf(drawn, free, few, asked).tolist(), strict=True):
+                passing = _both_pass(asked, count, t, p, q)
+                total += weight * chance * passing
+                following[few - count] = following.get(few - count, 0.0) + weight * chance * (1.0 - passing)
+        states, failed = following, failed + 1
+    return total
+
+
+def _both_pass(asked: int, above: int, t: int, p: float, q: float) -> float:
+    """Chance that both sides get t answers if ``above`` of the asked are on one side."""
+    from scipy.stats import binom
+
+    law = np.convolve(
+        binom.pmf(np.arange(above + 1), above, p), binom.pmf(np.arange(asked - above + 1), asked - above, q)
+    )
+    return float(law[t : asked - t + 1].sum()) if 2 * t <= asked else 0.0
 
 
 def laplace_sum_tail(size: int, margin: float) -> float:

@@ -1,12 +1,10 @@
 """Poisoning: how far lying devices push counts and verdicts, against the bounds.
 
-A report of randomized response is one child, so a liar changes every tally entry by at most one and every estimate by
-at most 1 / (p - p0), whatever it knows about the others. The worst liars for a crowd all name the child that should
-fail.
+An answer of randomized response names one side, so a liar changes a tally by at most one and an estimate by at most
+1 / (p - p0), whatever it knows about the others. The worst liars for a crowd all name the side that should fail.
 
-``Task.build(tolerate_liars=m)`` takes m off every tally and off the responders before the crowd test, so that a child
-passes only if the rest alone proves k honest participants. Liars may still hide a crowd (less is published) and bias
-counts.
+``Task.build(tolerate_liars=m)`` asks for m answers more on every side, so that a side passes only if the others alone
+show k honest participants. Liars may still hide a crowd (less is published) and bias estimates.
 
 Knows tallies. Knows no positions.
 """
@@ -26,17 +24,17 @@ __all__ = ["Poisoning", "push_counts", "push_verdicts"]
 
 
 class Poisoning(NamedTuple):
-    """What m liars do to the crowd test of a cell.
+    """What m liars do to the crowd test of a region in which everybody is asked.
 
     Attributes
     ----------
     liars, responders : int
     chance : float
-        Exact chance that a child with k - 1 honest participants passes, if all liars name it.
+        Exact chance that a side with k - 1 honest participants passes, if all liars name it.
     tolerated : float
-        The same if the task tolerates as many liars; at most delta_test.
+        The same if the task tolerates as many liars; at most the level of the test.
     faked : int
-        Honest participants in the smallest child that passes with probability one half or more.
+        Honest participants on the smallest side that passes with probability one half or more.
     honest_needed : int
         The same if the task tolerates the liars: what tolerance costs.
     """
@@ -50,14 +48,14 @@ class Poisoning(NamedTuple):
 
 
 def push_verdicts(task: Task, responders: int, liars: int) -> Poisoning:
-    """How far ``liars`` among ``responders`` push the crowd test of one child, exactly."""
+    """How far ``liars`` among ``responders`` push the crowd test of one side, exactly."""
     _check(task, responders, liars)
     careful = _tolerating(task, liars)
     plain = _tolerating(task, 0)
     worst = min(task.k - 1, responders - liars)
     return Poisoning(
-        liars, responders, liar_pass_chance(plain, responders, honest=worst, liars=liars),
-        liar_pass_chance(careful, responders, honest=worst, liars=liars),
+        liars, responders, liar_pass_chance(plain, responders, responders, honest=worst, liars=liars),
+        liar_pass_chance(careful, responders, responders, honest=worst, liars=liars),
         _half(plain, responders, liars), _half(careful, responders, liars),
     )  # fmt: skip
 
@@ -68,7 +66,7 @@ def push_counts(
     """Largest change of an estimated count that the liars reached in many rounds, and the bound liars / (p - p0).
 
     The same round is counted twice: once with the liars' honest reports, once with their lies. The liars' true place is
-    the last child and they all name the first.
+    the last part and they all name the first.
     """
     _check(task, responders, liars)
     randomizer = task.randomizer
@@ -92,7 +90,7 @@ def _half(task: Task, responders: int, liars: int) -> int:
     low, high = 0, responders - liars
     while low < high:
         middle = (low + high) // 2
-        if liar_pass_chance(task, responders, honest=middle, liars=liars) >= 0.5:
+        if liar_pass_chance(task, responders, responders, honest=middle, liars=liars) >= 0.5:
             high = middle
         else:
             low = middle + 1

@@ -30,8 +30,8 @@ def finding_table(findings: Sequence[Finding]) -> str:
 def poisoning_table(rows: Sequence[Poisoning], *, k: int, delta: float) -> str:
     """A Markdown table of what liars do to crowds."""
     out = [
-        ("liars", "responders", f"a child with {k - 1} honest passes", f"with tolerate_liars (at most {delta:g})",
-         "honest in a child that passes half the time", "with tolerate_liars")
+        ("liars", "responders", f"a side with {k - 1} honest passes", f"with tolerate_liars (at most {delta:g})",
+         "honest on a side that passes half the time", "with tolerate_liars")
     ]  # fmt: skip
     out += [
         (f"{row.liars}", f"{row.responders}", f"{row.chance:.2g}", f"{row.tolerated:.2g}", f"{row.faked}",

@@ -4,7 +4,7 @@ A cell asks its people for a one-hot vector of their child with Laplace noise of
 goes on if its noisy count reaches k + Δ. A child that fails is a leaf at once, however few people are in it: no
 k-anonymity. The margin Δ takes the *estimated* size of the cell, where the paper takes the number of responders.
 
-Knows that algorithm. For simulation only: whoever runs it holds all positions.
+Knows that algorithm. For simulation only: the person who runs it holds all positions.
 """
 
 from __future__ import annotations

@@ -230,11 +230,11 @@ class Job:
 
             if self.transcript is None:
                 return with_mark(play_rows(self.points, task, rng=self.rng, progress=progress), self.mark), ledger
-            if isinstance(self.points, Source):
-                raise InvalidInput("--transcript: needs all positions in memory: give --engine memory and one file")
-            people = count_rows(self.points)
-            secrets = [self.rng.bytes(SECRET_BYTES) for _ in range(people)]  # a transcript has every report
-            return with_mark(simulate(self.points, task, secrets=secrets, progress=progress), self.mark), ledger
+            points = self.points  # a transcript has every report, in memory
+            if isinstance(points, Source):
+                points = np.concatenate([np.empty((0, self.box.dimensions)), *points.batches()])
+            secrets = [self.rng.bytes(SECRET_BYTES) for _ in range(count_rows(points))]
+            return with_mark(simulate(points, task, secrets=secrets, progress=progress), self.mark), ledger
 
     def partition_for_values(self) -> tuple[AnyRun, split.Split, Ledger]:
         """Find the regions with a part of epsilon; the rest is for values."""

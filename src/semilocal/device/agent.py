@@ -387,11 +387,11 @@ class Agent:
         known = self._joined.closings
         if number <= len(known) and known[number - 1] != digest:
             raise ServerViolation("changed-closing", f"round {number} was closed before in another way")
-        self._closings[number - 1 :] = [digest]
         if self._participant.task.server_key and number > self._seals.round:
             while (followed := await follow_seals(self._link, self._participant.task, self._seals, number)) is None:
-                pass
+                pass  # the channel waits between two tries
             self._seals = followed
+        self._closings[number - 1 :] = [digest]
 
     async def _until(self, done: Callable[[ServerStatus], bool], *, after: int | None) -> ServerStatus:
         """Poll until the server says so; ``after`` None waits for whatever is closed next."""

@@ -1,10 +1,10 @@
 """The driver: a source and a task in, the results of a run in memory out.
 
-One histogram is taken, at a depth that a sample suggests; all rounds or levels are played on it. If a cut lies inside
-one of its cells, the people of that cell and of all that are as crowded are counted once more, at the deepest level. So
-a run mostly reads the rows three times: sample, histogram, refinement; one of the first two checks them. What the
-sample suggests changes the cost, never the result: with the same seed, the same bytes come out as from
-:func:`semilocal.simulate` in memory.
+One histogram is taken; all rounds or levels are played on it. The local protocol asks about cuts between any two
+people, so its histogram is that of the deepest level. A pooled tree opens crowded cells only: a sample suggests the
+depth, and if a cell of the histogram is opened, its people and those of all that are as crowded are counted once more,
+at the deepest level. What the sample suggests changes the cost, never the result: with the same seed, the same bytes
+come out as in memory.
 
 Knows the order of the steps. Rows are the source's, the rule is the curator's. Knows no rule.
 """
@@ -100,13 +100,13 @@ def run_source(
     rng : numpy.random.Generator
         The same seed gives the same regions as :func:`semilocal.simulate` on the same rows.
     depth : int, optional
-        Of the histogram, in levels; chosen from a sample if left out.
+        Of the histogram, in levels; the deepest if left out. Changes the cost, not the result.
     progress : callable, optional
         Called after every step with its number and the regions in play.
     """
     check_task(task)
     check_generator(rng, needed=True)
-    ranks = rank_source(source, task.hierarchy, crowd=max(task.k // 2, 1), depth=depth)
+    ranks = rank_source(source, task.hierarchy, depth=task.hierarchy.max_depth if depth is None else depth)
     warn_if_small(len(ranks), task, stacklevel=2)
     played = play(task, ranks, rng, progress=progress)
     partition = partition_of(task, played, Mark(seeded=True))
@@ -133,11 +133,13 @@ def count_source(source: Source, task: PooledTask, words: noise.Words, *, mark: 
     return play_pooled(task, RankedCounter(task, ranks, words), mark=mark)
 
 
-def rank_source(source: Source, hierarchy: Hierarchy, *, crowd: int, depth: int | None = None) -> HistogramRanks:
-    """The people of a source in the order of their codes, known by a histogram that refines itself once.
+def rank_source(source: Source, hierarchy: Hierarchy, *, depth: int | None = None, crowd: int = 1) -> HistogramRanks:
+    """The people of a source in the order of their codes, known by a histogram that refines itself where it must.
 
     Parameters
     ----------
+    depth : int, optional
+        Of the histogram, in levels; chosen from a sample if left out.
     crowd : int
         Cells with fewer people than this are likely not divided. Changes the cost, not the result.
     """

@@ -20,7 +20,6 @@ from functools import cached_property
 import numpy as np
 
 from ..arrays import Flags, Floats, Integers, short_repr
-from .slopes import left_of_edges
 
 __all__ = ["Polygons", "ranges"]
 
@@ -123,25 +122,14 @@ class Polygons:
                 found = found._cut_at(axis, boxes[:, side, axis], above=side == 0)
         return found
 
-    def share(self, boxes: Floats, slopes: Floats | None = None) -> Floats:
-        """Share of the people of boxes float64[q, 2, 2] in the polygons, which must lie inside: float64[q].
-
-        Parameters
-        ----------
-        slopes : float64[q, 2], optional
-            Along each axis (:mod:`semilocal.geometry.slopes`); even if left out.
-        """
+    def share(self, boxes: Floats) -> Floats:
+        """Share of one box each, float64[q, 2, 2], in the polygons, which must lie inside it: float64[q]."""
         own, after = self.corner_owners, self.following
         low, inverse = boxes[:, 0], 1.0 / (boxes[:, 1] - boxes[:, 0])
         # 0 and 1 come out exactly for corners on the sides of the box.
-        place = np.where(self.points == boxes[own, 1], 1.0, (self.points - low[own]) * inverse[own]).T
-        falls = np.zeros(place.shape) if slopes is None else slopes[own].T
-        parts = np.bincount(own, left_of_edges(place, place[:, after], falls), minlength=self.number)
+        x, y = np.where(self.points == boxes[own, 1], 1.0, (self.points - low[own]) * inverse[own]).T
+        parts = np.bincount(own, (x + x[after]) / 2.0 * (y[after] - y), minlength=self.number)
         return np.clip(parts, 0.0, 1.0)  # rounding alone leads outside
-
-    def tile_share(self, tiles: Floats, boxes: Floats, slopes: Floats) -> Floats:
-        """Share of the people of boxes in what the polygons cover of tiles, float64[q, 2, 2] inside the boxes."""
-        return self.cut(tiles).share(boxes, slopes)
 
     def _runs_through(self, boxes: Floats) -> Flags:
         """Whether any edge of a polygon runs through the inside of its box: bool[q]."""

@@ -121,13 +121,6 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Which children exist: bool[m, fanout]."""
         return np.arange(self.fanout) < self.fanouts(cells)[:, None]
 
-    def all_at(self, cells: npt.ArrayLike, depth: int) -> bool:
-        """Whether all numbers are cells of this depth. Never raises."""
-        try:
-            return bool(np.all(self.depth(cells) == depth))
-        except InvalidInput:
-            return False
-
     # -- positions and codes -------------------------------------------------------------------------------
 
     def codes(self, points: npt.ArrayLike) -> Cells:
@@ -236,14 +229,6 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def shares_in(self, cells: npt.ArrayLike, polygons: Shapes) -> Floats:
         """Which share of each cell lies in each polygon: float64[q, m]."""
         raise InvalidInput("this hierarchy has no polygons; ask about boxes")
-
-    def shares_of_cells(self, cells: npt.ArrayLike, regions: npt.ArrayLike) -> Floats:
-        """Which share of each cell lies in each of some other cells, by its codes: float64[q, m]."""
-        first, last = (side.astype(np.float64) for side in self.span(cells))
-        begin, end = (side.astype(np.float64)[:, None] for side in self.span(regions))
-        return np.asarray(
-            np.maximum(np.minimum(end, last) - np.maximum(begin, first) + 1.0, 0.0) / (last - first + 1.0)
-        )
 
     # -- intervals of codes --------------------------------------------------------------------------------
 

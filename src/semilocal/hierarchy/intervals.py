@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..arrays import Integers, on_all_cores
 from .base import ROOT, Cells, Heads, Hierarchy
 
-__all__ = ["CodeLabels", "Labels", "label_cells"]
+__all__ = ["CodeLabels", "Labels"]
 
 Labels = npt.NDArray[np.int32]
 
@@ -115,17 +115,6 @@ class CodeLabels:
             found = table.entries.take(place)
             out[pending] = found
             pending = pending[found < _CUT // 2]
-
-
-def label_cells(hierarchy: Hierarchy, cells: Cells, others: Cells, label: int) -> tuple[Cells, Labels]:
-    """Intervals of cells that cover the domain together with others: their first codes, ascending, and their labels.
-
-    A cell is labelled with its place among the cells, all others with the one label: uint64[m], int32[m].
-    """
-    first = np.concatenate([hierarchy.span(cells)[0], hierarchy.span(others)[0]])
-    labels = np.concatenate([np.arange(len(cells)), np.full(len(others), label)]).astype(np.int32)
-    order = np.argsort(first)
-    return first[order], labels[order]
 
 
 def _entries(within: Cells, block: Integers, labels: Labels, covers: Labels, shift: int, bits: int) -> Labels:

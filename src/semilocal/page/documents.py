@@ -1,4 +1,4 @@
-"""What the page shows of a campaign, as JSON: its overview, and the cells that each closed round left.
+"""What the page shows of a campaign, as JSON: its overview, and the regions after each closed round.
 
 Everything is a function of the task and of closed rounds. Knows a store. Knows no HTTP.
 """
@@ -11,19 +11,22 @@ from collections import OrderedDict
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ..errors import InvalidInput
-from ..io.map_rows import domain_json, partition_rows, round_rows
+from ..io.map_rows import OPEN, REGION, domain_json, partition_rows, region_rows
 from ..protocol.curator import Curator
-from ..protocol.messages import ValueClosed, decode_closed
+from ..protocol.messages import AnyClosed, Closed, ValueClosed, decode_closed
 from ..protocol.partition import UNPROTECTED
-from ..protocol.promise import promise
+from ..protocol.promise import participant_parts, promise
+from ..protocol.region import walls_of
 from ..release.pair_counts import PairResult
 from ..service.campaign import Campaign
 from ..service.pair.live import LivePair
 from ..service.rounds import catch_up
 from ..service.stores.base import Store
 from ..sharing.pair import EXPERIMENTAL
+from ..words import number_of
 
 __all__ = ["RoundDocuments", "overview", "pair_document", "pair_overview", "round_document"]
 
@@ -41,6 +44,7 @@ def overview(campaign: Campaign) -> dict[str, Any]:
         "enrolment": campaign.enrolment, "capacity": campaign.capacity,
         "releases": [release.what for release in campaign.releases], "public": UNPROTECTED,
         "promise": promise(task, campaign.plan).to_json(),
+        "participant": participant_parts(task, campaign.plan.epsilon),
     }  # fmt: skip
 
 
@@ -64,17 +68,55 @@ def pair_document(counts: PairResult) -> dict[str, Any]:
     return {"round": 1, "kind": "cells", "received": counts.total, "expected": None, "rows": rows, "privacy": privacy}
 
 
-def round_document(curator: Curator, number: int) -> dict[str, Any]:
-    """The cells that a closed round of the partition left, and how many answered."""
-    played = curator.rounds[number - 1]
-    expected = None
-    if number > 1:
-        before = curator.rounds[number - 2]
-        expected = int(before.responders[before.kept.any(axis=1)].sum())
-    document = {"round": number, "kind": "cells", "received": int(played.responders.sum()), "expected": expected}
-    if curator.task.box.dimensions > 2:
-        return document | {"rows": None, "cells": len(played.cells)}
-    return document | {"rows": round_rows(curator.task, played).to_json(curator.task.hierarchy)}
+def round_document(curator: Curator, closed: AnyClosed, expected: int | None) -> dict[str, Any]:
+    """What a closed round left: all regions, if it changed them, and how many reported.
+
+    Parameters
+    ----------
+    curator : Curator
+        After the round.
+    closed : Closed or ValueClosed
+        The round's closing.
+    expected : int or None
+        Reports that it waited for.
+    """
+    number = closed.round
+    if isinstance(closed, ValueClosed):
+        what = curator.plan.releases[closed.index].what
+        received = sum(closed.responders)
+        return {
+            "round": number,
+            "kind": "values",
+            "what": what,
+            "received": received,
+            "expected": expected,
+            "rows": None,
+        }
+    document = {
+        "round": number, "kind": "cells", "whole": True, "received": sum(head.reports for head in closed.heads),
+        "expected": expected, "what": _asked(closed), "regions": len(curator.logs),
+    }  # fmt: skip
+    changed = number == 1 or closed.finished or any(one.outcome != "more" for one in closed.verdicts)
+    if curator.task.box.dimensions > 2 or not changed:
+        return document | {"rows": None}
+    logs = [log for _, log in sorted(curator.logs.items())]
+    rows = region_rows(
+        curator.task, np.array([log.lower for log in logs], dtype=np.uint64),
+        np.array([log.upper for log in logs], dtype=np.uint64), np.array([log.crowd for log in logs], dtype=np.int64),
+        state=np.array([REGION if curator.ended(log.region) else OPEN for log in logs]),
+        walls=walls_of(logs) if curator.task.rule == "cut" else None,
+    )  # fmt: skip
+    return document | {"rows": rows.to_json(curator.task.hierarchy)}
+
+
+def _asked(closed: Closed) -> str:
+    """What a round asked for, in words."""
+    if closed.round == 1:
+        return "who takes part"
+    if not closed.verdicts:
+        return "regions"
+    splits = sum(one.outcome == "split" for one in closed.verdicts)
+    return f"{number_of(len(closed.verdicts), 'line')}" + (f", {splits} drawn" if splits else "")
 
 
 class RoundDocuments:
@@ -91,41 +133,33 @@ class RoundDocuments:
         self._kept: OrderedDict[tuple[bytes, int], bytes] = OrderedDict()
         self._lock = threading.Lock()
 
-    def read(self, task: bytes, number: int, closed: int) -> bytes:
-        """The document of a closed round, as gzipped JSON.
-
-        Parameters
-        ----------
-        task : bytes
-        number, closed : int
-            The round, and how many are closed; the round is one of them.
-        """
+    def read(self, task: bytes, number: int) -> bytes:
+        """The document of a round that is closed, as gzipped JSON."""
         with self._lock:  # one reader computes, the others wait for it
             key = (task, number)
             if key not in self._kept:
-                document = self._build(task, number, closed)
-                self._kept[key] = gzip.compress(msgspec.json.encode(document), 5, mtime=0)
-                while sum(map(len, self._kept.values())) > _CACHE_BYTES and len(self._kept) > 1:
-                    self._kept.popitem(last=False)
+                self._build(task, number)
             self._kept.move_to_end(key)
             return self._kept[key]
 
-    def _build(self, task: bytes, number: int, closed: int) -> dict[str, Any]:
+    def _build(self, task: bytes, number: int) -> None:
+        """Follow the campaign up to a round, and keep the documents of all rounds on the way."""
+        campaign = self._store.campaign(task)
+        if campaign is None:
+            raise InvalidInput("there is no campaign with this task")
         curator = self._curators.get(task)
-        if curator is None or curator.round <= number:
-            campaign = self._store.campaign(task)
-            if campaign is None:
-                raise InvalidInput("there is no campaign with this task")
-            curator = self._curators[task] = catch_up(self._store, campaign, closed, curator)
-            while len(self._curators) > _CURATORS:
-                self._curators.popitem(last=False)
+        if curator is None or curator.round > number:
+            curator = catch_up(self._store, campaign, 0)
+        while curator.round <= number:
+            closing = curator.round
+            message = decode_closed(self._store.message(task, closing, "closed") or b"")
+            expected = curator.expected
+            catch_up(self._store, campaign, closing, curator)
+            document = round_document(curator, message, expected)
+            self._kept[task, closing] = gzip.compress(msgspec.json.encode(document), 5, mtime=0)
+        self._curators[task] = curator
         self._curators.move_to_end(task)
-        if number <= len(curator.rounds):
-            return round_document(curator, number)
-        message = decode_closed(self._store.message(task, number, "closed") or b"")
-        assert isinstance(message, ValueClosed)
-        release = curator.plan.releases[message.index]
-        return {
-            "round": number, "kind": "values", "what": release.what, "received": sum(message.responders),
-            "expected": int(curator.regions.crowds.sum()) if curator.task.tells_crowds else None, "rows": None,
-        }  # fmt: skip
+        while len(self._curators) > _CURATORS:
+            self._curators.popitem(last=False)
+        while sum(map(len, self._kept.values())) > _CACHE_BYTES and len(self._kept) > 1:
+            self._kept.popitem(last=False)

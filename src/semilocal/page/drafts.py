@@ -18,8 +18,8 @@ from ..protocol.column import as_range
 from ..protocol.plan import OWN
 from ..protocol.policy import foreseen
 from ..protocol.promise import Guarantee, promise
-from ..protocol.task import Task
-from ..service.campaign import CampaignForm, ReleaseForm, campaign_trims
+from ..protocol.task import ID_BYTES, Task
+from ..service.campaign import CampaignForm, ReleaseForm
 from ..service.pair.form import PairForm
 from ..sharing.pair import Operator, PairTask
 
@@ -30,7 +30,7 @@ _OPERATORS = (
     Operator("leader", "https://leader.invalid", bytes(32), bytes([1]) * 32),
     Operator("helper", "https://helper.invalid", bytes([2]) * 32, bytes([3]) * 32),
 )
-_ALIASES = {"min_side": "resolution", "upload_seconds": "enrolment_seconds", "axis": "bounds"}
+_ALIASES = {"min_side": "resolution", "upload_seconds": "enrolment_seconds", "axis": "bounds", "answers": "epsilon"}
 _PHRASES = {r"\bepsilon of one value\b": "own_epsilon", r"\ba value's name\b": "own", r"\b(box|bounds)\b": "bounds"}
 
 
@@ -117,8 +117,8 @@ def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:
     if asked.delta is None:
         raise InvalidInput("delta is missing: it says how likely a crowd may be smaller than k")
     task = Task.build(
-        parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, max_trims=campaign_trims(),
-        window=asked.window, quorum=asked.quorum, server_key=server_key, resolution=asked.resolution,
+        parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, window=asked.window,
+        quorum=asked.quorum, server_key=server_key, resolution=asked.resolution,
     )  # fmt: skip
     releases = [ReleaseForm("counts")]
     if (limits := asked.own_range) is not None:
@@ -127,7 +127,8 @@ def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:
         releases.append(ReleaseForm("mean", f"{OWN}{asked.own}", limits, asked.own_epsilon))
     form = CampaignForm(asked.name, task, tuple(releases), asked.enrolment, asked.capacity, asked.enrolment_seconds)
     plan = form.build().plan
-    warned = [f"{_sentence(reason)} {_sentence(change)}" for _, reason, change in foreseen(task, plan)]
+    final = msgspec.structs.replace(task, chain=bytes(ID_BYTES))  # the server adds its hash chain
+    warned = [f"{_sentence(reason)} {_sentence(change)}" for _, reason, change in foreseen(final, plan)]
     return {**_answer("/tasks", form, promise(task, plan)), "warnings": warned}
 
 

@@ -24,7 +24,7 @@ def result_html(result: Mapped | Run) -> str:
     """The result as HTML: a line of numbers, the promise in a sentence, and the map (one or two dimensions)."""
     mapped: Any = result
     if isinstance(result, Run):  # its map is drawn from the rounds, and the sum of all crowds is public
-        mapped = counts(result, public_data=True)
+        mapped = counts(result)
     partition = mapped.partition
     counted = "participants" if mapped.guarantee.rows == 1 else "rows"
     numbers = {counted: f"{mapped.total:,}", "regions": f"{len(partition):,}", **_value(mapped)}

@@ -100,9 +100,8 @@ async def show_cells(context: Context, request: Request) -> Response:
     service = context.service
     task, number = task_in(request.path_params), round_of(request.path_params)
     await service.message(task, number, "closed")  # refuses a round that is not closed
-    live = await service.fresh(task)
     documents = _documents.setdefault(service.store, RoundDocuments(service.store))
-    packed = await service.work(documents.read, task, number, max(number, live.status.closed))
+    packed = await service.work(documents.read, task, number)
     return _compressed(request, packed)
 
 

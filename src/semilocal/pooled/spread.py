@@ -17,7 +17,7 @@ from ..arrays import on_all_cores
 from ..errors import InvalidInput
 from ..hierarchy import BinaryTree, Cells, Halved, SphereTree, TableTree
 
-__all__ = ["HALVINGS", "Density", "Quarters", "spread_inside"]
+__all__ = ["HALVINGS", "Density", "spread_inside"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -114,43 +114,3 @@ class Density:
         part = (codes - self._first.take(place)).astype(np.float64)
         part /= self._width.take(place)
         return place, np.minimum(part, 1.0, out=part)
-
-
-class Quarters(Density):
-    """What :func:`spread_inside` finds with two halvings, for those cells alone that are asked about.
-
-    As a density it knows every cell with its two halves.
-
-    Parameters
-    ----------
-    tree, cells, counts
-        As there, and two levels deeper than the cells.
-    """
-
-    def __init__(self, tree: BinaryTree | SphereTree, cells: Cells, counts: Floats) -> None:
-        super().__init__(tree, cells, counts)
-        self._cells, self._even = cells, Density(tree, cells, counts)
-        self._halves = np.full(len(cells), np.nan)  # share of each cell's first half, once it is known
-
-    def shares(self, which: Integers) -> Floats:
-        """Shares of the people of some cells in their quarters; even where there are none: float64[4, k]."""
-        first, cells, counts = self._half(which), self._cells[which], self._counts[which]
-        halves = np.stack((first, 1.0 - first), axis=1).ravel()
-        below = np.stack((2 * cells, 2 * cells + np.uint64(1)), axis=1).ravel()
-        deeper = self.first_half(below, halves * np.repeat(counts, 2))
-        out: Floats = np.stack((halves * deeper, halves * (1.0 - deeper)), axis=1).reshape(-1, 4).T
-        out[:, counts <= 0] = 0.25
-        return out
-
-    def _half(self, which: Integers) -> Floats:
-        unknown = np.sort(which[np.isnan(self._halves.take(which))])
-        if len(unknown):
-            unknown = unknown[np.append(True, unknown[1:] != unknown[:-1])]
-            self._halves[unknown] = self._even.first_half(self._cells[unknown], self._counts[unknown])
-        return self._halves.take(which)
-
-    def _up_to(self, codes: Cells) -> Floats:
-        place, part = self._find(codes)
-        first, inside = self._half(place), 2.0 * part
-        inside = np.where(inside <= 1.0, inside * first, first + (inside - 1.0) * (1.0 - first))
-        return np.asarray(self._before.take(place) + inside * self._counts.take(place))

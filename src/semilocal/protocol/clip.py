@@ -1,16 +1,18 @@
 """Where a region's people are, in values of a function: the public range that their values are clipped to.
 
 The noise of a value grows with the range it is scaled to. A long region pays for its empty part, unless values are
-clipped to where its people are. The pieces between its walls say where that is (estimate.py). Of all ranges [a, b] on a
-grid that one is taken whose expected squared error of the region's sum is smallest:
+clipped to where its people are. The pieces between its walls say where that is. Of all ranges [a, b] on a grid that one
+is taken whose expected squared error of the region's sum is smallest: with n people and the mechanism's variance v,
 
-    n v (b - a)^2 + (what is cut off above b)^2 + (what is cut off below a)^2,
+    n v (b - a)^2 + bias^2 + clumps.
 
-with n people and the variance v of the mechanism. Everything here is public, so the range costs nothing. It is quality,
-not safety: a value costs the same epsilon whatever the range. The same partition gives the same numbers: only sums,
-products and quotients are taken, and ends lie on a grid of the function's range over the region.
+The bias is what is cut off above b and below a. Inside a piece people may sit in few places (strength.py), so what is
+cut off of it is uncertain: these are the clumps. Where nobody answered the range is that of the region.
 
-Knows a partition and a function. Knows no participants and no noise.
+Everything here is public, so the range costs nothing. It is quality, not safety: a value costs the same epsilon
+whatever the range.
+
+Knows a partition and a function. Knows no participants.
 """
 
 from __future__ import annotations
@@ -24,54 +26,59 @@ from ..functions import BoundedFunction
 from ..randomizer.values.mechanisms import best
 from .column import Column
 from .density import parts_of
+from .strength import strength_of
 
 if TYPE_CHECKING:
-    from .estimate import Pieces
     from .partition import Partition
 
-__all__ = ["Held", "clips", "held_by"]
+__all__ = ["CutOff", "clips", "cut_off", "unit_value"]
 
 GRID = 32  # steps of the first look; the second one divides two of them by as many
 _BATCH = 1 << 20  # numbers in a table of ranges
 
 
-class Held(NamedTuple):
-    """Cells of the pieces of m regions, and the values of a function there.
+class CutOff(NamedTuple):
+    """What a range takes off the values of m regions, per person: float64[m] each.
 
     Attributes
     ----------
-    region : int64[c]
-        Ascending.
-    share : float64[c]
-        Expected share of the region's people.
-    low, high : float64[c]
-        Range of the function over the cell.
+    above, below
+        Expected means.
+    variance
+        Of the mean, because people of a piece may sit in few places.
     """
 
-    region: Integers
-    share: Floats
-    low: Floats
+    above: Floats
+    below: Floats
+    variance: Floats
+
+
+class _Held(NamedTuple):
+    """Values of a function where the people of pieces are: parts of pieces, pieces of regions, both ascending."""
+
+    first_part: Integers  # int64[p]: where the parts of each piece begin
+    first_piece: Integers  # int64[m]: where the pieces of each region begin
+    region: Integers  # int64[c]: of each part
+    part: Floats  # float64[c]: share of the piece's people
+    piece: Floats  # float64[p]: share of the region's people
+    low: Floats  # float64[c]: range of the function over the part
     high: Floats
 
-    def above(self, end: Floats) -> Floats:
-        """Mean of what values exceed an end by, if they lie evenly in the range of each cell: float64[c]."""
-        width = self.high - self.low
-        inside = np.divide((self.high - end) ** 2, 2.0 * width, out=np.zeros(len(width)), where=width > 0)
-        middle = (self.low + self.high) / 2.0 - end
-        return np.where(end <= self.low, middle, np.where(end >= self.high, 0.0, inside))
-
-    def below(self, end: Floats) -> Floats:
-        """Mean of what values fall short of an end by: float64[c]."""
-        return self.above(end) - (self.low + self.high) / 2.0 + end
-
-
-def held_by(partition: Partition, function: BoundedFunction, pieces: Pieces) -> Held:
-    """Values of a function where the people of pieces are."""
-    hierarchy = partition.task.hierarchy
-    parts = parts_of(hierarchy, pieces, partition.crowds.astype(np.float64))
-    region = np.repeat(np.arange(len(partition)), np.diff(pieces.first))[parts.piece]
-    low, high = function.range_over(hierarchy.boxes(parts.cells)).T
-    return Held(region, pieces.share[parts.piece] * parts.share, low, high)
+    def off(self, end: Floats, side: float) -> tuple[Floats, Floats]:
+        """Mean and variance of what one end of each region takes off: float64[m] each; side is 1 above, -1 below."""
+        at = (side * end)[self.region]
+        low, high = (self.low, self.high) if side > 0 else (-self.high, -self.low)
+        # Values lie evenly in the range of a part, from zero beyond the end on.
+        begin, stop = np.maximum(low - at, 0.0), np.maximum(high - at, 0.0)
+        width = high - low
+        flat = width <= 0
+        inside = np.where(flat, 1.0, width)
+        mean = np.where(flat, stop, (stop * stop - begin * begin) / (2.0 * inside))
+        square = np.where(flat, stop * stop, (stop**3 - begin**3) / (3.0 * inside))
+        means = np.add.reduceat(self.part * mean, self.first_part)
+        squares = np.add.reduceat(self.part * square, self.first_part)
+        spread = self.piece**2 * np.maximum(squares - means * means, 0.0)
+        return np.add.reduceat(self.piece * means, self.first_piece), np.add.reduceat(spread, self.first_piece)
 
 
 def clips(partition: Partition, function: BoundedFunction, epsilon: float) -> Floats:
@@ -97,42 +104,69 @@ def clips(partition: Partition, function: BoundedFunction, epsilon: float) -> Fl
     >>> crowd = np.array([400])
     >>> found = Partition(task, low, high, crowd, 0 * crowd, walls, Away.nobody())
     >>> clips(found, coordinate(0), 1.0).round(2).tolist()
-    [[0.0, 0.25]]
+    [[0.02, 0.24]]
     """
-    parts = held_by(partition, function, partition.pieces)
-    starts = np.searchsorted(parts.region, np.arange(len(partition)))
-    low, high = np.minimum.reduceat(parts.low, starts), np.maximum.reduceat(parts.high, starts)
     if isinstance(function, Column):
-        return np.stack([low, high], axis=1)
+        return np.tile(np.array([function.low, function.high]), (len(partition), 1))
+    held = _held(partition, function)
+    starts = held.first_part[held.first_piece]
+    low, high = np.minimum.reduceat(held.low, starts), np.maximum.reduceat(held.high, starts)
     noise = best(epsilon).worst_variance / np.maximum(partition.crowds, 1)
-    step = (high - low) / GRID
-    a, b = _look(parts, starts, low, low, step, step, high, noise)
-    fine = step / GRID
-    a, b = _look(parts, starts, np.maximum(a - step, low), np.maximum(b - step, low), 2 * fine, 2 * fine, high, noise)
-    return np.stack([a, np.minimum(np.maximum(a, b), high)], axis=1)
+    clumped, step = 1.0 / (1.0 + strength_of(partition)), (high - low) / GRID
+    a, b = _look(held, low, low, step, high, noise, clumped)
+    a, b = _look(held, np.maximum(a - step, low), np.maximum(b - step, low), 2.0 * step / GRID, high, noise, clumped)
+    asked = np.diff(partition.walls.first)[:, None] > 0  # where nobody answered, nothing says where people are
+    return np.where(asked, np.stack([a, np.minimum(np.maximum(a, b), high)], axis=1), np.stack([low, high], axis=1))
+
+
+def cut_off(partition: Partition, function: BoundedFunction, ranges: Floats) -> CutOff:
+    """What ranges float64[m, 2] take off the values of regions, as estimated."""
+    if isinstance(function, Column):
+        return CutOff(*np.zeros((3, len(ranges))))
+    held = _held(partition, function)
+    (above, one), (below, two) = held.off(ranges[:, 1], 1.0), held.off(ranges[:, 0], -1.0)
+    return CutOff(above, below, (one + two) / (1.0 + strength_of(partition)))
+
+
+def _held(partition: Partition, function: BoundedFunction) -> _Held:
+    hierarchy, pieces = partition.task.hierarchy, partition.pieces
+    parts = parts_of(hierarchy, pieces, partition.crowds.astype(np.float64))
+    region = np.repeat(np.arange(len(partition)), np.diff(pieces.first))
+    low, high = function.range_over(hierarchy.boxes(parts.cells)).T
+    first = np.searchsorted(parts.piece, np.arange(len(region)))
+    return _Held(first, pieces.first[:-1], region[parts.piece], parts.share, pieces.share, low, high)
 
 
 def _look(
-    parts: Held, starts: Integers, from_low: Floats, from_high: Floats, low_step: Floats, high_step: Floats,
-    most: Floats, noise: Floats,
-) -> tuple[Floats, Floats]:  # fmt: skip
+    held: _Held, from_low: Floats, from_high: Floats, step: Floats, most: Floats, noise: Floats, clumped: float
+) -> tuple[Floats, Floats]:
     """The best ends on two grids of each region; of equal ones the first."""
-    number = np.arange(GRID + 1)
-    a = np.minimum(from_low[:, None] + number * low_step[:, None], most[:, None])
-    b = np.minimum(from_high[:, None] + number * high_step[:, None], most[:, None])
+    number = np.arange(GRID + 1) * step[:, None]
+    a, b = (np.minimum(start[:, None] + number, most[:, None]) for start in (from_low, from_high))
     above, below = np.zeros(a.shape), np.zeros(a.shape)
     for column in range(GRID + 1):
-        above[:, column] = np.add.reduceat(parts.share * parts.above(b[parts.region, column]), starts)
-        below[:, column] = np.add.reduceat(parts.share * parts.below(a[parts.region, column]), starts)
+        for cost, ends, side in ((above, b, 1.0), (below, a, -1.0)):
+            mean, spread = held.off(ends[:, column], side)
+            cost[:, column] = mean * mean + clumped * spread
     best_low, best_high = np.zeros(len(a)), np.zeros(len(a))
     rows_at_once = max(1, _BATCH // (GRID + 1) ** 2)
     for start in range(0, len(a), rows_at_once):
         rows = slice(start, start + rows_at_once)
-        width = np.maximum(b[rows, None, :] - a[rows, :, None], 0.0)
-        cost = noise[rows, None, None] * width * width
-        cost += (below[rows] ** 2)[:, :, None] + (above[rows] ** 2)[:, None, :]
-        cost[b[rows, None, :] < a[rows, :, None]] = np.inf
+        width = b[rows, None, :] - a[rows, :, None]
+        cost = noise[rows, None, None] * width * width + below[rows, :, None] + above[rows, None, :]
+        cost[width < 0.0] = np.inf
         one, two = np.divmod(np.argmin(cost.reshape(len(cost), -1), axis=1), GRID + 1)
         each = np.arange(len(cost))
         best_low[rows], best_high[rows] = a[rows][each, one], b[rows][each, two]
     return best_low, best_high
+
+
+def unit_value(value: float, low: float, high: float) -> float:
+    """A value clipped to a range and scaled to [0, 1]; 1/2 where the range is one number.
+
+    Examples
+    --------
+    >>> unit_value(3.0, 1.0, 5.0), unit_value(9.0, 1.0, 5.0), unit_value(1.0, 1.0, 1.0)
+    (0.5, 1.0, 0.5)
+    """
+    return 0.5 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)

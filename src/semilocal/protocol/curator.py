@@ -9,7 +9,7 @@
 A region goes through: announced -> asked (first portion) -> asked (rest) -> split, or a wall and asked again elsewhere
 -> ended, and its free members refine the estimate -> done. The state is a function of the task, the plan and the events
 so far: server, simulation, replay and verifier drive this class. Everything about what is asked is in
-:mod:`.rule`. Knows reports. Knows no clock, database or position.
+:mod:`.rule`. Knows reports. Knows no clock, database or positions.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Curator:
         self.home: dict[bytes, Region] = {}  # the last region that each participant announced
         self._announcing: dict[Region, RegionLog] = {}  # new parts, and the region they were split from
         self._open: tuple[Question, ...] = ()
+        self._drawn: dict[Region, frozenset[bytes]] = {}  # who answers the open questions
         self._asking: dict[Region, tuple[Asking, int]] = {}  # what the rule knew when it put the question
         self._finishing: set[Region] = set()  # ended regions: nothing is decided there any more
 
@@ -141,7 +142,7 @@ class Curator:
             return True
         split = self._announcing.get(report.region)
         announces = split is not None and report.pseudonym in split.members
-        return announces or report.pseudonym in self.asked_now(report.region)
+        return announces or report.pseudonym in self._drawn.get(report.region, ())
 
     def ended(self, region: Region) -> bool:
         """Whether nothing is decided any more in a region."""
@@ -149,7 +150,7 @@ class Curator:
 
     def asked_now(self, region: Region) -> tuple[bytes, ...]:
         """Who is drawn to answer in the open round, in one region."""
-        return self.logs[region].asked_now if any(one.region == region for one in self._open) else ()
+        return self.logs[region].asked_now if region in self._drawn else ()
 
     def check(self, report: AnyReport) -> None:
         """Refuse a report that does not belong to the open round.
@@ -182,7 +183,7 @@ class Curator:
             raise DeviceViolation("other-region", f"the participant announced codes {home[0]} to {home[1]} before")
         if report.answer is None:
             return
-        if home != report.region or report.pseudonym not in self.asked_now(report.region):
+        if home != report.region or report.pseudonym not in self._drawn.get(report.region, ()):
             raise DeviceViolation("not-drawn", "an answer came from a participant who was not drawn for the question")
         assert log.question is not None
         try:
@@ -307,8 +308,11 @@ class Curator:
 
     def _put(self, questions: Iterable[Question], seed: bytes) -> None:
         """Open the round: draw the members that each question is put to."""
+        self._drawn = {}
         for question in questions:
-            self.logs[question.region].ask(question, seed, self.task.answers)
+            log = self.logs[question.region]
+            log.ask(question, seed, self.task.answers)
+            self._drawn[question.region] = frozenset(log.asked_now)
 
     def _announce(self, part: Slice) -> None:
         """Move members who announce a new region out of the one they were in."""

@@ -60,7 +60,7 @@ def parts_of(hierarchy: Hierarchy, pieces: Pieces, people: Floats) -> Parts:
     lower, upper = hierarchy.boxes(cells).transpose(1, 0, 2)
     reach = (upper - lower) / 2.0
     dimensions, levels = hierarchy.box.dimensions, _HALVINGS
-    while levels and len(cells) << (levels * dimensions) > _MOST_CELLS:
+    while levels and len(cells) * 2 ** (levels * dimensions) > _MOST_CELLS:
         levels -= 1
     for _ in range(levels * (dimensions if hierarchy.fanout == 2 else 1)):
         opened = hierarchy.depth(cells) < hierarchy.max_depth

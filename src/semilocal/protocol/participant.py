@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from ..arrays import as_floats
 from ..errors import InvalidInput, ServerViolation
+from .clip import unit_value
 from .keys import SECRET_BYTES, nonce, pseudonym, report_entropy, value_entropy
 from .messages import (
     AnyReport,
@@ -52,7 +53,6 @@ from .policy import Policy, check_region, check_task
 from .region import RegionLog
 from .rule import randomizer_for
 from .task import Task
-from .values import unit_value
 
 __all__ = ["Booked", "Participant", "Policy", "State"]
 

@@ -5,7 +5,7 @@ leads to one per part. Nothing of a device is in it, so devices of one process t
 every check is made once. Checks are those of local.md 3: the draw, w and the tail of t are recomputed from the log;
 where a region is cut and when a question is given up is the server's affair.
 
-Knows messages and the log of a region. Knows no secret, no position and no policy.
+Knows messages and the log of a region. Knows no positions and no policy.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Path:
         return self._next
 
     def _following(self, log: RegionLog, closed: Closed, seed: bytes, split: bool) -> Path:
-        path = Path.__new__(Path)
+        path = type(self).__new__(type(self))
         path._begin(self.task, log, self.round + 1, self.splits + split, seed, closed.preimage)
         path.partitioned = closed.finished
         return path
@@ -206,14 +206,14 @@ class Path:
 
     def _check_answers(self, reports: Slice) -> None:
         """Only those who were drawn answer, with an answer that the question has."""
-        given = [entry for entry in reports.entries if entry.answer is not None]
-        if any(entry.pseudonym not in self.asked for entry in given):
+        given = {entry.pseudonym: entry.answer for entry in reports.entries if entry.answer is not None}
+        if not given.keys() <= self.asked:
             raise ServerViolation("wrong-slice", "the log has an answer of a participant who was not drawn")
         if given and self.question is not None:
             randomizer = randomizer_for(self.task, len(self.question.parts))
             try:
-                for entry in given:
-                    randomizer.check_answer(entry.answer)
+                for answer in given.values():
+                    randomizer.check_answer(answer)
             except InvalidInput as error:
                 raise ServerViolation(
                     "wrong-slice", f"the log has an answer that the question does not have: {error}"

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from scipy.special import ndtr
 
@@ -26,7 +27,6 @@ from ..arrays import Flags, Floats, Integers
 from ..geometry.sides import at_least
 from ..hierarchy.base import Cells
 from ..randomizer.base import Randomizer
-from ..randomizer.widths import with_fanout
 from .estimate import Pieces, Walls, estimate
 from .task import Task
 from .thresholds import level, needed_many, passing, tail, thresholds
@@ -125,8 +125,9 @@ class Asking(NamedTuple):
 
 
 def randomizer_for(task: Task, parts: int) -> Randomizer:
-    """What answers about so many parts go through."""
-    return with_fanout(task.randomizer, parts)
+    """What answers about so many parts go through: the task's noise, with the same loss per answer."""
+    own = task.randomizer
+    return own if parts == own.fanout else msgspec.structs.replace(own, fanout=parts)
 
 
 def first_portion(task: Task) -> int:

@@ -107,6 +107,8 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
 
     def __post_init__(self) -> None:
         require(isinstance(self.hierarchy, Hierarchy), "hierarchy", "a tree such as BinaryTree", self.hierarchy)
+        if getattr(self.hierarchy, "turn", 0):
+            raise InvalidInput("hierarchy is a part of a larger tree (turn is not 0); give a tree over its own box")
         require(
             isinstance(self.randomizer, RandomizedResponse | DiscreteLaplace | PaperLaplace),
             "randomizer", "a RandomizedResponse, DiscreteLaplace or PaperLaplace", self.randomizer,
@@ -256,6 +258,8 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         require(rule in ("cut", "all"), "rule", "'cut' or 'all'", rule)
         require(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
         answers = answers_inside(float(epsilon)) if rule == "cut" else 1
+        most = _AN_ANSWER * MAX_ANSWERS
+        require(answers <= MAX_ANSWERS, "epsilon", f"a number of at most {most:g}", epsilon)
         check_epsilon(float(epsilon), reports=answers)
         noise = RandomizedResponse(float(epsilon) / answers, 2 if rule == "cut" else hierarchy.fanout)
         return cls(
@@ -324,7 +328,8 @@ def _tree_for(box: Box, tree: str, max_depth: int | None) -> BinaryTree | Quadtr
     require(tree in ("binary", "quad"), "tree", "'binary' or 'quad'", tree)
     per_level = 1 if tree == "binary" else box.dimensions
     if max_depth is None:
-        max_depth = min(_TICK_BITS * box.dimensions, MAX_BITS) // per_level
+        ticks = min(_TICK_BITS, MAX_BITS // box.dimensions)  # as many bits on every axis
+        max_depth = ticks * box.dimensions // per_level
     return BinaryTree(box, max_depth) if tree == "binary" else Quadtree(box, max_depth)
 
 

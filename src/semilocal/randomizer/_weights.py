@@ -21,7 +21,6 @@ __all__ = [
     "laplace_chances",
     "laplace_curve",
     "laplace_thresholds",
-    "laplace_variance",
     "laplace_weights",
     "response_weights",
 ]
@@ -93,16 +92,6 @@ def laplace_thresholds(epsilon: float) -> Words:
         total += weight
         thresholds.append(total)
     return np.array(thresholds, dtype=np.uint64)
-
-
-@lru_cache(maxsize=64)
-def laplace_variance(epsilon: float) -> float:
-    """The variance of an entry, rounded once: every device gets the same bits."""
-    weights = laplace_weights(epsilon)
-    values = range(1 - len(weights) // 2, len(weights) // 2 + 1)
-    first = sum(weight * value for weight, value in zip(weights, values, strict=True))
-    second = sum(weight * value * value for weight, value in zip(weights, values, strict=True))
-    return (WORD * second - first * first) / WORD**2
 
 
 # -- Chernoff curves ---------------------------------------------------------------------------------------------

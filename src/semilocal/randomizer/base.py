@@ -6,22 +6,22 @@ A report says in which of ``fanout`` children a participant is. Each randomizer 
 - ``respond``: one report from keyed entropy (the same bytes give the same report), on a finite alphabet, by
   integer thresholds that round to the private side;
 - ``draw_tally``: the sum of a whole cell's reports at once, for simulation;
-- ``estimate`` and ``variance``: what the sum says about the children;
-- ``passes``: the crowd test. A child with fewer than k responders passes with probability at most delta.
+- ``estimate``: what the sum says about the children;
+- ``threshold``: the crowd test of rule "all". A child with fewer than k responders reaches it with probability at most
+  delta.
 
 Reports and tallies are integers. Knows one cell's children. Knows no tree, rounds, messages or positions.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, Words, is_integer, is_number
+from ..arrays import Floats, Integers, Words, is_integer, is_number
 from ..errors import InvalidInput
 from ._weights import WORD
 
@@ -88,24 +88,8 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         """Unbiased estimates of the number of responders in each child: float64[m, fanout]."""
         raise NotImplementedError
 
-    def variance(self, share: float = 0.0, *, members: int = 1) -> float:
-        """Variance of an estimated number of responders, per responder of the cell.
-
-        Parameters
-        ----------
-        share : float
-            Share of the responders who really are in the group of children.
-        members : int
-            Number of children in the group.
-        """
-        raise NotImplementedError
-
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
         """Smallest tally entry with which a child passes the crowd test: int64[m]."""
-        raise NotImplementedError
-
-    def possible(self, tally: Integers, responders: Integers) -> Flags:
-        """Whether a tally can be the sum of that many reports: bool[m]."""
         raise NotImplementedError
 
     def check_answer(self, answer: Answer) -> None:
@@ -137,30 +121,6 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         child = np.asarray(children, dtype=np.int64)
         words = rng.integers(0, WORD, size=(len(child), self.words), dtype=np.uint64, endpoint=False)
         return self.answers(child, words)
-
-    def passes(self, tally: npt.ArrayLike, responders: npt.ArrayLike, *, k: int, delta: float) -> Flags:
-        """The crowd test: bool[m, fanout]. A child with fewer than k responders passes with probability <= delta."""
-        thresholds = self.threshold(responders, k=k, delta=delta)
-        return np.asarray(np.asarray(tally) >= thresholds[:, None])
-
-    def proves(self, tally: Integers, responders: Integers, crowds: Integers, *, delta: float) -> Flags:
-        """The crowd test of single children, each with a crowd of its own: bool[m].
-
-        Parameters
-        ----------
-        tally, responders : int64[m]
-            The entry of a child, and the responders of its cell.
-        crowds : int64[m]
-            A child with fewer responders than this passes with probability at most delta.
-        """
-        out = np.zeros(len(tally), dtype=bool)
-        order = np.argsort(crowds, kind="stable")
-        ends = np.flatnonzero(np.diff(crowds[order], append=-1)) + 1
-        for start, end in pairwise([0, *ends.tolist()]):
-            rows = order[start:end]
-            k = int(crowds[rows[0]])
-            out[rows] = tally[rows] >= self.threshold(responders[rows], k=k, delta=delta)
-        return out
 
 
 # -- checks ------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, Words
+from ..arrays import Floats, Integers, Words
 from ._tails import chernoff_margin
-from ._weights import discrete_curve, laplace_chances, laplace_thresholds, laplace_variance, laplace_weights
+from ._weights import discrete_curve, laplace_chances, laplace_thresholds, laplace_weights
 from .base import Answer, Randomizer, check_parameters, check_vector
 
 __all__ = ["DiscreteLaplace", "LaplaceNoise"]
@@ -29,11 +29,6 @@ class LaplaceNoise(Randomizer, frozen=True):
         """Integer that stands for one participant in reports and tallies."""
         raise NotImplementedError
 
-    @property
-    def noise_variance(self) -> float:
-        """Variance of the noise of one entry, in participants."""
-        raise NotImplementedError
-
     def margin_of(self, responders: npt.ArrayLike, *, delta: float) -> Floats:
         """What the summed noise of a child exceeds with probability at most delta, in participants: float64[m]."""
         raise NotImplementedError
@@ -47,10 +42,6 @@ class LaplaceNoise(Randomizer, frozen=True):
     def estimate(self, tally: npt.ArrayLike, responders: npt.ArrayLike) -> Floats:
         """Unbiased estimates of the number of responders in each child: float64[m, fanout]."""
         return np.asarray(tally, dtype=np.float64) / self.unit
-
-    def variance(self, share: float = 0.0, *, members: int = 1) -> float:
-        """Variance of an estimated number of responders, per responder of the cell (the share plays no part)."""
-        return members * self.noise_variance
 
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
         """Smallest tally entry with which a child passes the crowd test: int64[m]."""
@@ -92,11 +83,6 @@ class DiscreteLaplace(LaplaceNoise, frozen=True, tag="discrete-laplace"):
         """Integer that stands for one participant in reports and tallies."""
         return 1
 
-    @property
-    def noise_variance(self) -> float:
-        """Variance of the noise of one entry."""
-        return laplace_variance(self.epsilon)
-
     def answers(self, children: Integers, words: Words) -> Integers:
         """Reports of many participants from their entropy: int64[n, fanout]."""
         values = self.alphabet[0]
@@ -116,12 +102,6 @@ class DiscreteLaplace(LaplaceNoise, frozen=True, tag="discrete-laplace"):
     def margin_of(self, responders: npt.ArrayLike, *, delta: float) -> Floats:
         """Chernoff's bound with the exact moment generating function of the clamped noise: float64[m]."""
         return chernoff_margin(responders, discrete_curve(self.epsilon), delta=delta)
-
-    def possible(self, tally: Integers, responders: Integers) -> Flags:
-        """Whether a tally can be the sum of that many reports: bool[m]."""
-        values = self.alphabet[0]
-        size = responders[:, None]
-        return np.asarray(((tally >= values[0] * size) & (tally <= values[-1] * size)).all(axis=1))
 
     def check_answer(self, answer: Answer) -> None:
         """Refuse an answer that no participant can have given."""

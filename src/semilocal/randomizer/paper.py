@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, Words, is_number
+from ..arrays import Floats, Integers, Words, is_number
 from ..errors import InvalidInput
 from ._tails import chernoff_margin
 from ._weights import laplace_curve
@@ -70,11 +70,6 @@ class PaperLaplace(LaplaceNoise, frozen=True, tag="paper-laplace"):
         """Integer that stands for one participant in reports and tallies."""
         return _FIXED_POINT
 
-    @property
-    def noise_variance(self) -> float:
-        """Variance of the noise of one entry, in participants."""
-        return 2.0 * self.scale**2
-
     def answers(self, children: Integers, words: Words) -> Integers:
         """Reports of many participants from their entropy, in units of 2**-20: int64[n, fanout]."""
         # 52 bits, so that half a step more is still exact and never rounds up to 1, whose logarithm is infinite.
@@ -108,10 +103,6 @@ class PaperLaplace(LaplaceNoise, frozen=True, tag="paper-laplace"):
             return super().threshold(responders, k=k, delta=delta)
         bound = (k + self.margin_of(responders, delta=delta)) * _FIXED_POINT
         return np.ceil(bound).astype(np.int64)
-
-    def possible(self, tally: Integers, responders: Integers) -> Flags:
-        """Whether a tally can be the sum of that many reports (any number can): bool[m]."""
-        return np.ones(len(tally), dtype=bool)
 
     def check_answer(self, answer: Answer) -> None:
         """Refuse an answer that no participant can have given."""

@@ -15,7 +15,6 @@ from ..arrays import Flags, Floats, Integers, as_boxes
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons
-from ..geometry.slopes import between
 from ..words import number_of
 
 __all__ = ["Areas", "Asked", "Boxes", "as_areas", "outside_words"]
@@ -38,11 +37,8 @@ class Areas(Protocol):
     def within(self, boxes: Floats) -> tuple[Self, Flags, Flags]:
         """What is left of them in one box each, float64[m, 2, d]; whether they meet it, and hold all of it."""
 
-    def tile_share(self, tiles: Floats, boxes: Floats, slopes: Floats) -> Floats:
-        """Share of the people of boxes in the parts of tiles (inside the boxes) that the areas cover: float64[m].
-
-        Slopes are those of :mod:`semilocal.geometry.slopes`.
-        """
+    def share(self, boxes: Floats) -> Floats:
+        """Share of one box each, float64[m, 2, d], that the areas cover after :meth:`within`: float64[m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +79,13 @@ class Boxes:
             holds &= (lower <= start) & (upper >= stop)
         return self, meets, holds
 
-    def tile_share(self, tiles: Floats, boxes: Floats, slopes: Floats) -> Floats:
-        """Share of the people of boxes in the parts of tiles that are covered."""
-        lower, upper = self.corners.transpose(0, 2, 1)
-        return overlap(np.maximum(lower, tiles[:, 0]), np.minimum(upper, tiles[:, 1]), boxes, slopes)
+    def share(self, boxes: Floats) -> Floats:
+        """Share of one box each that is covered."""
+        share = np.ones(len(self))
+        for axis, (lower, upper) in enumerate(self.corners.transpose(1, 0, 2)):
+            begin, end = boxes[:, 0, axis], boxes[:, 1, axis]
+            share *= np.maximum(np.minimum(upper, end) - np.maximum(lower, begin), 0.0) / (end - begin)
+        return share
 
 
 def as_areas(areas: Any, box: Box) -> Asked:
@@ -162,22 +161,3 @@ def _strange(areas: Any) -> str:
     if place is None:
         return ""
     return f"{'None' if areas[place] is None else type(areas[place]).__name__} in place {place}"
-
-
-def overlap(lower: Floats, upper: Floats, boxes: Floats, slopes: Floats) -> Floats:
-    """Share of the people of boxes between corners: float64[m].
-
-    Parameters
-    ----------
-    lower, upper : float64[m, d]
-    boxes : float64[m, 2, d]
-    slopes : float64[m, d]
-        Along each axis (:mod:`semilocal.geometry.slopes`).
-    """
-    share = np.ones(len(boxes))
-    for axis in range(boxes.shape[2]):
-        begin, end = boxes[:, 0, axis], boxes[:, 1, axis]
-        first = (np.minimum(np.maximum(lower[:, axis], begin), end) - begin) / (end - begin)
-        last = (np.minimum(np.maximum(upper[:, axis], begin), end) - begin) / (end - begin)
-        share *= between(first, last, slopes[:, axis])
-    return share

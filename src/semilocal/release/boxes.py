@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number, on_all_cores, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
-from ..geometry.index import DominanceSum, Pairs, PlanarIndex, TreeIndex, in_the_plane
+from ..geometry.index import TreeIndex
 from .intervals import Asker, CutOff, above_mean, check_level, ends_for_both, mean_above_zero, standard_errors
 
 __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
@@ -183,8 +183,7 @@ class BoxCounts:
     ----------
     boxes : array_like, shape (m, 2, d)
         ``boxes[:, 0]`` lower and ``boxes[:, 1]`` upper corners, ``lower < upper``, finite, d from 1 to 8.
-        Half-open and disjoint; they need not fill the domain. In one and two dimensions overlap is refused at
-        the first query.
+        Half-open and disjoint; they need not fill the domain.
     counts : array_like, shape (m,)
         Any finite numbers; noisy counts may be negative.
     variances : array_like, shape (m,), optional
@@ -310,75 +309,22 @@ class BoxCounts:
     # -------------------------------------------------------------------------------------------
 
     @cached_property
-    def _sides(self) -> Floats:
-        return _sides(in_the_plane(self.boxes) if self._planar is not None else self.boxes)
-
-    @cached_property
-    def _planar(self) -> tuple[PlanarIndex, DominanceSum] | None:
-        if self.dimensions > 2:
-            return None
-        boxes = in_the_plane(self.boxes)
-        if not PlanarIndex.fits(boxes):
-            return None
-        return PlanarIndex(boxes), DominanceSum(boxes[:, 0], np.stack((self.counts, self.variances), axis=1))
-
-    @cached_property
     def _tree(self) -> TreeIndex:
         weights = np.stack((self.counts, self.variances), axis=1)
         return TreeIndex(self.boxes[:, 0], self.boxes[:, 1], weights)
 
     def _answer(self, queries: Floats) -> tuple[Floats, Floats]:
-        if self._planar is None:
-            sums, sides = np.zeros((len(queries), 2)), _sides(queries)
-            for pairs in self._tree.search(queries, sums, closed=True):
-                self._add(sums[:, 0], sums[:, 1], sides, pairs, corner=False)
-            return sums[:, 0], sums[:, 1]
-        planar, corners = self._planar
-        queries = in_the_plane(queries)
-        # Take every box whose lower corner is inside as if it were wholly inside, then put those on the
-        # boundary right.
-        sums, sides = corners.sum(queries), _sides(queries)
-        for pairs in planar.boundary(queries):
-            self._add(sums[:, 0], sums[:, 1], sides, pairs, corner=True)
+        """Values and variances: boxes that a query holds are summed by the tree, those that it cuts one by one."""
+        sums = np.zeros((len(queries), 2))
+        for query, item in self._tree.search(queries, sums, closed=True):
+            asked, boxes = queries[query], self.boxes[item]
+            overlap = np.minimum(asked[:, 1], boxes[:, 1]) - np.maximum(asked[:, 0], boxes[:, 0])
+            share = np.prod(np.maximum(overlap, 0.0) / (boxes[:, 1] - boxes[:, 0]), axis=1)
+            count = self.counts[item]
+            within = np.maximum(count, 0.0) * share * (1.0 - share) + self.variances[item] * share * share
+            sums[:, 0] += np.bincount(query, count * share, minlength=len(sums))
+            sums[:, 1] += np.bincount(query, within, minlength=len(sums))
         return sums[:, 0], sums[:, 1]
-
-    def _add(self, value: Floats, variance: Floats, sides: Floats, pairs: Pairs, *, corner: bool) -> None:
-        """Add what the paired boxes hold to each query; with ``corner``, less what was taken already.
-
-        This is the inner loop: ``take`` is twice as fast as indexing, and results go into arrays that exist.
-        """
-        query, item = pairs
-        if not len(query):
-            return
-        share: Floats | None = None
-        taken = np.full(len(query), corner)
-        for axis in range(sides.shape[1]):
-            begin, end = sides[0, axis].take(query), sides[1, axis].take(query)
-            low, high = self._sides[0, axis].take(item), self._sides[1, axis].take(item)
-            if corner:
-                taken &= low >= begin
-                taken &= low < end
-            np.minimum(high, end, out=end)
-            end -= np.maximum(low, begin, out=begin)
-            np.maximum(end, 0.0, out=end)
-            end /= np.subtract(high, low, out=high)
-            share = end if share is None else np.multiply(share, end, out=share)
-        assert share is not None
-        count, square = self.counts.take(item), share * share
-        _sum_into(value, query, count * (share - taken), ordered=corner)
-        within = np.maximum(count, 0.0, out=count)
-        within *= np.subtract(share, square, out=share)
-        within += self.variances.take(item) * (square - taken)
-        _sum_into(variance, query, within, ordered=corner)
-
-
-def _sum_into(total: Floats, query: Integers, parts: Floats, *, ordered: bool) -> None:
-    """Add each part to the total of its query; ``ordered`` says that parts of a query stand side by side."""
-    if ordered:
-        starts = np.flatnonzero(np.concatenate(([True], query[1:] != query[:-1])))
-        total[query[starts]] += np.add.reduceat(parts, starts)
-    else:
-        total += np.bincount(query, parts, minlength=len(total))
 
 
 def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: float) -> float:
@@ -402,8 +348,3 @@ def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: fl
         )
     least = as_number(floor, "floor", positive=True)
     return float(np.mean(np.abs(given - true) / np.maximum(true, least)))
-
-
-def _sides(boxes: Floats) -> Floats:
-    """The corners as float64[2, d, m]: one contiguous row per side."""
-    return np.ascontiguousarray(np.moveaxis(boxes, 0, 2))

@@ -18,18 +18,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..hierarchy.base import Cells
 from ..protocol.density import parts_of
-from ..protocol.estimate import Pieces, Walls, estimate
+from ..protocol.estimate import Pieces, estimate
 from ..protocol.partition import Partition
-from ..randomizer import RandomizedResponse
+from ..protocol.strength import lengths, shares_above, strength_of, truth_chance
 from .tree import CountTree
 
-__all__ = ["LEAN", "STRENGTHS", "learn_strength", "pieces_of", "public_tree"]
+__all__ = ["LEAN", "pieces_of", "public_tree"]
 
 LEAN = 0.5  # leaves around a crowd lean towards it; chosen with five populations, each left out in turn
-STRENGTHS = tuple(2.0**power for power in range(-2, 9))  # people
-_MOST_REGIONS = 1 << 12  # evenly taken: they teach the strength as well as all do
 _STIFFEST = 1e9  # curvature: a share that is known to 3e-5
 _BATCH = 1 << 22  # numbers in the matrices of a batch
 
@@ -53,6 +50,7 @@ def public_tree(partition: Partition) -> CountTree:
     passed = np.concatenate([[0.0], np.cumsum(pieces.share * np.repeat(people, np.diff(pieces.first)))])
     first = 1 + np.concatenate([[0], np.cumsum(children)])
     held = np.maximum(passed[end] - passed[begin], 0.0)
+    held[: len(people) + 1] = people.sum(), *people  # without the rounding of sums
     return CountTree(
         partition.task.hierarchy, pieces.lower[begin], pieces.upper[end - 1], first, held, weight, rest, own,
         parts_of(partition.task.hierarchy, pieces, people), np.full(len(held), 1.0 / (1.0 + strength)), LEAN,
@@ -62,61 +60,8 @@ def public_tree(partition: Partition) -> CountTree:
 
 def pieces_of(partition: Partition) -> tuple[Pieces, float]:
     """The pieces of all regions with the learnt prior, and its strength in people."""
-    chance, walls = _told(partition), partition.walls
-    strength = learn_strength(partition.lower, partition.upper, walls, chance)
-    return estimate(partition.lower, partition.upper, walls, chance, prior=strength), strength
-
-
-def learn_strength(lower: Cells, upper: Cells, walls: Walls, chance: float) -> float:
-    """The strength of the prior that makes all answers most likely, of :data:`STRENGTHS`.
-
-    The marginal likelihood of a region by Laplace's approximation, in the logarithms of the shares, over the same
-    approximation of the prior's own integral. Where nothing was answered both are equal. Without walls it is 1: all
-    divisions in two are equally likely.
-
-    Parameters
-    ----------
-    lower, upper : uint64[m]
-        Codes of the regions.
-    walls : Walls
-    chance : float
-        That an answer tells the true side.
-    """
-    asked = np.flatnonzero(np.diff(walls.first))
-    if not len(asked):
-        return 1.0
-    asked = asked[:: -(-len(asked) // _MOST_REGIONS)]
-    lower, upper, walls = lower[asked], upper[asked], walls.rows(asked)
-    found = [
-        _evidence(estimate(lower, upper, walls, chance, prior=strength), walls, chance, strength)
-        for strength in STRENGTHS
-    ]
-    return STRENGTHS[int(np.argmax(found))]
-
-
-def _evidence(pieces: Pieces, walls: Walls, chance: float, strength: float) -> float:
-    """Log marginal likelihood of all answers, up to what does not depend on the strength."""
-    counts = np.diff(walls.first)
-    share, length = np.maximum(pieces.share, 1e-300), _lengths(pieces)
-    above = _above(pieces, counts)
-    says_yes = 1.0 - chance + (2.0 * chance - 1.0) * above
-    no = walls.asked - walls.yes
-    likelihood = float(walls.yes @ np.log(says_yes) + no @ np.log(1.0 - says_yes))
-    known = (2.0 * chance - 1.0) ** 2 * (walls.yes / says_yes**2 + no / (1.0 - says_yes) ** 2)
-    stiff = strength * length / share**2
-    # The determinant of a tridiagonal matrix, wall after wall, all regions side by side.
-    determinant, alone = 0.0, np.zeros(len(counts))
-    for wall in range(int(counts.max())):
-        rows = np.flatnonzero(counts > wall)
-        at, piece = walls.first[rows] + wall, pieces.first[rows] + wall
-        # stiff - stiff^2 / (alone + stiff), written without a difference.
-        kept = stiff[piece] * alone[rows] / (alone[rows] + stiff[piece]) if wall else stiff[piece]
-        alone[rows] = known[at] + kept
-        determinant += float(np.log(alone[rows] + stiff[piece + 1]).sum())
-    posterior = strength * float(length @ np.log(share)) - determinant / 2 - float(np.log(share).sum())
-    walls_in_all, spread = float(counts.sum()), float(length @ np.log(length))
-    prior = strength * spread - (walls_in_all * np.log(strength) + float(np.log(length).sum())) / 2
-    return float(likelihood + posterior - prior)
+    strength, walls = strength_of(partition), partition.walls
+    return estimate(partition.lower, partition.upper, walls, truth_chance(partition), prior=strength), strength
 
 
 class _Level(NamedTuple):
@@ -201,16 +146,16 @@ def _covariances(partition: Partition, pieces: Pieces, rows: Integers, strength:
 
     Row and column 0 are zeros, for what is known exactly: the share above a region's begin and above its end.
     """
-    walls, chance = partition.walls.rows(rows), _told(partition)
+    walls, chance = partition.walls.rows(rows), truth_chance(partition)
     some = _some(pieces, rows)
     counts, crowd = np.diff(walls.first), np.maximum(partition.crowds[rows], 1).astype(np.float64)
-    above, asked = _above(some, counts), walls.asked
+    above, asked = shares_above(some, counts), walls.asked
     noise = chance * (1.0 - chance) / (2.0 * chance - 1.0) ** 2
     sampled = np.maximum(1.0 - asked / np.repeat(crowd, counts), 0.0)
     known = asked / (noise + above * (1.0 - above) * sampled)
     # A finite crowd is as uneven as the prior says, and by chance.
     finite = strength * crowd / (strength + crowd)
-    strengths = np.repeat(finite, np.diff(some.first)) * _lengths(some)
+    strengths = np.repeat(finite, np.diff(some.first)) * lengths(some)
     stiff = np.minimum(strengths / np.maximum(some.share, 1e-150) ** 2, _STIFFEST)
     width = int(counts.max())
     row = np.repeat(np.arange(len(rows)), counts)
@@ -242,29 +187,8 @@ def _regions(partition: Partition) -> tuple[Floats, Floats, Floats]:
     return people / total if total else np.full(len(people), 1.0 / len(people)), people, error
 
 
-def _told(partition: Partition) -> float:
-    """The chance that an answer tells the true side."""
-    noise = partition.task.randomizer
-    return noise.probabilities[0] if isinstance(noise, RandomizedResponse) and noise.fanout == 2 else 0.75
-
-
 def _some(pieces: Pieces, rows: Integers) -> Pieces:
     counts = np.diff(pieces.first)[rows]
     first = np.concatenate([[0], np.cumsum(counts)])
     at = np.repeat(pieces.first[rows] - first[:-1], counts) + np.arange(first[-1])
     return Pieces(first, pieces.lower[at], pieces.upper[at], pieces.share[at])
-
-
-def _lengths(pieces: Pieces) -> Floats:
-    """Lengths of pieces as shares of their regions."""
-    length = (pieces.upper - pieces.lower).astype(np.float64)
-    whole = np.add.reduceat(length, pieces.first[:-1])
-    return np.asarray(length / np.repeat(whole, np.diff(pieces.first)))
-
-
-def _above(pieces: Pieces, counts: Integers) -> Floats:
-    """Share of the region above each wall: float64[w]."""
-    passed = np.cumsum(pieces.share)
-    ends = np.repeat(passed[pieces.first[1:] - 1], counts)
-    piece = np.arange(len(ends)) + np.repeat(np.arange(len(counts)), counts)
-    return np.clip(ends - passed[piece], 0.0, 1.0)

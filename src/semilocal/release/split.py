@@ -23,7 +23,7 @@ from ..geometry.box import Box
 from ..protocol.mark import Mark
 from ..protocol.partition import Away, Partition, Walls
 from ..protocol.task import DELTA, K, Task, answers_inside
-from ..protocol.thresholds import level, power
+from ..protocol.thresholds import level, needed
 from ..randomizer.base import EPSILON_RANGE
 from ..randomizer.values.mechanisms import MAX_EPSILON, MIN_EPSILON
 from ..simulation.population import Splits
@@ -33,7 +33,7 @@ from .streamed import AnyRun, Rows, count_rows, play_rows
 __all__ = ["TREE_SHARE", "Split", "partition_for_values", "plan_split", "plan_values"]
 
 TREE_SHARE = 0.5
-_WORTH_ASKING = 0.3  # chance that the whole domain is split at an even cut: below it there would be one region
+_QUESTIONS = 16  # that all people together must be able to answer, for a partition to pay
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Split:
 def plan_split(participants: int, *, epsilon: float, delta: float = DELTA, k: int = K) -> Split:
     """Divide a budget between partition and values, from public numbers only.
 
-    Half each. Where so few people could not even split the whole domain, everything goes to the values.
+    Half each. Where so few people could hardly split the domain, everything goes to the values.
 
     Examples
     --------
@@ -66,11 +66,11 @@ def plan_split(participants: int, *, epsilon: float, delta: float = DELTA, k: in
     if epsilon - tree > MAX_EPSILON:  # what a mechanism cannot take goes to the partition
         tree = epsilon - MAX_EPSILON
     answer = tree / answers_inside(tree)
-    if participants < 2 * k or answer < EPSILON_RANGE[0]:
-        return Split(0.0, epsilon)
-    if power(participants, participants, k, answer, level(delta, 0), 0.5) < _WORTH_ASKING:
-        return Split(0.0, epsilon)
-    return Split(tree, epsilon - tree)
+    if answer >= EPSILON_RANGE[0] and participants >= 2 * k:
+        pays = participants >= _QUESTIONS * needed(participants, k, answer, level(delta, 0))
+        if pays or epsilon > MAX_EPSILON:
+            return Split(tree, epsilon - tree)
+    return Split(0.0, epsilon)
 
 
 @overload

@@ -6,7 +6,7 @@ by ``rest``, so that the sum of the children stays what it is.
 
 A question takes a share of some rows, usually leaves. Its variance is one recursion up to the root.
 
-Knows codes, numbers and errors. Knows no protocol, participants or shapes.
+Knows codes, numbers and errors. Knows no participants or shapes.
 """
 
 from __future__ import annotations
@@ -100,6 +100,11 @@ class CountTree:
     def total(self) -> float:
         """All people of the tree."""
         return float(self.people[0])
+
+    @property
+    def plain(self) -> Floats:
+        """The unbiased numbers, or ``people`` if there are no others."""
+        return self.people if self.unbiased is None else self.unbiased
 
     @cached_property
     def parent(self) -> Integers:

@@ -21,8 +21,8 @@ from ..accounting import Ledger
 from ..arrays import Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
-from ..protocol.clip import clips, held_by
-from ..protocol.column import Column, own_value
+from ..protocol.clip import clips, cut_off
+from ..protocol.column import own_value
 from ..protocol.mark import seeded_by
 from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
@@ -111,7 +111,7 @@ class MeanRelease(Promised):
     stderr : float
         Standard error: noise of the mechanism, and ``clipping``.
     clipping : float
-        How far clipping shifts the mean, by the estimated density. It is counted as an error and not taken out: an
+        How far clipping may shift the mean, by the estimated density. It is counted as an error and not taken out: an
         estimate of the few far away is worse than their clipped values.
     range : (float, float)
         Of f over the domain: noise can lead out of it, the truth cannot.
@@ -312,28 +312,18 @@ def _mean(
     # The mechanism's variance is nearly constant and concave in the true value, so its value at the estimated mean of
     # a region is a slight overestimate of the average over the region's participants.
     noise = width**2 * mechanism.variance(np.clip(np.nan_to_num(share, nan=0.5), 0.0, 1.0))
-    above, below = _clipped(partition, f, ranges)
-    clipping = abs(float(responders @ (above - below))) / total
+    off = cut_off(partition, f, ranges)
+    clipping = math.hypot(float(responders @ (off.above - off.below)), math.sqrt(float(responders**2 @ off.variance)))
+    clipping /= total
     each = np.divide(noise, responders, out=np.full(regions, np.nan), where=responders > 0)
+    errors = np.sqrt(each + (off.above - off.below) ** 2 + off.variance)
     value = float(np.sum(responders * low + sums * width) / total)
     return MeanRelease(
         min(max(value, least), most), math.hypot(math.sqrt(float(np.sum(responders * noise))) / total, clipping),
         clipping, (least, most), total,
-        RegionMeans(low + share * width, np.sqrt(each + (above - below) ** 2), responders, ranges),
+        RegionMeans(low + share * width, errors, responders, ranges),
         partition, spent, own_value(f),
     )  # fmt: skip
-
-
-def _clipped(partition: Partition, f: BoundedFunction, ranges: Floats) -> tuple[Floats, Floats]:
-    """What clipping takes off the mean of each region, above and below its range, as estimated: float64[m] each."""
-    if isinstance(f, Column):
-        return np.zeros(len(ranges)), np.zeros(len(ranges))
-    held = held_by(partition, f, partition.pieces)
-    low, high = ranges[held.region].T
-    return tuple(  # type: ignore[return-value]
-        np.bincount(held.region, held.share * taken, minlength=len(ranges))
-        for taken in (held.above(high), held.below(low))
-    )
 
 
 def _mechanism(epsilon: float, mechanism: AnyMechanism | None) -> AnyMechanism:

@@ -40,7 +40,7 @@ class _Cells(NamedTuple):
     first : int64[c + 1]
         The children of cell i are ``first[i]`` to before ``first[i + 1]``; none if it is a part.
     people : float64[c]
-        Those of children of the root that lie in the cell wholly.
+        Those of children of the root that lie in the cell wholly, if they are exact.
     start : int64[c + 1]
         Pieces ``start[i]`` to before ``start[i + 1]`` are what it takes of other children of the root.
     row : int64[t]
@@ -74,18 +74,18 @@ class _Cells(NamedTuple):
         begin, end = hierarchy.span(cells)
         one, two = (np.searchsorted(lower, code, side="right") - 1 for code in (begin, end))
         # Children of the root, and the first part of each: those at both ends of a cell may be cut, those between not.
-        tops = np.arange(tree.first[0], tree.first[1])
+        tops = np.arange(*tree.first[:2]) if tree.first[1] > tree.first[0] else np.zeros(1, dtype=np.int64)
         bounds = np.searchsorted(lower, tree.lower[tops])
         ends = np.append(bounds[1:], len(lower))
         left, right = (np.searchsorted(bounds, part, side="right") - 1 for part in (one, two))
         # A cell of one part may be taken in part, so it always has its piece.
         whole_left, whole_right = (inner & (bounds[at] >= one) & (ends[at] <= two + 1) for at in (left, right))
-        passed = np.concatenate([[0.0], np.cumsum(tree.people[tops])])
         from_top, to_top = np.where(whole_left, left, left + 1), np.where(whole_right, right + 1, right)
-        people = passed[np.maximum(to_top, from_top)] - passed[from_top]
         # A cell that is a row of the tree needs none of that.
         same_row = _rows_at(tree, begin, end)
-        people[same_row >= 0] = 0.0
+        to_top = np.where(same_row >= 0, from_top, np.maximum(to_top, from_top))
+        passed = np.concatenate([[0.0], np.cumsum(tree.people[tops])])
+        people = passed[to_top] - passed[from_top]
         # Parts of the cut ones, from the cell's first part on and up to its last one.
         same = left == right
         stop_left = np.where(whole_left, one, np.where(same, two + 1, ends[left]))
@@ -95,17 +95,20 @@ class _Cells(NamedTuple):
         part = ranges(np.stack([one, start_right], axis=1).ravel(), numbers.ravel())
         owner, leaf = np.repeat(np.arange(len(cells)), numbers.sum(axis=1)), parts.piece[part]
         fresh = np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(leaf, prepend=-1) != 0))
-        return _Cells(
-            cells,
-            1 + np.concatenate([[0], np.cumsum(counts)]),
-            people,
-            np.searchsorted(owner[fresh], np.arange(len(cells) + 1)),
-            np.where(same_row[owner[fresh]] >= 0, same_row[owner[fresh]], tree.leaves[leaf[fresh]]),
-            np.where(same_row[owner[fresh]] >= 0, 1.0, np.add.reduceat(parts.share[part], fresh)),
-        )
+        owner = owner[fresh]
+        row = np.where(same_row[owner] >= 0, same_row[owner], tree.leaves[leaf[fresh]])
+        share = np.where(same_row[owner] >= 0, 1.0, np.add.reduceat(parts.share[part], fresh))
+        if tree.unbiased is not None or tree.error[tops].any():  # errors of whole ones count
+            owner = np.concatenate([owner, np.repeat(np.arange(len(cells)), to_top - from_top)])
+            row = np.concatenate([row, tops[ranges(from_top, to_top - from_top)]])
+            share = np.concatenate([share, np.ones(len(row) - len(share))])
+            order, people = np.argsort(owner, kind="stable"), np.zeros(len(cells))
+            owner, row, share = owner[order], row[order], share[order]
+        start = np.searchsorted(owner, np.arange(len(cells) + 1))
+        return _Cells(cells, 1 + np.concatenate([[0], np.cumsum(counts)]), people, start, row, share)
 
     def take(self, question: Integers, cell: Integers, share: Floats, questions: int) -> tuple[Floats, Taken]:
-        """People that questions have from whole children of the root, and what they take of leaves."""
+        """People that questions have from exact children of the root, and what they take of rows."""
         value = np.zeros(questions) + np.bincount(question, self.people[cell] * share, minlength=questions)
         number = self.start[cell + 1] - self.start[cell]
         piece = ranges(self.start[cell], number)
@@ -166,7 +169,7 @@ class TreeWalk:
         """People in rows of the tree."""
         tree = self.tree
         value, noise = tree.people[rows], tree.noise[rows]
-        plain = value if tree.unbiased is None else tree.unbiased[rows]
+        plain = tree.plain[rows]
         most = np.where(noise > 0, tree.total, value)
         return self._answers(np.stack([value, plain, np.zeros(len(rows)), noise, most]))
 
@@ -194,9 +197,7 @@ class TreeWalk:
             areas, meets, holds = areas.within(boxes)
             leaf = known.first[cell] == known.first[cell + 1]
             cut = np.flatnonzero(meets & leaf & ~holds)
-            flat = np.zeros((len(cut), boxes.shape[2]))
-            share = areas.take(cut).tile_share(boxes[cut], boxes[cut], flat)
-            found.append((question[cut], cell[cut], share))
+            found.append((question[cut], cell[cut], areas.take(cut).share(boxes[cut])))
             found.append((question[holds], cell[holds], np.ones(int(holds.sum()))))
             opened = np.flatnonzero(meets & ~holds & ~leaf)
             width = known.first[cell[opened] + 1] - known.first[cell[opened]]
@@ -215,7 +216,7 @@ class TreeWalk:
         taken = taken._replace(share=np.where(whole, 1.0, taken.share))
         people, plain = (
             value + np.bincount(taken.question, numbers[taken.row] * taken.share, minlength=number)
-            for numbers in (tree.people, tree.people if tree.unbiased is None else tree.unbiased)
+            for numbers in (tree.people, tree.plain)
         )
         top = np.unique(taken.question * len(tree) + tree.top[taken.row])
         question, row = np.divmod(top, len(tree))

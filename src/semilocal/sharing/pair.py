@@ -279,7 +279,7 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
                 f"epsilon = {self.pooled.epsilon:g} times the share of the budget that was left when the servers "
                 "reached the smallest cell that holds both, so places near each other usually cost less. The result "
                 "prints it.",
-                "Nobody's final cell is known and nobody is moved.",
+                "Nobody's final cell is known.",
             ]
         elif self.asked is not None and not self.asked.own:
             lines.append(f"Of a place only {self.asked.name} is sent, in shares; no map is made.")

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..arrays import Flags
 from ..hierarchy.base import Cells
+from ..protocol.clip import unit_value
 from ..protocol.curator import Curator
 from ..protocol.keys import nonce, pseudonym, report_entropy, value_entropy
 from ..protocol.messages import Event, Query, Report, ValueQuery, ValueReport
 from ..protocol.rule import randomizer_for
-from ..protocol.values import unit_value
 
 __all__ = ["Devices", "play_devices"]
 

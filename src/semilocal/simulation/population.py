@@ -6,10 +6,10 @@ question, ordered by rank, so that the answers of a region's present members are
 
 Every region plays its next question in the same step, whatever round it is in; rounds are counted per region. What is
 asked, how many, and what the answers mean is decided in :mod:`semilocal.protocol.rule`, as for devices. Draws come from
-a generator, so this is for simulation only. The order of draws depends on counts alone: sorted codes and a histogram give
-the same result.
+a generator, so this is for simulation only. The order of draws depends on counts alone: sorted codes and a histogram
+give the same result.
 
-Knows ranks and answers. Knows no positions and no rule.
+Knows ranks and answers. Knows no positions.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ class _Play:
         if len(first) <= _ONE_BY_ONE:
             rows = zip(first.tolist(), askable.tolist(), asked.tolist(), strict=True)
             chosen = [begin + self.rng.choice(size, count, replace=False) for begin, size, count in rows]
-            return free[np.concatenate(chosen)]
+            return np.asarray(free[np.concatenate(chosen)])
         active = np.argsort(-asked, kind="stable")
         most = asked[active]
         for place in range(int(most[0])):  # Fisher and Yates, all regions side by side
@@ -474,4 +474,4 @@ def concatenate_ranges(start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]
     lengths = np.maximum(stop - start, 0)
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(start - (ends - lengths), lengths)
+    return np.asarray(np.arange(total) + np.repeat(start - (ends - lengths), lengths))

@@ -92,7 +92,7 @@ class Witness(Curator):
         where = f"in codes {question.lower} to {question.upper}"
         log = self.logs.get(question.region)
         if log is None:
-            return Finding("wrong-query", f"something is asked {where}, which is no region")
+            return Finding("wrong-query", f"something is asked {where}, which is not a region")
         if not question.decides and len(question.cuts) != 1:
             return Finding("wrong-query", f"a refinement {where} has {len(question.cuts)} cuts")
         if question.drawn != self.round:
@@ -123,7 +123,7 @@ class Witness(Curator):
             self._claimed = {one.region: said for one, said in zip(self._asked, closed.verdicts, strict=True)}
         else:
             self._found.append(Finding("wrong-verdict", "the closing does not have one verdict per question"))
-        if self.task.chain and not HashChain.leads(closed.preimage, self._preimage):
+        if not HashChain.goes_on(self._preimage, closed.preimage):
             what = "the preimage does not lead to the one before it: the server chose its part of the draw"
             self._found.append(Finding("broken-chain", what))
         asked = self._open

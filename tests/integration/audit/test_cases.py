@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from semilocal import Task
-from semilocal.audit.cases import CASES, Finding, audit_moved, crowds, default_task, pooled, retries
+from semilocal.audit import exact
+from semilocal.audit.cases import CASES, Finding, crowds, default_task, pooled, retries
 from semilocal.audit.tables import finding_table
 from semilocal.cli.main import main
 from semilocal.hierarchy.tables import from_labels
@@ -25,6 +26,7 @@ from semilocal.pooled import noise
 from semilocal.pooled.counter import RankedCounter
 from semilocal.pooled.rule import next_level
 from semilocal.pooled.task import UNITS
+from semilocal.protocol import thresholds
 
 
 @pytest.mark.slow
@@ -38,14 +40,13 @@ def test_every_claim_of_ours_holds_and_every_planted_fault_is_caught(
         assert finding.verdict in ("holds", "caught"), finding
 
 
-def test_crowd_tests_that_do_not_share_delta_along_a_path_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the bug, 0.105 to 0.137 was measured where 0.02 is promised: 1,000 plays miss that with less than 1e-9."""
-    found = {finding.what: finding.verdict for finding in crowds(4000, np.random.default_rng(3))}
-    corners = next(what for what in found if what.startswith("chance of a region below k, opposite corners"))
-    assert set(found.values()) == {"holds", "caught"}
-    monkeypatch.setattr(Task, "delta_test", property(lambda task: task.delta))
-    found = {finding.what: finding.verdict for finding in crowds(4000, np.random.default_rng(3))}
-    assert found[corners] == "BROKEN"
+def test_a_test_that_is_too_lax_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: every question may err with twice its level."""
+    assert {finding.verdict for finding in crowds(4000, np.random.default_rng(3))} == {"holds", "caught"}
+    right = thresholds.threshold
+    monkeypatch.setattr(exact, "threshold", lambda *given: right(*given[:-1], 2 * given[-1]))
+    found = [finding.verdict for finding in crowds(4000, np.random.default_rng(3))]
+    assert found[:2] == ["BROKEN", "BROKEN"]
 
 
 def half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,49 +134,25 @@ def test_the_command_says_so_if_a_claim_is_broken(
     assert "BROKEN" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("rule", "moved"), [("trim", True), ("all", False)])
-def test_a_task_of_ones_own_is_attacked_by_moving_too_or_the_table_says_that_it_was_not(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, rule: str, moved: bool
-) -> None:
-    path = tmp_path / "task.json"
-    path.write_bytes(msgspec.json.encode(default_task(rule=rule)))
-    assert command("audit", "--task", str(path), "--runs", "4000") == 0
-    said = capsys.readouterr().out
-    assert ("| transcript, moved against inside, up to 16 TRIMs |" in said) is moved
-    assert ("Only inside pairs were attacked" in said) is not moved
-
-
-@pytest.mark.parametrize("paths", [[["a"], ["b"], ["c"]], [["a", "x"], ["a", "y"], ["b", "z"], ["b", "w"], ["c"]]])
-def test_a_table_whose_regions_are_leaves_is_attacked_in_a_smaller_town(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, paths: list[list[str]]
-) -> None:
-    """A leaf has no two places that are asked about; with fewer people, regions have parts."""
+@pytest.mark.parametrize("paths", [[["a", "x"], ["a", "y"], ["b", "z"], ["b", "w"], ["c"]]])
+def test_a_table_is_attacked_too(capsys: pytest.CaptureFixture[str], tmp_path: Path, paths: list[list[str]]) -> None:
     path = tmp_path / "task.json"
     task = Task.build(hierarchy=from_labels("code", paths), epsilon=2.0, delta=1e-3, k=20)
     path.write_bytes(msgspec.json.encode(task))
     assert command("audit", "--task", str(path), "--runs", "4000") == 0
-    said = capsys.readouterr().out
-    assert "| transcript, moved against inside, up to" in said
-    measured = [float(found) for found in re.findall(r"inside pair, .*>= ([\d.]+) \| holds", said)]
+    measured = [float(found) for found in re.findall(r"transcript, .*>= ([\d.]+) \| holds", capsys.readouterr().out)]
     assert len(measured) == 2
-    assert min(measured) > 1.0
+    assert min(measured) > 0.5
 
 
 def test_a_task_in_which_nothing_can_be_attacked_is_refused_with_the_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With rule "each" on one level every region is a leaf, and nobody is moved."""
+    """One place: nobody can be asked about places inside it."""
     path = tmp_path / "task.json"
-    task = Task.build(hierarchy=from_labels("code", [["a"], ["b"]]), epsilon=2.0, delta=1e-3, k=20, rule="each")
+    task = Task.build(hierarchy=from_labels("code", [["a"]]), epsilon=2.0, delta=1e-3, k=20)
     path.write_bytes(msgspec.json.encode(task))
     assert command("audit", "--task", str(path), "--runs", "4000") == 2
     said = capsys.readouterr().err
-    assert "everybody ends in a region that is not divided further" in said
+    assert "hardly anybody is asked about places inside its region" in said
     assert "Audit a task whose regions have parts" in said
-
-
-@pytest.mark.parametrize("changes", [{}, {"tree": "quad"}, {"max_trims": 1}])
-def test_the_attack_by_moving_finds_more_than_the_loss_inside(changes: dict[str, object]) -> None:
-    task = default_task(**changes)
-    (found,) = audit_moved(task, runs=4000, rng=np.random.default_rng(1))
-    assert task.epsilon < found.measured <= found.claimed == task.epsilon_worst

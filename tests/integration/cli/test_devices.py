@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.audit import default_task
 from semilocal.cli import devices
 from semilocal.cli.commands.join import JoinOptions
 from semilocal.cli.commands.swarm import SwarmOptions, _positions
@@ -23,7 +22,8 @@ from semilocal.cli.main import main
 from semilocal.cli.people import People
 from semilocal.device.vault import Vault
 from semilocal.errors import InvalidInput
-from semilocal.testing import ADMIN_TOKEN, cluster
+from semilocal.protocol.task import Task
+from semilocal.testing import ADMIN_TOKEN, cluster, unit_box
 from tests.helpers.commands import refused, run, write_people
 from tests.helpers.forked import ForkedServer
 
@@ -63,7 +63,7 @@ def silent() -> Iterator[str]:
     ("option", "text"),
     [
         ("--position", ""), ("--value", "12x3"), ("--value", "nan"), ("--value", "123,4"), ("--max-epsilon", "often"),
-        ("--max-epsilon", ""), ("--max-epsilon", "1e400"), ("--max-exposure", "-1"), ("--min-side", "-1"),
+        ("--max-epsilon", ""), ("--max-epsilon", "1e400"), ("--min-side", "-1"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_on_the_command_line_is_said_before_a_server_is_asked(
@@ -187,7 +187,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.fixture
 def campaign(server: str, capsys: pytest.CaptureFixture[str]) -> str:
     create = ["campaign", "create", "--name", "walkers", "--bounds", "0,0,1,1", "--epsilon", "1", "--delta", "1e-4"]
-    create += ["--k", "20", "--max-trims", "1", "--enrolment", "open", "--release", "mean:coordinate:0:0.5"]
+    create += ["--k", "20", "--enrolment", "open", "--release", "mean:coordinate:0:0.5"]
     assert main([*create, "--url", server]) == 0
     capsys.readouterr()
     return server
@@ -200,13 +200,11 @@ def test_a_dry_run_shows_everything_and_sends_nothing(
     code, out, _ = run(capsys, "join", campaign, *POSITION, "--dry-run", "--vault", vault)
     assert code == 0
     for part in (
-        "x0 = 0.3125, x1 = 0.4375", f"What would be sent to {campaign}", "an enrolment", "answers, one per round",
+        "x0 = 0.3125, x1 = 0.4375", f"What would be sent to {campaign}", "an enrolment", "an answer when you are drawn",
         "mean of coordinate(0)", "What it costs you", "Nothing was sent and nothing was written.",
     ):  # fmt: skip
         assert part in out
-    between = "between any two positions inside a participant's published region"
-    assert re.findall(r"wo positions inside that region: (epsilon = [\d.]+)", out) == ["epsilon = 1.5"]  # 1 and 0.5
-    assert f"What it costs you: epsilon = 1.5 (delta = 0) {between}; epsilon = 2.5 (delta = 0) for a moved" in out
+    assert "What it costs you: epsilon = 1.5 (delta = 0) between any two places of one's region; 20 in it" in out
     assert "would refuse" not in out
     for limit, reason in {
         ("--min-k", "50"): "a crowd of 20; the owner wants 50", ("--min-side", "2"): "the owner names none below 2 x 2",
@@ -290,37 +288,17 @@ def test_administrators_need_their_token(
 def test_a_campaign_that_default_devices_refuse_is_warned_about(
     capsys: pytest.CaptureFixture[str], campaign: str
 ) -> None:
-    create = ["campaign", "create", "--name", "dear", "--bounds", "0,0,1,1", "--epsilon", "4", "--delta", "1e-4"]
-    create += ["--k", "20", "--max-trims", "8", "--url", campaign]
+    create = ["campaign", "create", "--name", "dear", "--bounds", "0,0,1,1", "--epsilon", "11", "--delta", "1e-4"]
+    create += ["--k", "20", "--url", campaign]
     code, _, err = run(capsys, *create)
     assert code == 0
-    assert "warning: devices with default limits would refuse: the task may cost epsilon = " in err
+    assert "warning: devices with default limits would refuse: the task costs epsilon = " in err
     assert "10 is left. Lower --epsilon" in err
     hasty = ["campaign", "create", "--name", "hasty", "--bounds", "0,0,1,1", "--epsilon", "1", "--delta", "1e-4"]
-    code, _, err = run(capsys, *hasty, "--k", "20", "--max-trims", "3", "--quorum", "0.5", "--url", campaign)
+    code, _, err = run(capsys, *hasty, "--k", "20", "--quorum", "0.5", "--url", campaign)
     assert code == 0
-    assert "warning: devices might stop before they have a region: a round may close when 50 %" in err
+    assert "warning: devices may be left behind: a round may close when 50 %" in err
     assert "Give --quorum 1" in err
-    assert "default limits" not in err
-
-
-@pytest.mark.parametrize("shallow", ["table", "depth"])
-def test_a_shallow_campaign_counts_no_more_trims_than_rounds(
-    server: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, shallow: str
-) -> None:
-    """A round ends in at most one TRIM of a cell; devices with default limits take part."""
-    paths = [["a", "b", "c"], ["a", "b", "d"], ["a", "e", "f"], ["g", "h", "i"]]
-    (tmp_path / "codes.json").write_text(json.dumps({"name": "code", "paths": paths}))
-    domain: dict[str, list[object]] = {
-        "table": ["--bounds", tmp_path / "codes.json"],
-        "depth": ["--bounds", "0,0,1,1", "--max-depth", "3"],
-    }
-    create = ["campaign", "create", "--name", "codes", "--epsilon", "2", "--k", "20", "--delta", "1e-6"]
-    create += ["--url", server]
-    code, out, err = run(capsys, *create, *domain[shallow])
-    assert code == 0
-    assert "at most 3 rounds" in out
-    assert "T the TRIMs on the region's path (public, at most 3 in this task)" in out
     assert "default limits" not in err
 
 
@@ -341,7 +319,7 @@ def test_a_campaign_is_shown_in_words(capsys: pytest.CaptureFixture[str], campai
     code, out, _ = run(capsys, "campaign", "show", "walkers", "--url", campaign)
     assert code == 0
     assert re.match("enrolling: 0 enrolled; round 1 opens when the administrator starts it\ntask [0-9a-f]{64}\n", out)
-    assert "Protected:" in out
+    assert "Everybody learns, under your pseudonym, which region you are in." in out
     assert '"phase": "enrolling"' in run(capsys, "campaign", "show", "walkers", "--url", campaign, "--json")[1]
 
 
@@ -359,7 +337,7 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
         server.start()
         try:
             create = ["campaign", "create", "--name", name, "--bounds", "0,0,1,1", "--epsilon", "8", "--delta", "0.4"]
-            create += ["--k", "1", "--max-trims", "2", "--max-depth", "2", "--enrolment", "open", "--capacity", "1"]
+            create += ["--k", "1", "--max-depth", "4", "--enrolment", "open", "--capacity", "1"]
             assert main([*create, "--url", server.url, "--names", f"x,{name}"]) == 0
             done = run(capsys, "join", server.url, *POSITION, *allow, "--vault", vault, *more)
             return (*done, server.port)
@@ -382,7 +360,7 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
 
 
 def test_how_many_were_left_out_is_not_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    task = default_task()  # on the unit square
+    task = Task.build(unit_box(), epsilon=1.0)
     said = set()
     for outside in (0, 3):
         points = cluster(50)

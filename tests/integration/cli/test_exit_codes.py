@@ -86,7 +86,7 @@ def test_every_command_ends_as_the_table_says(
 
     office = ("--url", server.url)
     create = ("campaign", "create", "--name", "walkers", "--bounds", "0,0,1,1", "--epsilon", "2", "--delta", "0.05",
-              "--k", "2", "--max-trims", "0", "--max-depth", "2", "--enrolment", "open", *office)  # fmt: skip
+              "--k", "2", "--max-depth", "4", "--enrolment", "open", *office)  # fmt: skip
     ends(DONE, *create, "--capacity", PEOPLE + 1)
     ends(BAD_INPUT, *create, "--capacity", PEOPLE + 1)
     ends(BAD_INPUT, "results", "walkers", "--out", tmp_path / "early", *office)

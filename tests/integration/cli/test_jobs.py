@@ -50,9 +50,9 @@ def test_partition_writes_regions_and_states_promise_losses_and_ledger(
     regions = [one for one in json.loads(out.read_text())["features"] if one["properties"]["kind"] == "region"]
     assert sum(one["properties"]["crowd"] for one in regions) == 3_000
     task = sl.Task.build(sl.Box((0, 0), (1, 1), names=("lon", "lat")), epsilon=2.0, delta=1e-6, k=20)
-    most = max(int(row) for row in read_column(out.with_suffix(".csv"), "trims"))
-    assert promise(task, trims=most, counted="run", mark=Mark(seeded=True)).text() in text
-    assert "epsilon moved" in text  # the ledger
+    least = min(int(row) for row in read_column(out.with_suffix(".csv"), "crowd"))
+    assert promise(task, participants=3_000, smallest=least, mark=Mark(seeded=True)).text() in text
+    assert "delta (crowd)" in text  # the ledger
     assert "Seed 1" in text
     assert "rounds played" in err
 
@@ -77,7 +77,7 @@ def test_json_holds_everything_on_one_line(capsys: pytest.CaptureFixture[str], t
     said = Guarantee.from_json(found["privacy"])
     assert found["simulation"] is said.simulated is True
     assert found["participants"] == 3_000
-    assert (said.epsilon, said.moved) == (2.0, 2.0 * (1 + said.trims))
+    assert (said.epsilon, said.k, said.delta) == (2.0, 20, 1e-6)
     assert said.adjacency == "inside"
 
 
@@ -104,7 +104,7 @@ def test_a_seed_repeats_and_no_seed_does_not(capsys: pytest.CaptureFixture[str],
 def test_means_of_all_functions_with_their_error(
     capsys: pytest.CaptureFixture[str], table: Path, points: Any, function: str, f: Any
 ) -> None:
-    """Five standard errors and the bias bound: false alarm 6e-7."""
+    """Five standard errors, which have the clipping in them: false alarm 6e-7."""
     found = run_json(
         capsys,
         "mean",
@@ -122,13 +122,13 @@ def test_means_of_all_functions_with_their_error(
         function,
     )
     assert found["function"] == function
-    assert abs(found["value"] - f(points).mean()) <= 5 * found["stderr"] + found["bias_bound"]
+    assert abs(found["value"] - f(points).mean()) <= 5 * found["stderr"]
     assert found["epsilon_partition"] + found["epsilon_values"] == pytest.approx(8)
     assert found["privacy"]["epsilon"] == pytest.approx(8)
     assert found["interval"][0] < found["value"] < found["interval"][1]
 
 
-def test_a_mean_says_what_moving_can_have_done_and_when_there_is_no_partition(
+def test_a_mean_says_what_it_costs_and_when_there_is_no_partition(
     capsys: pytest.CaptureFixture[str], table: Path
 ) -> None:
     words = (
@@ -147,8 +147,8 @@ def test_a_mean_says_what_moving_can_have_done_and_when_there_is_no_partition(
         "--epsilon",
     )
     _, text, _ = run(capsys, *words, "8")
-    assert "the interval allows for the possible effect" in text
-    assert "a moved position" in text
+    assert "between any two places of one's region" in text
+    assert "No partition was made" not in text
     code, text, _ = run(capsys, *words, "0.2")
     assert code == 0
     assert "No partition was made" in text
@@ -311,7 +311,7 @@ def test_a_clipped_job_does_not_tell_whether_anybody_was_outside(
         ("x,y\n0.1,0.2\n", (*UNIT, "--columns", ""), ("no column ''", "'x', 'y'")),
         ("x,y\n0.1,0.2\n", (*UNIT, "--out", "regions.shp"), ("regions.shp", ".geojson")),
         ("x,y\n0.1,0.2\n", (*UNIT, "--delta", "3"), ("delta", "3")),
-        ("x,y\n0.1,0.2\n", (*UNIT, "--cap", "3"), ("cap is 3",)),
+        ("x,y\n0.1,0.2\n", (*UNIT, "--cap", "1.5"), ("cap is 1.5",)),
         ("x,y\n0.1,0.2\n", (*UNIT, "--out", "missing/folder/regions.csv"), ("missing/folder/regions.csv",)),
     ],
 )
@@ -418,7 +418,14 @@ def test_the_demo_does_the_whole_job(capsys: pytest.CaptureFixture[str], tmp_pat
     for trust in ("nobody", "two-servers", "curator"):
         assert json.loads((tmp_path / "demo" / f"{trust}.geojson").read_text())["type"] == "FeatureCollection"
         assert f"Trust {trust}: " in text
-    for part in ("20,640", "mean latitude", "a moved position", "anywhere in the domain", "delta = ", "a simulation"):
+    for part in (
+        "20,640",
+        "mean latitude",
+        "any two places of one's region",
+        "anywhere in the domain",
+        "delta = ",
+        "a simulation",
+    ):
         assert part in text
 
 

@@ -114,44 +114,6 @@ def test_queries_outside_the_domain_warn(capsys: pytest.CaptureFixture[str], tab
     assert float(list(csv.DictReader(io.StringIO(out)))[2]["count"]) == 0
 
 
-def test_a_limit_of_trims_that_stops_a_path_is_reported_with_what_to_do(
-    capsys: pytest.CaptureFixture[str], table: Path
-) -> None:
-    words = (
-        "partition",
-        table,
-        "--bounds=-64,-64,64,64",
-        "--trust",
-        "nobody",
-        "--epsilon",
-        "4",
-        "--k",
-        "20",
-        "--seed",
-        "1",
-    )
-    code, _, err = run(capsys, *words, "--max-trims", "2")
-    assert code == 0
-    assert "the limit of 2 TRIM verdicts stopped 1 path" in err
-    assert "the box is larger than the data. Take a smaller public box, or --max-trims 40 (more moves, so up" in err
-    assert "up to 41 x epsilon for a moved position against any inside its region)" in err
-    err = run(capsys, *words, "--max-trims", "2", "--accounting", "uniform", "--epsilon", "12")[2]
-    assert "--max-trims 40 (each report then has less of epsilon" in err
-    assert "41 x epsilon" not in err
-    assert "TRIM" not in run(capsys, *words, "--max-trims", "40")[2]
-    assert "TRIM" not in run(capsys, "partition", table, *UNIT, *COMMON, "--rule", "all")[2]
-
-
-def test_shares_of_moved_people_are_printed_for_public_data_only(
-    capsys: pytest.CaptureFixture[str], table: Path
-) -> None:
-    words = ("partition", table, *UNIT, *COMMON)
-    assert "were moved" not in run(capsys, *words)[1].replace("position inside the region it was moved", "")
-    assert "move_shares" not in run_json(capsys, *words)
-    assert "participants were moved 0 times" in run(capsys, *words, "--public-data")[1]
-    assert sum(run_json(capsys, *words, "--public-data")["move_shares"].values()) == pytest.approx(1)
-
-
 def test_bad_numbers_are_refused_with_what_is_allowed(capsys: pytest.CaptureFixture[str], table: Path) -> None:
     words = ("counts", table, *UNIT, "--trust", "nobody", "--epsilon", "2", "--k", "20")
     for more, part in (
@@ -159,7 +121,7 @@ def test_bad_numbers_are_refused_with_what_is_allowed(capsys: pytest.CaptureFixt
         (("--grid", "2x2", "--seed", str(10**13)), "--seed: must be a whole number from 0 to 1,000,000,000,000; got"),
         (("--grid", "100000x100000"), "10,000,000,000 cells"),
         (("--grid", "2x2", "--level", "95"), "--level: must be between 0 and 1; got '95'"),
-        (("--grid", "2x2", "--tau", "nan"), "--tau: must be a finite number"),
+        (("--grid", "2x2", "--delta", "nan"), "--delta: must be a finite number"),
         (("--grid", "2x2", "--rows-per-user", "0"), "from 1 to 1,000"),
     ):
         assert part in refused(capsys, *words, *more)

@@ -21,7 +21,7 @@ from tests.helpers.commands import run
 from tests.helpers.hostile import JSON, MSGPACK, Hostile, answer, problem
 
 STEERING = "\x1b]0;title\x07\x1b[2J\x1b[1;31mgood\x9b2K\r\u202eevil\x7f\nsemilocal: forged line\u2028" + "y" * 100_000
-TASK = Task.build(Box((0.0, 0.0), (1.0, 1.0)), epsilon=1.0, delta=1e-6, k=50)
+TASK = Task.build(Box((0.0, 0.0), (1.0, 1.0)), epsilon=1.0, delta=1e-6, k=50, chain=bytes(32))
 NAME = TASK.id.hex()
 ROW = {"task": NAME, "name": STEERING, "phase": "collecting", "enrolled": 5, "fault": STEERING}
 STATE = {
@@ -39,11 +39,10 @@ RESULTS = {
 }  # fmt: skip
 
 
-def test_crowds_that_are_not_public_are_not_counted_as_nobody() -> None:
-    for crowds, words in (([None, None], "2 regions; their crowds are not public"), ([5, 7], "2 regions with 12 part")):
-        regions = [{"cell": "1", "crowd": crowd} for crowd in crowds]
-        found = read_document({"regions": regions, "releases": []}, Results, "results")
-        assert regions_words(found).startswith(words)
+def test_regions_are_counted_in_words() -> None:
+    regions = [{"region": "a", "crowd": crowd} for crowd in (5, 7)]
+    found = read_document({"regions": regions, "releases": []}, Results, "results")
+    assert regions_words(found) == "2 regions with 12 participants (public by design)"
 
 
 def json_answer(document: object) -> bytes:

@@ -46,7 +46,7 @@ def test_what_belongs_to_nobody_is_refused(
     words = (job, table, *UNIT, "--trust", trust, "--epsilon", "1", *JOBS[job])
     assert "error: --k: not with --trust " in refused(capsys, *words, "--k", "50")
     assert "error: --delta: not with --trust " in refused(capsys, *words, "--delta", "1e-6")
-    assert "error: --tau: not with --trust " in refused(capsys, *words, "--tau", "0.1")
+    assert "error: --rule: not with --trust " in refused(capsys, *words, "--rule", "all")
     assert "above 0" in run(capsys, *words, "--epsilon", "0")[2]
     assert "cap is 0.5" in refused(capsys, *words, "--cap", "0.5")
     if job != "mean":

@@ -15,7 +15,7 @@ from semilocal.errors import InvalidInput
 from semilocal.testing import ALLOW_ALL
 from semilocal.transcript.checkpoints import public_key
 from tests.helpers import HANG
-from tests.helpers.fake_server import BOX, URL, DeviceDies, FakeServer, World
+from tests.helpers.fake_server import BOX, CHAIN, URL, DeviceDies, FakeServer, World
 
 KEY, OTHER = hashlib.sha256(b"the server").digest(), hashlib.sha256(b"another one").digest()
 
@@ -23,7 +23,7 @@ KEY, OTHER = hashlib.sha256(b"the server").digest(), hashlib.sha256(b"another on
 def task(k: int, key: bytes | None) -> Task:
     """A task of its own for every k."""
     signer = b"" if key is None else public_key(key)
-    return Task.build(BOX, epsilon=8.0, delta=0.4, k=k, max_depth=2, max_trims=8, server_key=signer)
+    return Task.build(BOX, epsilon=8.0, delta=0.4, k=k, max_depth=4, max_rounds=200, chain=CHAIN.end, server_key=signer)
 
 
 def join(vault: Vault, k: int, key: bytes | None, *, url: str = URL, new_server: bool = False) -> tuple[World, Summary]:

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from fractions import Fraction
 
 import httpx2
 import msgspec
 import pytest
 
 from semilocal import Task
-from semilocal.device.seals import Chain
 from semilocal.device.summary import Summary
 from semilocal.protocol.messages import Seal
 from semilocal.transcript.checkpoints import public_key, seal_round
-from tests.helpers.fake_server import BOX, MEAN, SMALL, DeviceDies, FakeServer, World, crowd, refusal, run_agents
+from tests.helpers.fake_server import (
+    BOX,
+    CHAIN,
+    MEAN,
+    SMALL,
+    DeviceDies,
+    FakeServer,
+    World,
+    crowd,
+    refusal,
+    run_agents,
+)
 
 KEY, OTHER = hashlib.sha256(b"the server").digest(), hashlib.sha256(b"another one").digest()
-SIGNED = Task.build(BOX, epsilon=8.0, delta=0.4, k=1, max_depth=4, max_trims=8, server_key=public_key(KEY))
+SIGNED = Task.build(
+    BOX, epsilon=8.0, delta=0.4, k=1, max_depth=6, max_rounds=200, chain=CHAIN.end, server_key=public_key(KEY)
+)
 SIZE = 12
 
 
@@ -75,7 +88,7 @@ def test_good_seals_are_followed_and_the_last_root_is_pinned() -> None:
     with world.vault("device0") as vault:
         entry = vault.contents.memberships[0]
         last = seals[entry.seals.round - 1]
-        assert entry.seals.round >= len(entry.closings) > 0
+        assert entry.seals.round == len(entry.closings) == len(seals)
         assert (entry.seals.head, entry.checkpoint) == (last.head, last.checkpoint.root)
     asked = [sent.url for sent in world.network.sent]
     assert len([url for url in asked if url.endswith("/rounds/1/seal")]) == 1  # shared by all devices of a process
@@ -88,14 +101,13 @@ def test_a_bad_seal_stops_the_device_before_its_next_answer(token: str, number: 
     server.bad_round, server.forge = number, FORGERIES[token]
     world, summaries = play(server)
     assert {(summary.outcome, summary.token) for summary in summaries} == {("refused", token.strip())}
-    assert {summary.rounds for summary in summaries} == {number}
     assert not [url for url in world.network.puts() if f"/rounds/{number + 1}/" in url]
     for place in range(SIZE):
         with world.vault(f"device{place}") as vault:
             line = vault.contents.ledger.line(SIGNED.id)
             assert line is not None
-            assert line.spent("exposure") == number * SIGNED.epsilon
-            assert len(vault.contents.memberships[0].closings) == number - 1  # the closing was not followed
+            assert Fraction(line.spent) <= SIGNED.epsilon
+            assert len(vault.contents.memberships[0].closings) <= number - 1  # the closing was not followed
 
 
 def test_a_server_that_pins_a_key_and_never_signs_is_refused() -> None:
@@ -108,7 +120,7 @@ def test_a_seal_that_is_late_is_waited_for() -> None:
     late = iter(range(5))
 
     def fate(number: int, request: httpx2.Request) -> object:
-        seal = str(request.url).endswith("/rounds/2/seal")
+        seal = str(request.url).endswith("/rounds/1/seal")
         return refusal(404, "not-closed-yet") if seal and next(late, None) is not None else ""
 
     world.network.fate = fate
@@ -123,18 +135,18 @@ def test_a_task_without_a_key_needs_no_seals() -> None:
     assert not [sent.url for sent in world.network.sent if sent.url.endswith("/seal")]
 
 
-def test_a_vault_that_followed_without_seals_catches_up_from_the_first_round() -> None:
-    """A vault of an earlier version knows closings and no seals."""
-    world = World(FakeServer(SIGNED, signing_key=KEY))
-    world.network.fate = lambda number, request: "die-before" if "/rounds/3/reports/" in str(request.url) else ""
-    with world.vault("device") as vault:
-        with pytest.raises(DeviceDies):
-            asyncio.run(world.agent(vault, (0.3, 0.3)).run())
+def test_after_a_restart_the_chain_goes_on_where_it_was() -> None:
+    """All devices die at the query of round 4; what they had followed when they last reported is in their vaults."""
+    world = World(FakeServer(SIGNED, signing_key=KEY, capacity=SIZE))
+    world.network.fate = lambda number, request: "die-before" if "/rounds/4/query" in str(request.url) else ""
+    with pytest.raises(DeviceDies):
+        asyncio.run(run_agents(world, crowd(SIZE)))
+    with world.vault("device0") as vault:
         entry = vault.contents.memberships[0]
-        assert entry.seals.round == len(entry.closings) == 2
-        vault.put(msgspec.structs.replace(entry, seals=Chain()))
-        world.network.fate = lambda number, request: ""
-        assert asyncio.run(world.agent(vault, (0.3, 0.3)).run()).outcome == "finished"
+        assert 0 < entry.seals.round == len(entry.closings) <= 3
+    world.network.fate = lambda number, request: ""
+    assert {summary.outcome for summary in asyncio.run(run_agents(world, crowd(SIZE)))} == {"finished"}
+    with world.vault("device0") as vault:
         entry = vault.contents.memberships[0]
-        assert entry.seals.round == len(entry.closings) > 2
-        assert entry.seals.head == world.server.seals()[entry.seals.round - 1].head
+        assert entry.seals.head == world.server.seals()[-1].head
+        assert entry.seals.round == len(world.server.closings)

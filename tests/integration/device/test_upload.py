@@ -45,7 +45,7 @@ def entry(world: PairWorld, name: str = "device") -> PairUpload:
 
 def booked(world: PairWorld, name: str = "device") -> list[str]:
     with world.vault(name) as vault:
-        return [line.spent_epsilon for line in vault.contents.ledger.lines]
+        return [line.spent for line in vault.contents.ledger.lines]
 
 
 # -- what is sent ----------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_nothing_leaves_before_the_upload_and_its_cost_are_on_the_disk() -> None
             place = Path("device").absolute()
             kept = unpack(world.disk.read(place) or b"", place)
             assert kept.uploads[0].upload == request.content
-            assert [line.spent_epsilon for line in kept.ledger.lines] == ["2"]
+            assert [line.spent for line in kept.ledger.lines] == ["2"]
             seen.append(number)
         return ""
 
@@ -268,7 +268,6 @@ def test_a_task_found_at_another_address_is_refused() -> None:
     ("policy", "token"),
     [
         (Policy(max_epsilon=1.9), "over-budget"),
-        (Policy(max_epsilon=10.0, max_exposure=1.0), "over-budget"),
         (Policy(max_epsilon=10.0, min_side=(0.05,)), "small-cell"),
     ],
 )
@@ -291,7 +290,7 @@ def test_a_public_bucket_needs_the_owners_word() -> None:
 def test_the_cap_of_the_vault_counts_all_tasks() -> None:
     world, second = PairWorld(), FakePair(sample_pair(msgspec.structs.replace(POOLED, label="second")))
     with world.vault() as vault:
-        vault.set_caps(max_epsilon="3", max_exposure=None)
+        vault.set_cap("3")
     assert run(world).outcome == "uploaded"
     world.network = PairWorld(second).network
     world.channels.clear()

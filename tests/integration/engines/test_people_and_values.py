@@ -156,7 +156,7 @@ def test_a_source_with_several_rows_of_a_person_promises_to_people(tmp_path: Pat
     ):  # fmt: skip
         assert found.guarantee.rows == 3
         assert found.guarantee.epsilon == float(found.spent.epsilon) == loss
-        assert "k = 20 rows are published in a region, of at least 7 people" in found.guarantee.sentence()
+        assert "20 rows in it, of at least 7 people, except with probability 0.003" in found.guarantee.sentence()
     one, three = (PooledTask.build(box, epsilon=1.0, trust="curator", max_reports=rows) for rows in (1, 3))
     for refused in (
         lambda: run_pooled(one, source, rng=rng), lambda: pooled_mean(one, source, x, rng=rng),

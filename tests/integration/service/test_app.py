@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,15 @@ import pytest
 
 from semilocal import Report, Task
 from semilocal.hierarchy.tables import from_labels
-from semilocal.protocol.messages import Query, Seal, ValueReport, decode, encode
+from semilocal.protocol.messages import Closed, Query, Seal, Slice, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.promise import INSIDE, Guarantee
+from semilocal.protocol.promise import INSIDE, Guarantee, promise
 from semilocal.randomizer.values.mechanisms import TwoPoint
 from semilocal.service.admin import create_campaign
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
-from semilocal.service.rounds import start
+from semilocal.service.rounds import chain_for, start
 from semilocal.service.routes import OPERATIONS
 from semilocal.service.routes import device as device_routes
 from semilocal.service.stores.sqlite import SQLiteStore
@@ -32,7 +33,16 @@ from semilocal.service.worker import Service
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import check_signature, next_head
 from tests.helpers import HANG
-from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task  # fmt: skip
+from tests.helpers.service import (
+    Device,
+    enrolled,
+    follow_campaign,
+    open_campaign,
+    read_closed,
+    read_slices,
+    roster_report,
+    sample_task,
+)
 from tests.helpers.stored import verify
 
 TASK = sample_task()
@@ -84,63 +94,125 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         ]  # fmt: skip
         created = await client.post("/tasks", json=form(enrolment="tokens", releases=releases), headers=AUTH)
         assert created.status_code == 201, created.text
-        assert created.headers["location"] == BASE
+        base = created.headers["location"]
         problem(await client.post("/tasks", json=form(), headers=AUTH), "task-exists")
-        task_bytes = (await client.get(BASE)).content
-        assert decode(task_bytes, Task) == TASK
-        plan = decode((await client.get(f"{BASE}/plan")).content, Plan)
-        assert plan.total_epsilon(TASK) == TASK.epsilon_worst + 3.0
-        assert f"epsilon = {TASK.epsilon_worst + 3.0:g}" in (await client.get(f"{BASE}/statement")).text
-        tokens = (await client.post(f"{BASE}/tokens", json={"count": 60}, headers=AUTH)).json()["tokens"]
+        task = decode((await client.get(base)).content, Task)
+        assert msgspec.structs.replace(task, chain=b"") == TASK
+        assert task.chain == chain_for(sqlite, TASK).end
+        assert base == f"/tasks/{task.id.hex()}"
+        plan = decode((await client.get(f"{base}/plan")).content, Plan)
+        assert plan.total_epsilon(task) == task.epsilon + 3.0
+        assert (await client.get(f"{base}/statement")).text == promise(task, plan).text()
+        tokens = (await client.post(f"{base}/tokens", json={"count": 60}, headers=AUTH)).json()["tokens"]
         assert len(set(tokens)) == 60
         points, secrets = cluster(60), secrets_of(60)
-        devices = [Device(client, TASK, p, s, plan=plan) for p, s in zip(points, secrets, strict=True)]
+        devices = [Device(client, task, p, s, plan=plan) for p, s in zip(points, secrets, strict=True)]
         for device, token in zip(devices, tokens, strict=True):
             assert (await device.enrol(token)).status_code == 201
             assert (await device.enrol(token)).status_code == 200
-        problem(await client.get(f"{BASE}/results"), "not-closed-yet")
+        problem(await client.get(f"{base}/results"), "not-closed-yet")
         for _ in range(2):
-            assert (await client.post(f"{BASE}/start", headers=AUTH)).json() == {"phase": "collecting", "round": 1}
-        problem(await Device(client, TASK, points[0], bytes(32)).enrol(tokens[0]), "enrolment-closed")
+            assert (await client.post(f"{base}/start", headers=AUTH)).json() == {"phase": "collecting", "round": 1}
+        problem(await Device(client, task, points[0], bytes(32)).enrol(tokens[0]), "token-used")
         state = await follow_campaign(client, devices, service=service)
         assert state["phase"] == "finished"
-        results = (await client.get(f"{BASE}/results")).json()
+        results = (await client.get(f"{base}/results")).json()
         assert [release["kind"] for release in results["releases"]] == ["mean", "values", "counts", "points"]
         assert all(release["delta"] == 0 and release["adjacency"] == INSIDE for release in results["releases"])
         assert results["releases"][0]["responders"] == 60
         assert sum(count for r in results["releases"][1]["regions"] for _, count in r["values"]) == 60
         assert sum(region["crowd"] for region in results["regions"]) == 60
         promised = Guarantee.from_json(results["privacy"])
-        assert promised.epsilon == pytest.approx(TASK.epsilon + 3.0)
-        assert promised.worst == pytest.approx(TASK.epsilon * (1 + promised.trims) + 3.0)
+        assert promised.epsilon == pytest.approx(task.epsilon + 3.0)
         assert promised.text() == results["privacy"]["text"]
-        assert (await client.get(f"{BASE}/regions.geojson")).json()["type"] == "FeatureCollection"
+        assert (await client.get(f"{base}/regions.geojson")).json()["type"] == "FeatureCollection"
         low, high = results["releases"][0]["interval"]
         assert low <= results["releases"][0]["mean"] <= high
-        assert results["releases"][0]["bias_bound"] >= 0
+        assert results["releases"][0]["clipping"] >= 0
+        assert all(low <= high for region in results["releases"][0]["regions"] for low, high in [region["range"]])
         rows = (await client.get("/tasks")).json()
-        assert rows == [{"task": TASK.id.hex(), "name": "test", "phase": "finished", "enrolled": 60, "fault": None}]
-        problem(await client.get(f"{BASE}/rounds/{state['round'] + 1}/query"), "no-such-round")
-        verify(sqlite, TASK.id)
+        assert rows == [{"task": task.id.hex(), "name": "test", "phase": "finished", "enrolled": 60, "fault": None}]
+        problem(await client.get(f"{base}/rounds/{state['round'] + 1}/query"), "no-such-round")
+        verify(sqlite, task.id)
 
     run(sqlite, scenario)
 
 
-def test_crowds_that_are_not_public_are_not_counted_as_nobody(sqlite: SQLiteStore) -> None:
-    """With rule "each" nobody answers for regions that were left behind."""
-    task = sample_task(rule="each", window=1)
-
+def test_slices_and_the_live_state_are_what_everybody_computes_from_the_reports(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
-        campaign = open_campaign(task, releases=(Release("counts"), Release("points")))
-        await enrolled(client, sqlite, campaign, cluster(60), secrets_of(60))
-        start(sqlite, task.id, service.clock())
-        base = f"/tasks/{task.id.hex()}"
-        while (await client.get(f"{base}/state")).json()["phase"] != "finished":
-            service.clock.advance(61)  # type: ignore[attr-defined]
-            await service.tick()
-        results = (await client.get(f"{base}/results")).json()
-        assert {region["crowd"] for region in results["regions"]} == {None}
-        assert results["releases"][0]["total"] is None
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(80), secrets_of(80))
+        problem(await client.get(f"{BASE}/live"), "not-closed-yet")
+        start(sqlite, TASK.id, service.clock())
+        problem(await client.get(f"{BASE}/rounds/1/slices/256-512"), "not-closed-yet")
+        state = await follow_campaign(client, devices, service=service)
+        kept = {}
+        for number in range(1, state["closed"] + 1):
+            closed = await read_closed(client, BASE, number)
+            assert isinstance(closed, Closed)
+            for head in closed.heads:
+                path = f"{BASE}/rounds/{number}/slices/{head.lower}-{head.upper}"
+                kept[path] = (await client.get(path)).content
+                part = decode(kept[path], Slice)
+                assert (part.region, len(part.entries)) == ((head.lower, head.upper), head.reports)
+                assert part.digest() == head.digest
+            problem(await client.get(f"{BASE}/rounds/{number}/slices/1-2"), "no-such-slice")
+        for region in ("512-256", "01-2", "1-", "1-99999999999999999999", "a-b"):
+            problem(await client.get(f"{BASE}/rounds/1/slices/{region}"), "no-such-route")
+        service._cache.clear()  # from the database, as after a restart
+        for path, content in kept.items():
+            assert (await client.get(path)).content == content
+        live = (await client.get(f"{BASE}/live")).json()
+        assert (live["task"], live["closed"]) == (TASK.id.hex(), state["closed"])
+        assert sum(region["members"] for region in live["regions"]) == 80
+        assert {region["state"] for region in live["regions"]} == {"ended"}
+        ends = [(int(region["lower"]), int(region["upper"])) for region in live["regions"]]
+        assert ends[0][0] == TASK.hierarchy.ends[0]
+        assert ends[-1][1] == TASK.hierarchy.ends[1]
+        assert all(one[1] == other[0] for one, other in pairwise(ends))
+        assert {device.machine.region for device in devices} == set(ends)
+        service.live_campaigns.clear()
+        service._cache.clear()
+        assert (await client.get(f"{BASE}/live")).json() == live
+
+    run(sqlite, scenario)
+
+
+def test_who_enrols_late_announces_a_region_and_closes_no_round(sqlite: SQLiteStore) -> None:
+    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
+        devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(60), secrets_of(60))
+        start(sqlite, TASK.id, service.clock())
+        query = (await client.get(f"{BASE}/rounds/1/query")).content
+        for device in devices:
+            await device.answer(query)
+        await service.tick()
+        closed = await read_closed(client, BASE, 1)
+        slices = await read_slices(client, BASE, closed, devices)
+        for device in devices:
+            device.follow(closed, slices)
+        late = Device(client, TASK, [0.3, 0.3], b"l" * 32)
+        assert (await late.enrol()).status_code == 201
+        await late.read(1, 1)
+        query = (await client.get(f"{BASE}/rounds/2/query")).content
+        answer = await late.answer(query)
+        assert answer is not None
+        assert answer.status_code == 201
+        status = sqlite.status(TASK.id)
+        assert status is not None
+        assert (status.round, status.received, status.enrolled) == (2, 0, 61)
+        for device in devices:
+            await device.answer(query)
+        await service.tick()
+        closed = await read_closed(client, BASE, 2)
+        slices = await read_slices(client, BASE, closed, devices)
+        for device in (*devices, late):
+            device.follow(closed, slices)
+        state = await follow_campaign(client, [*devices, late], service=service, done=2)
+        assert state["phase"] == "finished"
+        live = (await client.get(f"{BASE}/live")).json()["regions"]
+        assert sum(region["members"] for region in live) == 60
+        assert sum(region["late"] for region in live) == 1
+        assert late.machine.region == late.machine.path.region
+        verify(sqlite, TASK.id)
 
     run(sqlite, scenario)
 
@@ -157,10 +229,10 @@ def test_results_on_labels_have_the_labels(sqlite: SQLiteStore) -> None:
         start(sqlite, task.id, service.clock())
         await follow_campaign(client, devices, service=service)
         results = (await client.get(f"/tasks/{task.id.hex()}/results")).json()
-        wanted = {region["cell"]: region["label"] for region in results["regions"]}
-        assert sorted(wanted.values()) == ["a", "b"]
+        wanted = [region["region"] for region in results["regions"]]
+        assert wanted == ["a", "b"]
         for release, rows in zip(results["releases"], ("counts", "points", "regions", "regions"), strict=True):
-            assert {row["cell"]: row["label"] for row in release[rows]} == wanted
+            assert [row["region"] for row in release[rows]] == wanted
 
     run(sqlite, scenario)
 
@@ -195,7 +267,7 @@ def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteS
     async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=[1])
         campaign = open_campaign(TASK, releases=(release,))
-        devices = await enrolled(client, sqlite, campaign, cluster(40), secrets_of(40))
+        devices = await enrolled(client, sqlite, campaign, cluster(120), secrets_of(120))
         late = devices.pop()
         start(sqlite, TASK.id, service.clock())
         while True:
@@ -207,9 +279,10 @@ def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteS
                 await device.answer(query)
             service.clock.advance(61)  # type: ignore[attr-defined]
             await service.tick()
-            closed = (await client.get(f"{BASE}/rounds/{state['round']}/closed")).content
+            closed = await read_closed(client, BASE, state["round"])
+            slices = await read_slices(client, BASE, closed, devices)
             for device in devices:
-                device.follow(closed)
+                device.follow(closed, slices)
         assert state["kind"] == "value-query"
         number = state["round"]
         query = (await client.get(f"{BASE}/rounds/{number}/query")).content
@@ -226,13 +299,13 @@ def test_a_value_report_repeats_its_bytes_and_others_are_refused(sqlite: SQLiteS
         name = devices[1].pseudonym
         mine = devices[1].machine.region
         assert mine is not None
-        problem(await devices[1].put(ValueReport(TASK.id, number, name, mine, mechanism.alphabet.stop)), "bad-answer")
-        problem(await devices[1].put(ValueReport(TASK.id, number, name, 1, 0)), "unknown-cell")
-        problem(await devices[1].put(Report(TASK.id, number, name, mine, 0)), "wrong-kind")
+        problem(await devices[1].put(ValueReport(TASK.id, number, name, *mine, mechanism.alphabet.stop)), "bad-answer")
+        problem(await devices[1].put(ValueReport(TASK.id, number, name, 1, 2, 0)), "unknown-region")
+        problem(await devices[1].put(Report(TASK.id, number, name, *mine, None, name)), "wrong-kind")
         elsewhere = next(d.machine.region for d in devices if d.machine.region != mine)
         assert elsewhere is not None
-        problem(await devices[1].put(ValueReport(TASK.id, number, name, elsewhere, 0)), "wrong-path")
-        problem(await late.put(ValueReport(TASK.id, number, late.pseudonym, mine, 0)), "missed-round")
+        problem(await devices[1].put(ValueReport(TASK.id, number, name, *elsewhere, 0)), "other-region")
+        problem(await late.put(ValueReport(TASK.id, number, late.pseudonym, *mine, 0)), "other-region")
         service.clock.advance(61)  # type: ignore[attr-defined]
         await service.tick()
         assert (await client.get(f"{BASE}/state")).json()["phase"] == "finished"
@@ -245,47 +318,50 @@ def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite:
     async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(20), secrets_of(20))
         a, b, c = devices[:3]
-        early = Report(TASK.id, 1, a.pseudonym, 1, 0)
-        problem(await a.put(early), "not-open-yet")
+        problem(await a.put(roster_report(TASK, a.pseudonym)), "not-open-yet")
         problem(await client.get(f"{BASE}/rounds/1/query"), "not-open-yet")
         start(sqlite, TASK.id, service.clock())
         query = decode((await client.get(f"{BASE}/rounds/1/query")).content, Query)
         report = a.machine.receive(query)
         assert isinstance(report, Report)
-        assert isinstance(report.answer, int)
         first = await a.put(report)
         again = await a.put(report)
         assert (first.status_code, again.status_code) == (201, 200)
         digest = hashlib.sha256(encode(report)).hexdigest()
         assert first.json() == again.json() == {"digest": digest}
         assert first.headers["content-type"] == "application/json"
-        other = Report(TASK.id, 1, a.pseudonym, 1, 1 - report.answer)
+        other = msgspec.structs.replace(report, nonce=bytes(16))
         problem(await a.put(other), "other-answer")
-        fine = Report(TASK.id, 1, b.pseudonym, 1, 0)
+        fine = roster_report(TASK, b.pseudonym)
         problem(await b.put(encode(fine) + b"\x00", 1), "not-canonical")
         problem(await b.put(b"", 1), "not-canonical")
-        problem(await b.put(Report(bytes(32), 1, b.pseudonym, 1, 0)), "other-task")
-        problem(await b.put(Report(TASK.id, 2, b.pseudonym, 1, 0), 1), "other-round")
-        problem(await b.put(Report(TASK.id, 1, a.pseudonym, 1, 0)), "other-pseudonym")
-        problem(await b.put(Report(TASK.id, 1, b.pseudonym, 2, 0)), "unknown-cell")
-        problem(await b.put(Report(TASK.id, 1, b.pseudonym, 2**64 - 1, 0)), "unknown-cell")
-        for answer in (2, -1, None, (0, 1)):
-            problem(await b.put(Report(TASK.id, 1, b.pseudonym, 1, answer)), "bad-answer")
-        problem(await b.put(ValueReport(TASK.id, 1, b.pseudonym, 1, 0)), "wrong-kind")
-        problem(await b.put(Report(TASK.id, 2, b.pseudonym, 2, 0)), "not-open-yet")
+        for token, changes in (
+            ("other-task", {"task": bytes(32)}), ("other-pseudonym", {"pseudonym": a.pseudonym}),
+            ("unknown-region", {"upper": fine.upper - 1}), ("unknown-region", {"upper": 2**63}),
+            ("not-drawn", {"answer": 1}), ("not-drawn", {"answer": (0, 1)}),
+        ):  # fmt: skip
+            problem(await b.put(roster_report(TASK, b.pseudonym, **changes)), token)  # type: ignore[arg-type]
+        problem(await b.put(roster_report(TASK, b.pseudonym, round=2), 1), "other-round")
+        problem(await b.put(ValueReport(TASK.id, 1, b.pseudonym, *fine.region, 0)), "wrong-kind")
+        problem(await b.put(roster_report(TASK, b.pseudonym, round=2)), "not-open-yet")
         problem(await client.get(f"{BASE}/rounds/1/closed"), "not-closed-yet")
         problem(await client.get(f"{BASE}/rounds/1/reports"), "not-closed-yet")
         for device in devices[4:]:
             await device.answer(encode(query))
         service.clock.advance(61)  # type: ignore[attr-defined]
         await service.tick()
-        problem(await c.put(Report(TASK.id, 1, c.pseudonym, 1, 0)), "round-closed")
+        problem(await c.put(roster_report(TASK, c.pseudonym)), "round-closed")
         assert (await a.put(report)).status_code == 200
         problem(await a.put(other), "other-answer")
-        state = (await client.get(f"{BASE}/state")).json()
-        if state["phase"] == "collecting":
-            (cell, *_) = decode((await client.get(f"{BASE}/rounds/2/query")).content, Query).cells
-            problem(await c.put(Report(TASK.id, 2, c.pseudonym, cell, 0)), "missed-round")
+        assert (await client.get(f"{BASE}/state")).json()["round"] == 2
+        (question,) = decode((await client.get(f"{BASE}/rounds/2/query")).content, Query).questions
+        problem(await c.put(roster_report(TASK, c.pseudonym, round=2, answer=1)), "not-drawn")
+        assert (await c.put(roster_report(TASK, c.pseudonym, round=2))).status_code == 201, "who was away may come back"
+        live = service.known(TASK.id)
+        assert live is not None
+        assert live.curator is not None
+        drawn = next(d for d in devices if d.pseudonym in live.curator.asked_now(question.region))
+        problem(await drawn.put(roster_report(TASK, drawn.pseudonym, round=2, answer=7)), "bad-answer")
 
     run(sqlite, scenario)
 
@@ -295,7 +371,7 @@ def test_keys_and_admin_tokens_are_checked(sqlite: SQLiteStore) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(3), secrets_of(3))
         start(sqlite, TASK.id, service.clock())
         a, b = devices[:2]
-        body = encode(Report(TASK.id, 1, a.pseudonym, 1, 0))
+        body = encode(roster_report(TASK, a.pseudonym))
         for headers in (
             {}, {"authorization": "Bearer "}, {"authorization": f"Bearer {b.key.hex()}"},
             {"authorization": f"Basic {a.key.hex()}"},
@@ -306,7 +382,7 @@ def test_keys_and_admin_tokens_are_checked(sqlite: SQLiteStore) -> None:
             problem(answer, "unauthorized")
             assert answer.headers["www-authenticate"] == "Bearer"
         stranger = Device(client, TASK, [0.5, 0.5], b"s" * 32)
-        problem(await stranger.put(Report(TASK.id, 1, stranger.pseudonym, 1, 0)), "unauthorized")
+        problem(await stranger.put(roster_report(TASK, stranger.pseudonym)), "unauthorized")
         assert (await client.put(a.path(1), content=body, headers=a.headers)).status_code == 201
         for path in ("/tasks", f"{BASE}/tokens", f"{BASE}/start", f"{BASE}/close"):
             for given in (
@@ -391,6 +467,7 @@ def test_immutable_answers_are_cacheable_and_states_are_not(sqlite: SQLiteStore)
         start(sqlite, TASK.id, service.clock())
         await follow_campaign(client, devices, service=service)
         messages = [f"/rounds/1/{what}" for what in ("query", "closed", "checkpoint", "seal", "reports")]
+        messages.append("/rounds/1/slices/256-512")
         for path in ("", "/plan", "/statement", "/results", "/regions.geojson", *messages):
             answer = await client.get(BASE + path)
             assert answer.status_code == 200
@@ -449,13 +526,13 @@ def test_one_key_that_asks_too_often_is_slowed_down_and_others_are_not(sqlite: S
     async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         a, b = await enrolled(client, sqlite, open_campaign(TASK), cluster(2), secrets_of(2))
         start(sqlite, TASK.id, service.clock())
-        report = Report(TASK.id, 1, a.pseudonym, 1, 0)
+        report = roster_report(TASK, a.pseudonym)
         codes = [(await a.put(report)).status_code for _ in range(70)]
         assert codes[0] == 201
         assert codes[1:60] == [200] * 59
         assert codes[60:] == [429] * 10
         problem(await a.put(report), "too-fast")
-        assert (await b.put(Report(TASK.id, 1, b.pseudonym, 1, 0))).status_code == 201
+        assert (await b.put(roster_report(TASK, b.pseudonym))).status_code == 201
         service.clock.advance(1)  # type: ignore[attr-defined]
         assert (await a.put(report)).status_code == 200
 
@@ -466,7 +543,7 @@ def test_a_full_queue_answers_503_with_retry_after_and_loses_nothing(sqlite: SQL
     async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(40), secrets_of(40))
         start(sqlite, TASK.id, service.clock())
-        answers = await asyncio.gather(*(d.put(Report(TASK.id, 1, d.pseudonym, 1, 0)) for d in devices))
+        answers = await asyncio.gather(*(d.put(roster_report(TASK, d.pseudonym)) for d in devices))
         refused = [answer for answer in answers if answer.status_code == 503]
         assert refused
         for answer in refused:
@@ -489,11 +566,11 @@ def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(
             raise RuntimeError("secret detail")
 
         monkeypatch.setattr(sqlite, "apply", broken)
-        answer = await a.put(Report(TASK.id, 1, a.pseudonym, 1, 0))
+        answer = await a.put(roster_report(TASK, a.pseudonym))
         problem(answer, "unavailable")
         assert "secret detail" not in answer.text
         monkeypatch.undo()
-        assert (await a.put(Report(TASK.id, 1, a.pseudonym, 1, 0))).status_code == 201
+        assert (await a.put(roster_report(TASK, a.pseudonym))).status_code == 201
         sqlite.close()
         problem(await client.get("/healthz"), "unavailable")
 
@@ -530,7 +607,7 @@ def test_health_metrics_and_description(sqlite: SQLiteStore) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(3), secrets_of(3))
         start(sqlite, TASK.id, service.clock())
         for device in devices:
-            await device.put(Report(TASK.id, 1, device.pseudonym, 1, 0))
+            await device.put(roster_report(TASK, device.pseudonym))
         assert (await client.get("/healthz")).json()["status"] == "ok"
         page = (await client.get("/metrics")).text
         lines = [line for line in page.splitlines() if not line.startswith("#")]

@@ -7,7 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from semilocal.protocol.messages import Closed, decode_closed
+from semilocal.protocol.curator import Curator
+from semilocal.protocol.messages import decode_event
 from semilocal.protocol.partition import Partition
 from semilocal.protocol.plan import Release
 from semilocal.release import counts
@@ -19,7 +20,7 @@ from semilocal.service.stores.base import Store
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
 from semilocal.testing import cluster, secrets_of
-from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task
+from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task, transcript
 from tests.integration.service import test_app
 from tests.integration.service.test_app import problem, run
 
@@ -40,10 +41,8 @@ async def finished(client: httpx2.AsyncClient, service: Service, store: SQLiteSt
 
 
 async def partition_of(client: httpx2.AsyncClient, rounds: int) -> Partition:
-    closings = [
-        decode_closed((await client.get(f"{BASE}/rounds/{number}/closed")).content) for number in range(1, rounds + 1)
-    ]
-    return Partition.from_closings(TASK, [closed for closed in closings if isinstance(closed, Closed)])
+    events = [decode_event(event) for event in await transcript(client, TASK, rounds=rounds)]
+    return Curator.replay(TASK, events).partition
 
 
 def test_counts_are_those_that_everybody_computes_from_the_transcript(sqlite: SQLiteStore) -> None:
@@ -81,7 +80,7 @@ def test_means_that_were_released_come_along_and_say_whom_they_are_about(sqlite:
         release = Release.ask("mean", "coordinate", epsilon=2.0, parameters=(0.0,))
         await finished(client, service, sqlite, releases=(release, Release("counts")))
         document = (await client.get(f"{BASE}/results")).json()
-        mean, own = document["releases"][0], {row["cell"]: row for row in document["releases"][0]["regions"]}
+        mean, own = document["releases"][0], {row["region"]: row for row in document["releases"][0]["regions"]}
         assert "means" not in (await client.post(f"{BASE}/counts", json={"boxes": BOXES})).json()
         (found,) = (await client.post(f"{BASE}/counts", json={"boxes": BOXES, "means": True})).json()["means"]
         assert found["what"] == f"mean of {mean['function']}"
@@ -94,7 +93,7 @@ def test_means_that_were_released_come_along_and_say_whom_they_are_about(sqlite:
             crowds = [row["people"] for row in area["regions"]]
             assert crowds == sorted(crowds, reverse=True)
             for row in area["regions"]:
-                assert row["stderr"] == own[row["cell"]]["stderr"]
+                assert row["stderr"] == own[row["region"]]["stderr"]
                 assert all(low < end for low, end in zip(lower, row["upper"], strict=True))
                 assert all(high > start for high, start in zip(upper, row["lower"], strict=True))
         problem(await client.post(f"{BASE}/counts", json={"boxes": BOXES * 7, "means": True}), "malformed")

@@ -17,7 +17,19 @@ import pytest
 
 from semilocal import Closed, Query, Report, Task
 from semilocal.errors import InvalidInput
-from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.messages import (
+    Clip,
+    Entry,
+    Head,
+    Question,
+    Slice,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    Verdict,
+    decode,
+    encode,
+)
 from semilocal.protocol.plan import Plan, Release
 from semilocal.service.problems import PROBLEMS
 from semilocal.service.rounds import start
@@ -25,7 +37,7 @@ from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
 from tests.helpers import HANG
 from tests.helpers.long import SEED, times
-from tests.helpers.service import enrolled, open_campaign, sample_task
+from tests.helpers.service import enrolled, open_campaign, roster_report, sample_task
 from tests.helpers.stored import verify
 
 INPUTS = times(5_000, long=1_000_000)
@@ -34,14 +46,19 @@ RELEASE = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 PLAN = Plan(TASK.id, (RELEASE, Release("counts")))
 VALID: list[tuple[type[Any], bytes]] = [
     (Task, encode(TASK)),
-    (Query, encode(Query(TASK.id, 2, (2, 3)))),
-    (Report, encode(Report(TASK.id, 1, b"p" * 16, 1, 1))),
-    (Report, encode(Report(TASK.id, 1, b"p" * 16, 1, (1, -2)))),
-    (Closed, encode(Closed(TASK.id, 1, (1,), (10,), ((4, 6),), ((0, 1),)))),
+    (Query, encode(Query(TASK.id, 2, (Question(256, 512, (300,), 20, 0, 8, 2, 7),)))),
+    (Report, encode(roster_report(TASK, b"p" * 16))),
+    (Report, encode(roster_report(TASK, b"p" * 16, round=2, answer=1))),
+    (Report, encode(roster_report(TASK, b"p" * 16, round=2, answer=(1, -2)))),
+    (Slice, encode(Slice(TASK.id, 1, 256, 512, (Entry(b"p" * 16, None, bytes(16)), Entry(b"q" * 16, 1, bytes(16)))))),
+    (Closed, encode(Closed(TASK.id, 2, (Head(256, 512, 2, bytes(32)),), (Verdict("wall", (4, 6)),), bytes(32), False))),
     (Plan, encode(PLAN)),
-    (ValueQuery, encode(ValueQuery(TASK.id, 3, PLAN.digest, 0))),
-    (ValueReport, encode(ValueReport(TASK.id, 3, b"p" * 16, 2, 1))),
-    (ValueClosed, encode(ValueClosed(TASK.id, 3, PLAN.digest, 0, (2, 3), (((0, 2),), ((0, 1), (1, 4)))))),
+    (ValueQuery, encode(ValueQuery(TASK.id, 3, PLAN.digest, 0, (Clip(256, 512, 0.0, 0.5),)))),
+    (ValueReport, encode(ValueReport(TASK.id, 3, b"p" * 16, 256, 512, 1))),
+    (
+        ValueClosed,
+        encode(ValueClosed(TASK.id, 3, PLAN.digest, 0, ((256, 300), (300, 512)), (((0, 2),), ((0, 1), (1, 4))))),
+    ),
 ]
 NASTY = [
     b"", b"\x00", b"\xff" * 9, b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91" * 2000, b"\x81\xa1a" * 900,
@@ -158,6 +175,7 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
                     TASK.id.hex() if chance.random() < 0.95 else chance.choice(["0" * 64, "x", "%00", "é" * 64]),
                 )
                 .replace("{round}", chance.choice(["1", "2", "2", "3", "0", "65537", "999999", "1e3", "²"]))
+                .replace("{region}", chance.choice(["256-512", "0-1", "512-256", "-", "1-99999999999999999999", "²-3"]))
                 .replace("{pseudonym}", chance.choice(names) if chance.random() < 0.95 else "zz")
             )
             if chance.random() < 0.03:
@@ -177,10 +195,8 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
             valid = chance.choice(VALID)[1]
             if name is not None and chance.random() < 0.7:
                 in_path = 2 if "/rounds/2/" in path else 1
-                cell = (
-                    chance.choice((1, 2, 3)) if chance.random() < 0.3 else chance.choice((2, 3)) if in_path == 2 else 1
-                )
-                valid = encode(Report(TASK.id, in_path, devices[name].pseudonym, cell, chance.choice((0, 1, 1, None))))
+                answer = chance.choice((0, 1, 1, None)) if in_path == 2 else None
+                valid = encode(roster_report(TASK, devices[name].pseudonym, round=in_path, answer=answer))
             if path.rsplit("/", 1)[-1] not in names and chance.random() < 0.7:
                 valid = chance.choice(
                     [

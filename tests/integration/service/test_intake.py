@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from semilocal import Report
 from semilocal.errors import StoreUnavailable
 from semilocal.protocol.messages import ValueReport, encode
 from semilocal.service import rounds
@@ -23,7 +22,7 @@ from semilocal.service.stores.base import Enrolment, Store
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import MockClock
 from tests.helpers.served import SOON, answer, served
-from tests.helpers.service import open_campaign, sample_task
+from tests.helpers.service import open_campaign, roster_report, sample_task
 
 TASK = sample_task(window=10**6)
 KEYS = [bytes([number]) * 32 for number in range(1, 9)]
@@ -64,7 +63,7 @@ def request(
     place: int, body: bytes | None = None, *, key: bytes | None = None, more: str = "", round_: int = 1
 ) -> bytes:
     """A PUT of a report as a client sends it."""
-    body = encode(Report(TASK.id, 1, NAMES[place], 1, 1)) if body is None else body
+    body = encode(roster_report(TASK, NAMES[place])) if body is None else body
     key = KEYS[place] if key is None else key
     head = (
         f"PUT /tasks/{TASK.id.hex()}/rounds/{round_}/reports/{NAMES[place].hex()} HTTP/1.1\r\nHost: x\r\n"
@@ -124,7 +123,7 @@ def digest(data: bytes) -> dict[str, str]:
 def test_a_report_is_stored_once_and_a_retry_is_told_so(client: Client, taken: Taken) -> None:
     assert client.ask(request(0)) == (201, digest(request(0)))
     assert client.ask(request(0)) == (200, digest(request(0)))
-    other = encode(Report(TASK.id, 1, NAMES[0], 1, 0))
+    other = encode(roster_report(TASK, NAMES[0], nonce=NAMES[1]))
     status, document = client.ask(request(0, other))
     assert (status, document["token"]) == (409, "other-answer")
     assert len(taken.short) == 3
@@ -158,29 +157,29 @@ def test_a_connection_that_is_to_be_closed_is_closed_after_the_answer(client: Cl
     assert not taken.short
 
 
-BODY = encode(Report(TASK.id, 1, NAMES[6], 1, 1))
+BODY = encode(roster_report(TASK, NAMES[6]))
+LOWER, UPPER = TASK.hierarchy.ends
 BAD: dict[str, Callable[[], bytes]] = {
     "other key": lambda: request(6, key=KEYS[0]),
     "key of another form": lambda: request(6, key=b"short"),
     "cut": lambda: request(6, BODY[:-1]),
     "longer": lambda: request(6, BODY + b"\x00"),
-    "not canonical": lambda: request(6, BODY[:-1] + b"\xcc\x01"),
+    "not canonical": lambda: request(6, BODY.replace(b"\xc0\xc4\x10", b"\xcc\x01\xc4\x10")),
     "empty": lambda: request(6, b""),
     "too large": lambda: request(6, BODY + bytes(5000)),
-    "other task": lambda: request(6, encode(Report(bytes(32), 1, NAMES[6], 1, 1))),
-    "other round": lambda: request(6, encode(Report(TASK.id, 2, NAMES[6], 1, 1))),
+    "other task": lambda: request(6, encode(roster_report(TASK, NAMES[6], task=bytes(32)))),
+    "other round": lambda: request(6, encode(roster_report(TASK, NAMES[6], round=2))),
     "other round in the path": lambda: request(6, round_=2),
-    "other pseudonym": lambda: request(6, encode(Report(TASK.id, 1, NAMES[5], 1, 1))),
-    "other cell": lambda: request(6, encode(Report(TASK.id, 1, NAMES[6], 2, 1))),
-    "no hierarchy's cell": lambda: request(6, encode(Report(TASK.id, 1, NAMES[6], 2**63, 1))),
-    "other answer": lambda: request(6, encode(Report(TASK.id, 1, NAMES[6], 1, 9))),
-    "no answer": lambda: request(6, encode(Report(TASK.id, 1, NAMES[6], 1, None))),
-    "other kind": lambda: request(6, encode(ValueReport(TASK.id, 1, NAMES[6], 1, 1))),
+    "other pseudonym": lambda: request(6, encode(roster_report(TASK, NAMES[5]))),
+    "other region": lambda: request(6, encode(roster_report(TASK, NAMES[6], upper=UPPER - 1))),
+    "no hierarchy's region": lambda: request(6, encode(roster_report(TASK, NAMES[6], upper=2**63))),
+    "an answer nobody asked for": lambda: request(6, encode(roster_report(TASK, NAMES[6], answer=1))),
+    "other kind": lambda: request(6, encode(ValueReport(TASK.id, 1, NAMES[6], LOWER, UPPER, 1))),
 }
 
 
 def test_refusals_are_those_of_the_long_way(client: Client, taken: Taken) -> None:
-    assert client.ask(request(7))[0] == 201  # so that sound reports are remembered
+    assert client.ask(request(7))[0] == 201
     for name, make in BAD.items():
         data = make()
         short = client.ask(data)
@@ -188,7 +187,7 @@ def test_refusals_are_those_of_the_long_way(client: Client, taken: Taken) -> Non
             long = other.ask(data.replace(b"Host: x", b"Host: x\r\nConnection: close", 1))
         assert short == long, name
         assert 400 <= short[0] < 500, name
-    assert taken.short == [encode(Report(TASK.id, 1, NAMES[7], 1, 1)), BODY]  # only the database knows a foreign key
+    assert taken.short == [encode(roster_report(TASK, NAMES[7])), BODY]  # only the database knows a foreign key
     assert len(taken.back) == len(BAD) - 2  # the one that is too large is not even read
     assert client.ask(request(6)) == (201, digest(request(6)))
 

@@ -64,8 +64,8 @@ BREAKERS = {
     "its tree is damaged": damage("UPDATE campaigns SET fold = x'ff00' WHERE task = ?"),
     "its query is damaged": damage(f"UPDATE rounds SET query = x'c1' {ROUND}"),
     "its query is gone": damage(f"DELETE FROM rounds {ROUND}"),
-    "an answer is damaged": damage(
-        "UPDATE reports SET answer = x'c1' WHERE campaign = (SELECT id FROM campaigns WHERE task = ?) "
+    "a report is damaged": damage(
+        "UPDATE reports SET body = x'c1' WHERE campaign = (SELECT id FROM campaigns WHERE task = ?) "
         "AND pseudonym = (SELECT min(pseudonym) FROM reports)"
     ),
     "no descriptors are left": raising(OSError(errno.EMFILE, "Too many open files")),

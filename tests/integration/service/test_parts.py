@@ -146,7 +146,7 @@ def test_whoever_gives_up_waiting_disturbs_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quorum", "expected", "needed"), [(1.0, 10, 10), (0.7, 10, 7), (0.71, 10, 8), (0.5, 1, 1), (1.0, 0, 1)]
+    ("quorum", "expected", "needed"), [(1.0, 10, 10), (0.7, 10, 7), (0.71, 10, 8), (0.5, 1, 1), (1.0, 0, 0)]
 )
 def test_a_quorum_is_rounded_up(quorum: float, expected: int, needed: int) -> None:
     assert reports_needed(sample_task(quorum=quorum), expected) == needed

@@ -90,7 +90,7 @@ def test_an_option_in_a_variable_with_half_of_the_command_is_refused(
 
 @pytest.mark.parametrize(("name", "said"), [
     ("SEMILOCAL_PARTITON_EPSILON", "is not used; did you mean SEMILOCAL_PARTITION_EPSILON?"),
-    ("SEMILOCAL_PARTITIONS_MAX_TRIMS", "is not used; did you mean SEMILOCAL_PARTITION_MAX_TRIMS?"),
+    ("SEMILOCAL_PARTITIONS_PUBLIC_DATA", "is not used; did you mean SEMILOCAL_PARTITION_PUBLIC_DATA?"),
     ("SEMILOCAL_COUNTS_EPSILON", ""),  # of another command
     ("SEMILOCAL_LONG", ""),
     ("PARTITION_EPSILON", ""),

@@ -58,11 +58,11 @@ def test_groups_in_any_order_become_a_histogram(most: int) -> None:
 def test_good_rows_are_counted_in_one_scan_and_bad_ones_looked_at_again() -> None:
     task = Task.build(BOX, epsilon=1.0, delta=0.05, k=20)
     good = Counted(np.array([0, 5]), np.array([3, 4]))
-    assert len(rank_source(good, task.hierarchy, crowd=40, depth=3)) == 7
+    assert len(rank_source(good, task.hierarchy, depth=3)) == 7
     assert good.asked == ["count"]
     bad = Counted(np.array([0, -1]), np.array([3, 4]), bad=4)
     with pytest.raises(OutsideDomain, match="of 7 rows 4 lie outside"):
-        rank_source(bad, task.hierarchy, crowd=40, depth=3)
+        rank_source(bad, task.hierarchy, depth=3)
     assert bad.asked == ["count", "check"]
 
 

@@ -57,21 +57,6 @@ def test_meeting_and_holding_a_box_are_what_shapely_says() -> None:
     assert not meets.all()
 
 
-def test_a_sloping_density_is_integrated_exactly() -> None:
-    """Against the middles of a grid of 1000 x 1000 tiles, whose error is below one tile per tile of the outline."""
-    shapes = stars(5, 5)
-    slopes = np.random.default_rng(6).uniform(-4, 4, (len(shapes), 2))
-    slopes[:2] *= [[1e-5, 1e-5], [1e-5, 1.0]]
-    whole = np.repeat(np.array([[[0.0, 0.0], [1.0, 1.0]]]), len(shapes), axis=0)
-    found = as_polygons(shapes, UNIT).cut(whole).share(whole, slopes)
-    middles = (np.arange(1000) + 0.5) / 1000
-    x, y = (axis.ravel() for axis in np.meshgrid(middles, middles, indexing="ij"))
-    for shape, (a, b), share in zip(shapes, slopes, found, strict=True):
-        inside = shapely.contains_xy(shape, x, y)
-        density = np.exp(-a * x - b * y) * a * b / (1 - np.exp(-a)) / (1 - np.exp(-b))
-        assert abs(np.sum(density[inside]) / 1e6 - share) < 4 * shape.length / 1000 / 10
-
-
 def test_a_tiny_hole_in_the_world_is_not_overlooked() -> None:
     hole = shapely.box(10.0, 50.0, 10.0 + 1e-7, 50.0 + 1e-7)
     polygons = as_polygons(shapely.difference(shapely.box(-180, -90, 180, 90), hole), DEGREES)

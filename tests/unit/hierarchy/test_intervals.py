@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from semilocal import BinaryTree, Box, Quadtree
-from semilocal.hierarchy.intervals import CodeLabels, label_cells
+from semilocal.hierarchy.intervals import CodeLabels
 from semilocal.hierarchy.tables import from_cuts
 from tests.helpers.areas import AREAS
 
@@ -32,10 +32,3 @@ def test_labels_are_those_of_a_search(tree: Any, expected: int) -> None:
         found = CodeLabels(tree, first, labels, codes=expected).of(codes)
         assert np.array_equal(found, labels[np.searchsorted(first, codes, side="right") - 1])
         assert len(CodeLabels(tree, first, labels, codes=expected).of(codes[:0])) == 0
-
-
-def test_cells_are_labelled_with_their_places_and_others_alike() -> None:
-    tree = BinaryTree(Box((0,), (1,)), 3)
-    first, labels = label_cells(tree, np.array([8, 7], np.uint64), np.array([9, 5, 6], np.uint64), -2)
-    assert first.tolist() == [8, 9, 10, 12, 14]
-    assert labels.tolist() == [0, -2, -2, -2, 1]

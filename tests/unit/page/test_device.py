@@ -16,8 +16,8 @@ from semilocal import Box, Curator, Participant, Task
 from semilocal.device.upload import make_upload
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.task import PooledTask
-from semilocal.protocol.curator import count_reports
-from semilocal.protocol.messages import AnyReport, encode
+from semilocal.protocol.keys import HashChain
+from semilocal.protocol.messages import Closed, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.sharing.envelope import open_envelope, public_key
 from semilocal.sharing.pair import Operator, PairTask
@@ -28,6 +28,8 @@ from tests.helpers.service import unmet
 
 PEER = Path(__file__).parents[2] / "page" / "peer.mjs"
 Json = Any
+ROUNDS = 60
+CHAIN = HashChain(bytes(range(32)), ROUNDS)
 DOMAIN = Box((-10.0, 40.0), (10.0, 60.0), names=("lon", "lat"))
 
 
@@ -46,13 +48,11 @@ def page_device(plays: list[Json], uploads: list[Json]) -> Json:
 def random_task(rng: np.random.Generator) -> Task:
     axes = int(rng.integers(1, 4))
     lower = rng.uniform(-100, 100, axes)
-    tree = str(rng.choice(["binary", "quad"]))
-    rule = str(rng.choice(["all", "trim", "trim", "each"]))
+    rule = str(rng.choice(["cut", "cut", "all"]))
     return Task.build(
-        Box(tuple(lower), tuple(lower + rng.uniform(0.5, 50, axes))),
-        epsilon=float(rng.uniform(2, 6)), delta=0.1, k=int(rng.integers(1, 4)), rule=rule,  # type: ignore[arg-type]
-        tree=tree, randomizer=str(rng.choice(["randomized-response", "discrete-laplace"])),  # type: ignore[arg-type]
-        max_depth=int(rng.integers(3, 6)), max_rounds=3, tau=0.4,
+        Box(tuple(lower), tuple(lower + rng.uniform(0.5, 50, axes))), epsilon=float(rng.uniform(3, 10)), delta=0.1,
+        k=int(rng.integers(1, 4)), rule=rule, tree=str(rng.choice(["binary", "quad"])),  # type: ignore[arg-type]
+        max_depth=int(rng.integers(3, 6)), max_rounds=ROUNDS, chain=CHAIN.end,
     )  # fmt: skip
 
 
@@ -70,31 +70,37 @@ def play(rng: np.random.Generator) -> tuple[Json, list[list[str | None]], list[J
         ),
     )
     box = np.array([task.box.lower, task.box.upper])
-    points = box[0] + (box[1] - box[0]) * rng.uniform(0, 1, (25, axes)) ** 2
+    points = box[0] + (box[1] - box[0]) * rng.uniform(0, 1, (30, axes)) ** 2
     secrets, fares = [rng.bytes(32) for _ in points], rng.uniform(-3.5, 100, len(points)).tolist()
     people = [
         Participant(task, point, secret, ALLOW_ALL, plan=plan, value=fare)
         for point, secret, fare in zip(points, secrets, fares, strict=True)
     ]
-    curator, messages = Curator(task, plan), []
+    curator, rounds = Curator(task, plan, chain=CHAIN), []
     sent: list[list[str | None]] = []
     while (query := curator.query()) is not None:
-        reports: list[AnyReport | None] = [person.receive(query) for person in people]
-        closed = curator.close(*count_reports(curator, [report for report in reports if report is not None]))
-        messages += [encode(query).hex(), encode(closed).hex()]
-        sent += [[None if report is None else encode(report).hex() for report in reports], [None] * len(people)]
-        for person in people:
-            person.receive(closed)
+        reports = [person.receive(query) for person in people]
+        closed = curator.close([report for report in reports if report is not None])
+        slices = {part.region: part for part in curator.slices} if isinstance(closed, Closed) else {}
+        rounds.append(
+            {"query": encode(query).hex(), "closed": encode(closed).hex(),
+             "slices": {f"{low}-{high}": encode(part).hex() for (low, high), part in slices.items()}}
+        )  # fmt: skip
+        sent.append([None if report is None else encode(report).hex() for report in reports])
+        if isinstance(closed, Closed):
+            for person in people:
+                person.close(closed, slices.get(person.log.region))
     told = {
-        "task": task.to_bytes().hex(), "plan": encode(plan).hex(), "messages": messages,
+        "task": task.to_bytes().hex(), "plan": encode(plan).hex(), "rounds": rounds,
         "people": [
             {"point": point.tolist(), "secret": secret.hex(), "value": fare}
             for point, secret, fare in zip(points, secrets, fares, strict=True)
         ],
     }  # fmt: skip
     ends = [
-        [None if p.region is None else str(p.region), p.crowd, p.moves, p.state.trims] for p in people
-    ]  # fmt: skip
+        [p.region and [str(code) for code in p.region], p.members, p.answered, [str(cut) for cut in p.lines]]
+        for p in people
+    ]
     return told, sent, ends
 
 
@@ -106,7 +112,8 @@ def test_the_same_secret_gives_the_same_bytes_in_random_campaigns() -> None:
     for (_, sent, ends), page in zip(plays, found, strict=True):
         assert page["reports"] == sent
         assert page["ends"] == ends
-    assert any(end[2] for _, _, ends in plays for end in ends), "nobody was moved: the campaigns are too plain"
+    assert any(len({str(end[0]) for end in ends}) > 2 for _, _, ends in plays), "the campaigns are too plain"
+    assert any(end[3] for _, _, ends in plays for end in ends)
     assert sum(report is not None for _, sent, _ in plays for row in sent for report in row) > 500
 
 

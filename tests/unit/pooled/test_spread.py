@@ -8,7 +8,6 @@ import pytest
 from semilocal import Box
 from semilocal.hierarchy import BinaryTree
 from semilocal.pooled import spread_inside
-from semilocal.pooled.spread import Quarters
 
 
 def grid(tree: BinaryTree, depth: int) -> np.ndarray:
@@ -46,21 +45,3 @@ def test_cells_too_narrow_for_floats_stay_whole() -> None:
     same = spread_inside(tree, grid(tree, 10), np.ones(1024), halvings=40)
     assert same[0] is tree
     assert len(same[2]) == 1024
-
-
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
-def test_some_cells_are_divided_as_all_are(dimensions: int) -> None:
-    """Cells of several depths, asked for in any order; one halving in place of two would be seen."""
-    tree = BinaryTree(Box((0,) * dimensions, (1,) * dimensions), 6)
-    cells = np.concatenate([grid(tree, 6)[:32], grid(tree, 4)[8:12], grid(tree, 3)[6:]])
-    rng = np.random.default_rng(2)
-    counts = rng.exponential(5, len(cells)) * (np.arange(len(cells)) % 5 > 0)
-    deeper, _, parts = spread_inside(tree, cells, counts)
-    even = np.full((len(cells), 4), 0.25)
-    expected = np.divide(parts.reshape(-1, 4), counts[:, None], out=even, where=counts[:, None] > 0)
-    assert isinstance(deeper, BinaryTree)
-    quarters = Quarters(deeper, cells, counts)
-    for which in (rng.permutation(len(cells))[:7], np.array([3, 3, 0]), rng.permutation(len(cells))):
-        np.testing.assert_allclose(quarters.shares(which).T, expected[which], rtol=1e-9)
-    halves = np.repeat(expected.reshape(-1, 2).sum(axis=1) / 2, 2).reshape(-1, 4)
-    assert not np.allclose(halves, expected, rtol=1e-9)

@@ -41,27 +41,19 @@ def fields_of(task: Task) -> dict[str, Any]:
         ("delta", -0.1, "delta must be a number"),
         ("delta", math.nan, "delta must be a number"),
         ("delta", "0.05", "delta must be a number"),
-        ("tau", 0.0, "tau must be a share above 0 and below 0.5"),
-        ("tau", 0.5, "tau must be a share"),
-        ("max_trims", -1, "max_trims must be an integer from 0 to 255"),
-        ("max_trims", 256, "max_trims must be an integer"),
-        ("max_trims", 1.0, "max_trims must be an integer"),
-        ("max_visitors", 0, "max_visitors must be a share above 0 and at most 1"),
-        ("max_visitors", 1.5, "max_visitors must be a share"),
-        ("max_visitors", math.nan, "max_visitors must be a share"),
-        ("rule", "some", "rule must be 'all', 'trim' or 'each'; got 'some'"),
-        ("accounting", "none", "accounting must be 'core' or 'uniform'; got 'none'"),
-        ("max_rounds", 0, "max_rounds must be an integer from 1 to the hierarchy's max_depth 40"),
-        ("max_rounds", 41, "max_rounds must be an integer from 1 to the hierarchy's max_depth 40; got 41"),
+        ("rule", "some", "rule must be 'cut' or 'all'; got 'some'"),
+        ("answers", 0, "answers must be an integer from 1 to 64"),
+        ("answers", 65, "answers must be an integer from 1 to 64"),
+        ("chain", b"short", "chain must be the end of a hash chain of 32 bytes"),
+        ("max_rounds", 0, "max_rounds must be an integer from 1 to 1000"),
+        ("max_rounds", 1001, "max_rounds must be an integer from 1 to 1000; got 1001"),
         ("quorum", 0, "quorum must be a share above 0 and at most 1"),
         ("quorum", 1.5, "quorum must be a share"),
         ("window", 0, "window must be an integer from 1 to 100000000, in seconds"),
-        ("size_from", "guess", "size_from must be 'responders' or 'estimate'"),
-        ("size_from", "estimate", "it needs rule='each' and PaperLaplace"),
         ("hierarchy", "tree", "hierarchy must be a tree such as BinaryTree"),
         ("randomizer", None, "randomizer must be a RandomizedResponse"),
-        ("randomizer", RandomizedResponse(1.0, 4), "use a randomizer with fanout=2"),
-        ("tolerate_liars", -1, "tolerate_liars must be an integer of at least 0"),
+        ("randomizer", RandomizedResponse(1.0, 4), "RandomizedResponse with fanout=2"),
+        ("tolerate_liars", -1, "tolerate_liars must be an integer from 0"),
         ("server_key", b"short", "server_key must be an Ed25519 public key"),
     ],
 )
@@ -73,20 +65,13 @@ def test_an_impossible_field_is_refused_with_what_is_allowed(field: str, value: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "all", "max_trims": 3}, "rule 'all' never trims; leave it at 0"),
-        ({"rule": "each", "max_trims": 1}, "rule 'each' never trims"),
-        ({"rule": "all", "max_visitors": 0.5}, "rule 'all' moves nobody; leave it at 1.0"),
-        ({"rule": "each", "max_visitors": 0.9}, "rule 'each' moves nobody"),
         ({"tree": "kd"}, "tree must be 'binary' or 'quad'; got 'kd'"),
-        ({"randomizer": "gaussian"}, "randomizer must be 'randomized-response' or 'discrete-laplace'"),
         ({"epsilon": "1"}, "epsilon must be a number"),
         ({"epsilon": math.nan}, "epsilon must be a number"),
         ({"epsilon": 0}, "epsilon must be a number from 0.001 to 40"),
-        ({"epsilon": 0.1, "accounting": "uniform", "max_trims": 200}, "epsilon must be a number from 0.201 to 8040 "),
         ({"max_depth": 61}, "max_depth must be at most 60"),
         ({"tree": "quad", "max_depth": 31}, "max_depth must be at most 30"),
-        ({"tolerate_liars": 3, "randomizer": "discrete-laplace"}, "only in randomized response"),
-        ({"accounting": "half"}, "accounting must be 'core' or 'uniform'"),
+        ({"rule": "trim"}, "rule must be 'cut' or 'all'; got 'trim'"),
     ],
 )
 def test_an_impossible_combination_is_an_error_that_says_what_to_change(options: dict[str, Any], message: str) -> None:
@@ -95,12 +80,11 @@ def test_an_impossible_combination_is_an_error_that_says_what_to_change(options:
 
 
 def test_all_constructors_want_a_box() -> None:
-    for make in (Task.build, Task.paper, Task.published):
+    for make in (Task.build, Task.paper):
         with pytest.raises(InvalidInput, match=r"box must be a semilocal\.Box"):
             make(((0, 0), (1, 1)), epsilon=1.0, delta=0.05, k=20)  # type: ignore[arg-type]
-    for make in (Task.paper, Task.published):
-        with pytest.raises(InvalidInput, match="epsilon must be a positive number"):
-            make(SQUARE, epsilon=0.0, delta=0.05, k=20)
+    with pytest.raises(InvalidInput, match="epsilon must be a positive number"):
+        Task.paper(SQUARE, epsilon=0.0, delta=0.05, k=20)
 
 
 # -- constructors --------------------------------------------------------------------------------------------------
@@ -111,83 +95,50 @@ def test_build_has_our_defaults_in_all_dimensions(d: int) -> None:
     task = Task.build(Box((0,) * d, (1,) * d), epsilon=1.0, delta=1e-6, k=50)
     assert task.hierarchy == BinaryTree(task.box, min(20 * d, 60))
     assert task.randomizer == RandomizedResponse(1.0, 2)
-    assert (task.rule, task.accounting, task.size_from) == ("trim", "core", "responders")
-    assert task.max_rounds == task.hierarchy.max_depth
-    quad = Task.build(Box((0,) * d, (1,) * d), epsilon=1.0, delta=1e-6, k=50, tree="quad")
+    assert (task.rule, task.answers) == ("cut", 1)
+    quad = Task.build(Box((0,) * d, (1,) * d), epsilon=1.0, delta=1e-6, k=50, tree="quad", rule="all")
     assert quad.hierarchy == Quadtree(quad.box, min(20 * d, 60) // d)
     assert quad.randomizer.fanout == 2**d
 
 
-def test_paper_and_published_are_the_paper_s_and_the_authors_algorithms() -> None:
+def test_defaults_are_a_crowd_of_20_and_one_in_a_million() -> None:
+    task = Task.build(SQUARE, epsilon=1.0)
+    assert (task.k, task.delta) == (20, 1e-6)
+
+
+def test_paper_is_the_paper_s_algorithm() -> None:
     paper = Task.paper(SQUARE, epsilon=0.5, delta=0.05, k=20)
     assert paper.hierarchy == Quadtree(SQUARE, 20)
     assert paper.randomizer == PaperLaplace(2.0, 4, "paper")
-    assert (paper.rule, paper.size_from, paper.max_trims) == ("all", "responders", 0)
+    assert (paper.rule, paper.answers) == ("all", 1)
     assert paper.epsilon == 1.0  # twice what the paper says
-    published = Task.published(SQUARE, epsilon=0.5, delta=0.05, k=20, max_depth=7)
-    assert published.hierarchy == Quadtree(SQUARE, 7)
-    assert published.randomizer == paper.randomizer
-    assert (published.rule, published.size_from) == ("each", "estimate")
 
 
 def test_options_of_build_arrive() -> None:
-    chosen = {"max_depth": 9, "max_rounds": 4, "tau": 0.1, "quorum": 0.5, "window": 60, "max_trims": 5}
-    task = build(tree="quad", randomizer="discrete-laplace", **chosen)
+    chosen = {"max_depth": 9, "max_rounds": 4, "quorum": 0.5, "window": 60}
+    task = build(tree="quad", rule="all", **chosen)
     assert task.hierarchy == Quadtree(SQUARE, 9)
-    assert task.randomizer == DiscreteLaplace(1.0, 4)
-    assert (task.max_rounds, task.tau, task.quorum, task.window, task.max_trims) == (4, 0.1, 0.5, 60, 5)
+    assert task.randomizer == RandomizedResponse(1.0, 4)
+    assert (task.max_rounds, task.quorum, task.window) == (4, 0.5, 60)
 
 
-# -- accounting ----------------------------------------------------------------------------------------------------
+# -- what it promises ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trims", [0, 1, 3, 8])
-def test_core_accounting_gives_epsilon_to_pairs_inside(trims: int) -> None:
-    task = build(epsilon=0.8, max_trims=trims)
-    assert task.epsilon == task.randomizer.epsilon == 0.8
-    assert task.epsilon_worst == pytest.approx((1 + trims) * 0.8)
-    assert task.delta_test * (1 + trims) == pytest.approx(1e-3)
+@pytest.mark.parametrize(("epsilon", "answers"), [(0.1, 1), (1.0, 1), (2.0, 1), (2.9, 1), (3.0, 2), (4.0, 2), (8.0, 4)])
+def test_the_answers_inside_a_region_share_epsilon(epsilon: float, answers: int) -> None:
+    task = build(epsilon=epsilon)
+    assert task.answers == answers
+    assert task.epsilon == pytest.approx(epsilon)
+    assert task.randomizer.epsilon * answers == pytest.approx(epsilon)
+    every = build(epsilon=epsilon, rule="all")
+    assert (every.answers, every.epsilon) == (1, epsilon)
 
 
-@pytest.mark.parametrize(
-    ("tree", "dimensions", "fanout"), [("binary", 4, 1), ("quad", 2, 4), ("quad", 3, 8), ("quad", 4, 16)]
-)
-@pytest.mark.parametrize("accounting", ["core", "uniform"])
-def test_the_tests_of_a_path_together_err_with_delta_however_many_children_there_are(
-    accounting: str, tree: str, dimensions: int, fanout: int
-) -> None:
-    options: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "k": 20, "accounting": accounting, "tree": tree}
-    task = Task.build(Box((0,) * dimensions, (1,) * dimensions), **options, max_trims=6)
-    assert task.delta_test * 7 * fanout == pytest.approx(1e-3)
-    for rule in ("all", "each"):
-        assert Task.build(Box((0,) * dimensions, (1,) * dimensions), **options, rule=rule).delta_test == 1e-3
-
-
-@pytest.mark.parametrize("trims", [0, 1, 3, 8])
-def test_uniform_accounting_shares_epsilon_and_delta_among_the_worst_case(trims: int) -> None:
-    task = build(epsilon=0.8, accounting="uniform", max_trims=trims)
-    assert task.randomizer.epsilon == pytest.approx(0.8 / (1 + trims))
-    assert task.epsilon_worst == pytest.approx(0.8)
-    assert task.delta_test * (1 + trims) == pytest.approx(1e-3)
-    assert task.delta == 1e-3
-
-
-@pytest.mark.parametrize("rule", ["all", "each"])
-@pytest.mark.parametrize("accounting", ["core", "uniform"])
-def test_without_trims_both_accountings_agree(rule: str, accounting: str) -> None:
-    task = build(rule=rule, accounting=accounting)
-    assert task.max_trims == 0
-    assert task.epsilon == task.epsilon_worst == 1.0
-    assert task.delta_test == task.delta
-
-
-def test_only_honest_rules_and_margins_keep_a_crowd() -> None:
+def test_only_honest_margins_keep_a_crowd() -> None:
     assert build().keeps_crowd
     assert build(rule="all").keeps_crowd
-    assert build(randomizer="discrete-laplace").keeps_crowd
-    assert not build(rule="each").keeps_crowd
     assert not Task.paper(SQUARE, epsilon=1.0, delta=0.05, k=20).keeps_crowd
-    assert not Task.published(SQUARE, epsilon=1.0, delta=0.05, k=20).keeps_crowd
 
 
 # -- identity ------------------------------------------------------------------------------------------------------
@@ -195,11 +146,10 @@ def test_only_honest_rules_and_margins_keep_a_crowd() -> None:
 TASKS = {
     "build": build(),
     "all": build(rule="all"),
-    "each": build(rule="each"),
-    "uniform": build(accounting="uniform"),
-    "quad": build(tree="quad", randomizer="discrete-laplace"),
+    "chain": build(chain=bytes(32)),
+    "quad": build(tree="quad", rule="all"),
+    "laplace": msgspec.structs.replace(build(rule="all"), randomizer=DiscreteLaplace(1.0, 2)),
     "paper": Task.paper(SQUARE, epsilon=1.0, delta=0.05, k=20),
-    "published": Task.published(SQUARE, epsilon=1.0, delta=0.05, k=20),
 }
 every = pytest.mark.parametrize("name", TASKS)
 
@@ -239,8 +189,8 @@ def test_numbers_of_other_types_give_the_same_bytes_or_are_refused() -> None:
 
 def test_build_takes_numbers_of_numpy_as_its_own() -> None:
     """A search over np.arange gives them; an integer of NumPy was refused with "must be an integer"."""
-    whole: dict[str, Any] = {"k": 30, "max_trims": 3, "max_depth": 20, "max_rounds": 9, "tolerate_liars": 1}
-    real: dict[str, Any] = {"epsilon": 1.0, "delta": 2.0**-20, "tau": 0.25, "quorum": 0.5}
+    whole: dict[str, Any] = {"k": 30, "max_depth": 20, "max_rounds": 9, "tolerate_liars": 1}
+    real: dict[str, Any] = {"epsilon": 1.0, "delta": 2.0**-20, "quorum": 0.5}
     box = Box((0, 0), (1, 1))
     given: dict[str, Any] = {name: np.int64(value) for name, value in whole.items()}
     given |= {name: np.float32(value) for name, value in real.items()}
@@ -259,39 +209,31 @@ def test_the_id_changes_with_every_field() -> None:
         "rule": "all",
         "k": 21,
         "delta": 2e-3,
-        "max_trims": 2,
-        "tau": 0.21,
-        "accounting": "uniform",
+        "answers": 2,
         "max_rounds": 39,
         "quorum": 0.9,
         "window": 3601,
-        "size_from": "estimate",
         "tolerate_liars": 1,
         "server_key": bytes(32),
         "min_side": (0.1,),
         "label": "again",
-        "max_visitors": 0.4,
+        "chain": bytes(32),
     }
     assert set(other) == set(task.__struct_fields__)
-    companions: dict[str, dict[str, Any]] = {"rule": {"max_trims": 0, "max_visitors": 1.0}}
     ids = {task.id}
     for name, value in other.items():
-        if name == "size_from":  # only the published code has it
-            published = Task.published(SQUARE, epsilon=1.0, delta=0.05, k=20)
-            assert msgspec.structs.replace(published, size_from="responders").id != published.id
-            continue
-        changed = msgspec.structs.replace(task, **{name: value}, **companions.get(name, {}))
+        changed = msgspec.structs.replace(task, **{name: value})
         assert changed != task
         ids.add(changed.id)
-    assert len(ids) == len(other)
+    assert len(ids) == 1 + len(other)
     boxes = [Box((0, 0), (1, 2), ("x", "y")), Box((0, 0), (1, 1), ("a", "b")), Box((0, -1), (1, 1), ("x", "y"))]
     ids |= {msgspec.structs.replace(task, hierarchy=BinaryTree(box, 40)).id for box in boxes}
-    assert len(ids) == len(other) + len(boxes)
+    assert len(ids) == 1 + len(other) + len(boxes)
 
 
 @pytest.mark.parametrize("kind", [RandomizedResponse, DiscreteLaplace])
 def test_bytes_that_are_not_canonical_or_not_valid_are_refused(kind: Any) -> None:
-    task = msgspec.structs.replace(build(), randomizer=kind(1.0, 2))
+    task = msgspec.structs.replace(build(rule="all"), randomizer=kind(1.0, 2))
     plain = msgspec.msgpack.decode(task.to_bytes())
     assert decode(msgspec.msgpack.encode(plain), Task) == task
     for change in (

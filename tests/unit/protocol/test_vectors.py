@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 import reference_client as reference
+import reference_trees
 import reference_values
 from vector_common import CHAIN, OPEN, lay_out, slices_of
 from vector_refusals import Step, replayed
@@ -21,8 +23,22 @@ from semilocal.hierarchy import AnyTree, BinaryTree, Quadtree
 from semilocal.protocol import keys
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import (
-    AnyReport, Closed, Event, Query, Report, Slice, ValueClosed, ValueQuery, ValueReport, decode, decode_closed,
-    decode_event, decode_query, decode_report, encode, seed_of,
+    AnyReport,
+    Closed,
+    Event,
+    Query,
+    Report,
+    Slice,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    decode,
+    decode_closed,
+    decode_event,
+    decode_query,
+    decode_report,
+    encode,
+    seed_of,
 )  # fmt: skip
 from semilocal.protocol.participant import Participant, State
 from semilocal.protocol.plan import Plan, Release
@@ -92,8 +108,9 @@ def used_tokens() -> set[str]:
 
 
 def test_every_token_of_the_specification_has_a_vector_and_every_vector_a_token() -> None:
-    lines = (SPEC / "protocol.md").read_text(encoding="utf-8").splitlines()
-    assert {line.split("`")[1] for line in lines if line.startswith("| `")} == used_tokens()
+    text = (SPEC / "protocol.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert {token for row in rows for token in row.split("`")[1::2]} == used_tokens()
 
 
 def test_every_token_in_the_machines_has_a_vector() -> None:
@@ -119,7 +136,7 @@ def test_numbers() -> None:
 
 @pytest.mark.parametrize("entry", TABLES["cells"])
 def test_cells(entry: Json) -> None:
-    mine, theirs = msgspec.convert(entry["hierarchy"], BinaryTree | Quadtree), reference.Boxes(entry["hierarchy"])
+    mine, theirs = msgspec.convert(entry["hierarchy"], BinaryTree | Quadtree), reference_trees.Boxes(entry["hierarchy"])
     ticks = [[int(tick) for tick in row] for row in entry["ticks"]]
     codes = [int(code) for code in entry["codes"]]
     assert mine.tick_bits == theirs.tick_bits == entry["tick_bits"]
@@ -187,7 +204,7 @@ def test_entropy() -> None:
     for number, listed in entry["nonces"]:
         assert keys.nonce(secret, task, number).hex() == reference.nonce(secret, task, number).hex() == listed
     chain = [bytes.fromhex(value) for value in entry["chain"]]
-    for link, preimage in zip(chain, chain[1:], strict=False):
+    for link, preimage in pairwise(chain):
         assert keys.HashChain.leads(preimage, link)
         assert reference.before(preimage) == link
 
@@ -489,12 +506,12 @@ def test_the_second_client_refuses_it_too(entry: Json) -> None:
     def give(told: Json) -> Any:
         kind, message, reports = told[0], raw(told[1]), told[2] and raw(told[2])
         if kind == "close":
-            return device.close(message, reports)  # type: ignore[func-returns-value]
+            return device.close(message, reports)
         if kind == "counted":
             return None
         if kind == "value":
             return reference_values.value_report(device, plan, message)
-        return device.observe(message) if kind == "observe" else device.answer(message)  # type: ignore[func-returns-value]
+        return device.observe(message) if kind == "observe" else device.answer(message)
 
     for told in told_before(entry):
         give(told)

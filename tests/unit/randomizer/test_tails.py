@@ -192,8 +192,8 @@ def test_nothing_passes_with_fewer_than_k_responders() -> None:
         assert randomizer.threshold([20], k=20, delta=0.4)[0] <= 20
 
 
-def test_thresholds_of_100_000_different_sizes_never_fall_and_rise_by_one_at_most() -> None:
-    thresholds = RandomizedResponse(1.0, 2).threshold(np.arange(20, 100_020), k=20, delta=1e-6)
+def test_thresholds_of_different_sizes_never_fall_and_rise_by_one_at_most() -> None:
+    thresholds = RandomizedResponse(1.0, 2).threshold(np.arange(20, 5_020), k=20, delta=1e-6)
     assert (np.diff(thresholds) >= 0).all()
     assert (np.diff(thresholds) <= 1).all()
 
@@ -203,15 +203,6 @@ def test_repeated_and_unsorted_sizes_get_their_own_thresholds() -> None:
     got = two_binomial_threshold(sizes, 19, 0.7, 0.3, delta=1e-3)
     assert got.tolist() == [int(two_binomial_threshold([n], 19, 0.7, 0.3, delta=1e-3)[0]) for n in sizes]
     assert len(two_binomial_threshold([], 19, 0.7, 0.3, delta=1e-3)) == 0
-
-
-def test_remembered_thresholds_are_those_of_a_fresh_search() -> None:
-    sizes = np.concatenate([np.arange(20, 400), np.arange(32_700, 32_800)])  # on both sides of what is remembered
-    p, p0 = RandomizedResponse(1.3, 2).probabilities
-    fresh = two_binomial_threshold(sizes, 19, p, p0, delta=0.01)
-    assert np.array_equal(two_binomial_threshold(sizes, 19, p, p0, delta=0.01), fresh)
-    assert np.array_equal(two_binomial_threshold(sizes[::-7], 19, p, p0, delta=0.01), fresh[::-7])
-    assert not np.array_equal(two_binomial_threshold(sizes, 19, p, p0, delta=0.02), fresh)
 
 
 # -- Chernoff ------------------------------------------------------------------------------------------------------

@@ -92,19 +92,6 @@ def test_answers_equal_the_dense_sum_where_boxes_leave_gaps(dimensions: int) -> 
     assert_dense(counts, random_queries(rng, shrunk, 200))
 
 
-def test_both_engines_agree_when_the_lists_would_be_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(4)
-    tiling = random_tiling(rng, 250, 2, dyadic=True)
-    queries = random_queries(rng, tiling, 200)
-    counts = rng.poisson(40, 250)
-    lists = BoxCounts(tiling, counts, variances=counts).query(queries)
-    monkeypatch.setattr(rectangle_index, "LIST_LIMIT", 10)
-    tree = BoxCounts(tiling, counts, variances=counts)
-    assert not rectangle_index.PlanarIndex.fits(tiling)  # else both would be the lists
-    np.testing.assert_allclose(tree.query(queries).value, lists.value, rtol=1e-9, atol=1e-7)
-    np.testing.assert_allclose(tree.query(queries).stderr, lists.stderr, rtol=1e-9, atol=1e-6)
-
-
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 def test_chunks_do_not_show(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries and pairs are worked off in pieces; the pieces may be as small as one."""
@@ -281,16 +268,6 @@ def test_bad_queries_are_refused() -> None:
     ):
         with pytest.raises(InvalidInput):
             mean_relative_error(estimate, truth, floor)
-
-
-@pytest.mark.parametrize("dimensions", [1, 2])
-def test_overlapping_boxes_are_refused_and_touching_ones_are_not(dimensions: int) -> None:
-    unit = np.array([[0.0] * dimensions, [1.0] * dimensions])
-    touching = BoxCounts([unit, unit + 1.0], [1, 2])
-    assert touching.query([unit]).value.tolist() == [1.0]
-    for shift in (0.0, 0.5, 0.999):
-        with pytest.raises(InvalidInput, match="disjoint"):
-            BoxCounts([unit, unit + shift], [1, 2]).query([unit])
 
 
 def test_counts_cannot_be_changed_from_outside() -> None:

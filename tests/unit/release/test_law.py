@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.stats import beta, betabinom, norm
+from scipy.stats import beta
 
 from semilocal.release._law import LEVELS, MIDDLES, UNKNOWN, WIDTHS, Law, learn
 
@@ -161,5 +161,3 @@ def test_nothing_to_learn_from_leaves_everything_possible() -> None:
         nothing = np.full((rows, 2), np.nan)
         found = learn(np.zeros(rows, dtype=np.int64), np.ones(rows), nothing, np.ones(rows))
         assert np.array_equal(found.chance, UNKNOWN.chance)
-
-

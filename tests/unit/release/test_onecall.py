@@ -28,7 +28,39 @@ def gaussian(size: int, rng: np.random.Generator) -> Any:
 
 
 def test_the_split_is_told_public_numbers_only() -> None:
-    assert list(inspect.signature(plan_split).parameters) == ["participants", "epsilon", "accounting", "max_trims"]
+    assert list(inspect.signature(plan_split).parameters) == ["participants", "epsilon", "delta", "k"]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1.0, 2.3, 8.0, 12.0, 30.0])
+@pytest.mark.parametrize("participants", [1, 100, 2_000, 64_000, 10**7])
+def test_a_split_spends_all_and_no_more(participants: int, epsilon: float) -> None:
+    split = plan_split(participants, epsilon=epsilon)
+    assert split.tree >= 0
+    assert split.value > 0
+    assert split.tree + split.value == pytest.approx(epsilon, rel=1e-12)
+    assert split.tree in (0.0, epsilon / 2)
+
+
+def test_more_people_or_a_larger_budget_never_lose_the_partition() -> None:
+    helped = [
+        [plan_split(size, epsilon=epsilon).tree > 0 for epsilon in (0.1, 0.5, 1, 2, 4, 8)]
+        for size in (100, 1_000, 10_000, 100_000)
+    ]
+    table = np.array(helped)
+    assert (np.diff(table.astype(int), axis=0) >= 0).all()
+    assert (np.diff(table.astype(int), axis=1) >= 0).all()
+    assert table.any()
+    assert not table.all()
+
+
+@pytest.mark.parametrize("job", ["mean", "values"])
+def test_the_ledger_adds_up_to_the_budget(job: str) -> None:
+    rng = np.random.default_rng(2)
+    whom = {"trust": "nobody"} if job == "mean" else {}
+    found = getattr(sl, job)(gaussian(20_000, rng), NORM, BOX, epsilon=1.0, delta=0.05, k=20, rng=rng, **whom)
+    assert found.spent.epsilon == 1
+    assert [entry.epsilon for entry in found.spent.entries] == [Fraction(1, 2), Fraction(1, 2)]
+    assert float(found.spent.delta) == pytest.approx(found.partition.task.delta)
 
 
 def test_two_populations_of_the_same_size_get_the_same_split_and_task() -> None:
@@ -42,54 +74,14 @@ def test_two_populations_of_the_same_size_get_the_same_split_and_task() -> None:
     assert ledger == again
 
 
-@pytest.mark.parametrize("accounting", ["core", "uniform"])
-@pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1.0, 2.3, 8.0, 12.0, 30.0])
-@pytest.mark.parametrize("participants", [1, 100, 2_000, 64_000, 10**7])
-def test_a_split_spends_all_and_no_more(participants: int, epsilon: float, accounting: Any) -> None:
-    split = plan_split(participants, epsilon=epsilon, accounting=accounting)
-    assert split.tree >= 0
-    assert split.value > 0
-    assert split.tree + split.value == pytest.approx(epsilon, rel=1e-12)
-    assert 0 < split.tau < 0.5
-
-
-def test_more_people_or_a_larger_budget_never_lose_the_partition() -> None:
-    for accounting in ("core", "uniform"):
-        helped = [
-            [plan_split(size, epsilon=epsilon, accounting=accounting).tree > 0 for epsilon in (0.1, 0.5, 1, 2, 4, 8)]
-            for size in (100, 1_000, 10_000, 100_000, 10**6)
-        ]
-        table = np.array(helped)
-        assert (np.diff(table.astype(int), axis=0) >= 0).all()
-        assert (np.diff(table.astype(int), axis=1) >= 0).all()
-
-
-@pytest.mark.parametrize("job", ["mean", "values"])
-def test_the_ledger_adds_up_to_the_budget(job: str) -> None:
-    rng = np.random.default_rng(2)
-    points = gaussian(20_000, rng)
-    release = getattr(sl, job)
-    whom = {"trust": "nobody"} if job == "mean" else {}
-    core = release(points, NORM, BOX, epsilon=1.0, delta=0.05, k=20, rng=rng, **whom)
-    assert core.spent.epsilon == 1
-    most = int(core.partition.path_trims.max())
-    assert most > 0
-    assert core.spent.epsilon_worst == 1 + most * core.spent.entries[0].epsilon  # what each TRIM on a path adds
-    uniform = release(points, NORM, BOX, epsilon=8.0, delta=0.05, k=20, rng=rng, accounting="uniform", **whom)
-    assert float(uniform.spent.epsilon_worst) <= 8.0 * (1 + 1e-12)
-    assert len(uniform.spent.entries) == 2
-    assert float(core.spent.delta) == pytest.approx(core.partition.task.delta)
-
-
 def test_where_no_partition_can_help_everything_goes_to_the_values() -> None:
     rng = np.random.default_rng(3)
-    points = gaussian(2_000, rng)
+    points = gaussian(100, rng)
     result = sl.mean(points, NORM, BOX, epsilon=0.5, trust="nobody", delta=0.05, k=20, rng=rng)
     assert len(result.partition) == 1
     assert [entry.what for entry in result.spent.entries] == ["mean of squared_norm()"]
-    assert result.spent.epsilon == result.spent.epsilon_worst == Fraction(1, 2)
+    assert result.spent.epsilon == Fraction(1, 2)
     assert result.spent.delta == 0
-    assert result.bias_bound == 0
     local = baselines.local_mean(points, NORM, BOX, epsilon=0.5, rng=rng)
     assert result.stderr <= 1.1 * local.stderr
 
@@ -108,36 +100,36 @@ def test_points_and_counts_spend_everything_on_the_partition() -> None:
 
 @pytest.mark.parametrize("dimensions", [1, 3])
 def test_jobs_work_in_other_dimensions(dimensions: int) -> None:
-    """False alarm 6e-7 for five standard errors, the bias bound put on top."""
+    """False alarm 6e-7 for five standard errors."""
     rng = np.random.default_rng(5)
     box = sl.Box((0,) * dimensions, (1,) * dimensions)
     points = rng.beta(2, 5, (10_000, dimensions))
     f = sl.functions.coordinate(0)
     result = sl.mean(points, f, box, epsilon=4.0, trust="nobody", delta=0.05, k=20, rng=rng)
-    assert abs(result.value - points[:, 0].mean()) <= 5 * result.stderr + result.bias_bound
+    assert abs(result.value - points[:, 0].mean()) <= 5 * result.stderr
 
 
 def test_caps_refuse_before_anybody_is_asked() -> None:
     rng = np.random.default_rng(6)
     points = gaussian(20_000, rng)
     before = rng.bit_generator.state
-    given: dict[str, Any] = {"trust": "nobody", "epsilon": 1.0, "delta": 0.05, "k": 20, "rng": rng, "cap": 1.0}
+    given: dict[str, Any] = {"trust": "nobody", "epsilon": 1.0, "delta": 0.05, "k": 20, "rng": rng, "cap": 0.9}
     jobs: list[Callable[[], Any]] = [
         lambda: sl.mean(points, NORM, BOX, **given),
         lambda: sl.points(points, BOX, **given),
         lambda: sl.counts(points, BOX, **given),
     ]
     for job in jobs:
-        with pytest.raises(BudgetExceeded, match="cap is 1"):
+        with pytest.raises(BudgetExceeded, match=r"cap is 0\.9"):
             job()
         assert rng.bit_generator.state == before
-    assert sl.counts(points, BOX, **given | {"accounting": "uniform"}).spent.cap == 1
+    assert sl.counts(points, BOX, **given | {"cap": 1.0}).spent.cap == 1
 
 
 def test_a_cap_counts_what_is_spent_and_not_a_partition_that_was_never_made() -> None:
     rng = np.random.default_rng(7)
-    result = sl.mean(gaussian(2_000, rng), NORM, BOX, epsilon=0.5, trust="nobody", delta=0.05, k=20, rng=rng, cap=0.5)
-    assert result.spent.epsilon_worst == Fraction(1, 2)
+    result = sl.mean(gaussian(100, rng), NORM, BOX, epsilon=0.5, trust="nobody", delta=0.05, k=20, rng=rng, cap=0.5)
+    assert result.spent.epsilon == Fraction(1, 2)
 
 
 @pytest.mark.parametrize("cap", [1, 1.0, "1", Decimal(1), Fraction(1), np.float32(1), np.int64(1)])
@@ -145,7 +137,6 @@ def test_a_cap_counts_what_is_spent_and_not_a_partition_that_was_never_made() ->
 def test_a_cap_is_any_number_that_a_ledger_takes(cap: Any, trust: Any) -> None:
     rng = np.random.default_rng(7)
     given: dict[str, Any] = {"trust": trust, "rng": rng, "cap": cap}
-    given |= {"accounting": "uniform"} if trust == "nobody" else {}
     assert sl.counts(gaussian(500, rng), BOX, epsilon=1.0, **given).spent.cap == 1
     with pytest.raises(BudgetExceeded, match="cap is 1"):
         sl.counts(gaussian(500, rng), BOX, epsilon=1.01, **given)
@@ -183,64 +174,12 @@ def test_other_wrong_input_is_refused() -> None:
         sl.counts(points, BOX, **given | {"delta": 2.0})
 
 
-def missed(epsilon: float, target: float, measured: str) -> Any:
-    """A target that was lost to people who are moved: the test must still miss it, or the mark must go."""
-    mark = pytest.mark.xfail(strict=True, reason=f"not reached: {measured}, for moved people are spread and limited")
-    return pytest.param(epsilon, target, marks=mark)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("epsilon", "target"),
-    [
-        missed(1.0, 0.015, "0.139"),
-        missed(2.0, 1.5e-3, "9.7e-3"),
-        missed(4.0, 3e-4, "1.2e-3"),
-        missed(8.0, 1.5e-4, "4.4e-4"),
-        missed(12.0, 1e-4, "6.4e-4"),
-    ],
-)
-def test_means_of_the_first_experiment_reach_their_targets(epsilon: float, target: float) -> None:
-    """Mean squared error over 40 runs, N = 64,000, k = 20, delta = 0.05, accounting core, fixed seed.
-
-    Errors are nearly normal, so that 40 mean squares scatter as chi-square: with a true error of half the target the
-    measured one exceeds it with probability 2e-4, with a third of it 1e-8. From epsilon 2 on most of the error is what
-    moving 0.2 % of the people to the middle of the crowd does (bench/RESULTS.md). Without the doubt about visitors it
-    was 0.0142, 2.2e-3, 6.6e-4, 5.8e-4 and 4.9e-4; without any limit 1.6e-3 at epsilon 2 and 6.2e-4 at epsilon 4.
-    """
-    rng = np.random.default_rng(10)
-    squares = []
-    for _ in range(40):
-        points = gaussian(64_000, rng)
-        result = sl.mean(points, NORM, BOX, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
-        squares.append((result.value - float(NORM(points).mean())) ** 2)
-    assert np.mean(squares) <= target
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2_000, 16_000])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0, 12.0])
-def test_no_mean_is_worse_than_a_local_one(size: int, epsilon: float) -> None:
-    """What both claim about themselves (their standard errors are tested elsewhere), with the bias put on top."""
-    rng = np.random.default_rng(11)
-    ours, local = [], []
-    for _ in range(10):
-        points = gaussian(size, rng)
-        run, split, _ = partition_for_values(points, BOX, epsilon=epsilon, delta=0.05, k=20, rng=rng)
-        result = sl.release.mean(run, points, NORM, epsilon=split.value, rng=rng)
-        shift = float(NORM(run.acting(points)).mean() - NORM(points).mean())
-        ours.append(result.stderr**2 + shift**2)
-        local.append(baselines.local_mean(points, NORM, BOX, epsilon=epsilon, rng=rng).stderr ** 2)
-    assert np.mean(ours) <= 1.1 * np.mean(local)
-
-
 @pytest.mark.parametrize(
     ("epsilon", "options", "words"),
     [
-        (1000, {}, "from 0.01 to 56 (at most 16 for one value and 40 for a report); got 1000"),
+        (1000, {}, "from 0.01 to 56 (at most 16 for one value and 40 for the partition); got 1000"),
         (57, {}, "to 56 "),
-        (0.001, {}, "from 0.01 to 56 (at most 16 for one value and 40 for a report); got 0.001"),
-        (1000, {"accounting": "uniform"}, "to 176 (at most 16 for one value and 40 for each of 4 reports); got 1000"),
+        (0.001, {}, "from 0.01 to 56 (at most 16 for one value and 40 for the partition); got 0.001"),
         (17, {"value": np.zeros(200), "range": (0, 1)}, "from 0.01 to 16 (at most 16 for one value); got 17"),
     ],
 )
@@ -253,15 +192,10 @@ def test_an_epsilon_is_refused_by_what_was_given_not_by_a_part_of_it(
         mean(np.full((200, 2), 0.5), *what, unit_box(2), epsilon=epsilon, trust="nobody", **options)
 
 
-@pytest.mark.parametrize(("epsilon", "options"), [(0.01, {}), (56, {}), (176, {"accounting": "uniform"})])
+@pytest.mark.parametrize(("epsilon", "options"), [(0.01, {}), (56, {})])
 def test_what_the_refusal_allows_is_taken(epsilon: float, options: dict[str, Any]) -> None:
     f, points = sl.functions.coordinate(0), np.full((200, 2), 0.5)
     assert sl.mean(points, f, unit_box(2), epsilon=epsilon, trust="nobody", **options).total == 200
-
-
-def test_reports_of_moved_people_are_refused_by_all_of_epsilon() -> None:
-    with pytest.raises(InvalidInput, match=re.escape("from 0.004 to 160 (0.001 to 40 for each of 4 reports); got 200")):
-        sl.counts(np.full((200, 2), 0.5), unit_box(2), epsilon=200, trust="nobody", accounting="uniform")
 
 
 HEIGHT = sl.functions.coordinate(1)
@@ -291,3 +225,34 @@ def test_values_say_that_they_are_a_simulation() -> None:
     found = sl.values(gaussian(2_000, np.random.default_rng(1)), HEIGHT, BOX, epsilon=1.0)
     assert found.simulated
     assert "a simulation" in found.guarantee.sentence()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "target"), [(1.0, 0.02), (2.0, 1.5e-3), (4.0, 8e-4)])
+def test_means_of_the_first_experiment_reach_their_targets(epsilon: float, target: float) -> None:
+    """Mean squared error over 20 runs with a fixed seed, N = 64,000, k = 20, delta = 0.05.
+
+    The expected ones are 0.012, 6e-4 and 1e-4. Errors are nearly normal, so that 20 squares scatter as chi-square.
+    """
+    rng = np.random.default_rng(10)
+    squares = []
+    for _ in range(20):
+        points = gaussian(64_000, rng)
+        result = sl.mean(points, NORM, BOX, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
+        squares.append((result.value - float(NORM(points).mean())) ** 2)
+    assert np.mean(squares) <= target
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2_000, 16_000])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
+def test_no_mean_is_worse_than_a_local_one(size: int, epsilon: float) -> None:
+    """Squared errors of ten runs each, against what a local mean says about itself."""
+    rng = np.random.default_rng(11)
+    ours, local = [], []
+    for _ in range(10):
+        points = gaussian(size, rng)
+        result = sl.mean(points, NORM, BOX, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng)
+        ours.append((result.value - float(NORM(points).mean())) ** 2)
+        local.append(baselines.local_mean(points, NORM, BOX, epsilon=epsilon, rng=rng).stderr ** 2)
+    assert np.mean(ours) <= 1.1 * np.mean(local)

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
+from semilocal.protocol.estimate import Walls
+from semilocal.protocol.partition import Away, Partition
 from semilocal.release import quantize, resample
-from semilocal.testing import unit_box
+from semilocal.release.point_release import centres
 from tests.helpers.release_runs import run_of
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
-def test_quantize_gives_the_centre_of_the_region(dimensions: int) -> None:
+def test_quantize_gives_the_estimated_centre_of_the_region(dimensions: int) -> None:
     points, run = run_of(dimensions, seed=1)
     result = quantize(run, points)
-    for who in range(0, len(points), 97):
-        low, high = run.partition.boxes[run.regions[who]]
-        assert result.points[who] == pytest.approx((low + high) / 2)
-        assert result.interval()[who] == pytest.approx(np.stack([low, high]))
+    found = centres(run.partition)
+    low, high = run.partition.boxes.transpose(1, 0, 2)
+    assert ((found.middle > low) & (found.middle < high)).all()
+    assert np.array_equal(result.points, found.middle[run.regions])
+    assert np.array_equal(result.interval(), run.partition.boxes[run.regions])
     assert result.clipped == 0
     assert result.spent.epsilon == sl.Ledger.of(run.task).epsilon
+
+
+def test_the_estimated_centre_is_nearer_to_people_than_the_middle_of_the_region() -> None:
+    points, run = run_of(2, seed=3, size=8_000)
+    middles = run.partition.boxes.mean(axis=1)[run.regions]
+    distances = [np.hypot(*(points - places).T).mean() for places in (quantize(run, points).points, middles)]
+    assert distances[0] < 0.8 * distances[1]
+
+
+def test_one_region_without_answers_has_its_middle_and_even_people() -> None:
+    task = sl.Task.build(sl.Box((0, 2), (1, 6)), epsilon=1.0)
+    low, high = (np.array([code], dtype=np.uint64) for code in task.hierarchy.ends)
+    crowd = np.array([50])
+    found = centres(Partition(task, low, high, crowd, 0 * crowd, Walls.none(1), Away.nobody()))
+    assert found.middle == pytest.approx(np.array([[0.5, 4.0]]))
+    assert found.spread == pytest.approx(np.array([[1.0, 4.0]]) / np.sqrt(12))
 
 
 @pytest.mark.parametrize("release", ["quantize", "resample"])
@@ -49,7 +70,8 @@ def test_resample_draws_around_the_centre_with_the_scale_of_the_region() -> None
     task = sl.Task.build(sl.Box((-50, -50), (51, 51)), epsilon=4.0, delta=0.05, k=20_000)  # one region, far from edges
     run = sl.simulate(points, task, rng=rng)
     assert len(run.partition) == 1
-    centre, width = run.partition.boxes[0].mean(axis=0), run.partition.boxes[0, 1] - run.partition.boxes[0, 0]
+    found = centres(run.partition)
+    centre, width = found.middle[0], found.spread[0] * np.sqrt(12)
     epsilon = 40.0
     drawn = resample(run, points, epsilon=epsilon, rng=rng)
     assert drawn.clipped == 0
@@ -80,21 +102,12 @@ def test_the_interval_of_a_draw_is_the_region_of_its_participant_not_of_the_draw
     assert (run.partition.locate(result.points) != run.regions).any()  # draws do leave their regions
 
 
-def test_moved_participants_get_the_region_they_were_moved_into() -> None:
-    points, run = run_of(2, seed=7)
-    assert (run.moves > 0).any()
-    moved = quantize(run, points).points[run.moves > 0]
-    assert np.array_equal(run.partition.locate(moved), run.regions[run.moves > 0])
-
-
-def test_lost_participants_have_no_position() -> None:
-    rng = np.random.default_rng(8)
-    points = rng.random((4_000, 2))
-    task = sl.Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=20)
-    run = sl.simulate(points, task, rng=rng, dropout=0.05)
-    lost = run.regions == -1
-    assert lost.any()
-    for result in (quantize(run, points), resample(run, points, epsilon=1.0, rng=rng)):
+def test_people_without_a_region_have_no_position() -> None:
+    points, run = run_of(2, seed=8)
+    regions = run.regions.copy()
+    regions[:50] = -1
+    run, lost = replace(run, regions=regions), regions == -1
+    for result in (quantize(run, points), resample(run, points, epsilon=1.0, rng=np.random.default_rng(8))):
         assert np.array_equal(np.isnan(result.points).all(axis=1), lost)
         assert np.array_equal(np.isnan(result.stderr).all(axis=1), lost)
         assert np.array_equal(np.isnan(result.interval()).all(axis=(1, 2)), lost)

@@ -29,7 +29,7 @@ def result(trust: str, rule: str = "", tree: str = "") -> Any:
 
 modes = pytest.mark.parametrize(
     ("trust", "rule", "tree"),
-    [*((trust, "", "") for trust in TRUSTS), ("nobody", "all", ""), ("nobody", "trim", "quad")],
+    [*((trust, "", "") for trust in TRUSTS), ("nobody", "all", "")],
 )
 
 
@@ -45,15 +45,14 @@ def test_a_rectangle_is_answered_like_the_box_that_it_is(trust: str, rule: str, 
     found = result(trust, rule, tree)
     boxes = np.sort(np.random.default_rng(4).uniform(-0.2, 1.2, (300, 2, 2)), axis=1)
     boxes[:100] *= 0.2
-    # Only boxes look for decimals; here there are none.
-    assert_same(found.answer(shapely.box(*boxes.reshape(-1, 4).T)), found.answer(boxes, rounding=0))
+    assert_same(found.answer(shapely.box(*boxes.reshape(-1, 4).T)), found.answer(boxes))
 
 
 @modes
 def test_regions_and_unions_of_regions_are_answered_like_their_boxes(trust: str, rule: str, tree: str) -> None:
     found = result(trust, rule, tree)
-    boxes = np.concatenate([found.boxes, found.partition.task.hierarchy.boxes(found.partition.trimmed_cells)])
-    assert_same(found.query(shapely.box(*boxes.reshape(-1, 4).T)), found.query(boxes, rounding=0))
+    boxes = found.boxes
+    assert_same(found.query(shapely.box(*boxes.reshape(-1, 4).T)), found.query(boxes))
 
 
 def test_unions_of_public_regions_are_exact() -> None:
@@ -78,13 +77,12 @@ def test_polygons_that_divide_the_domain_add_up_to_everybody(trust: str, rule: s
         for ends in pairwise(fan)
     ]
     answers = found.answer(pieces)
-    moved = len(found.partition.trimmed_cells) > 0  # then values are kept from being negative one by one
-    assert answers.value.sum() == pytest.approx(found.total, rel=1e-3 if moved else 1e-9)
+    assert answers.value.sum() == pytest.approx(found.total, rel=1e-9)
     ends = answers.interval()
     assert ((ends[:, 0] <= answers.value) & (answers.value <= ends[:, 1])).all()
     holed = shapely.difference(shapely.box(0, 0, 1, 1), shapely.box(0.1, 0.1, 0.3, 0.2))
     whole, hole, rest = found.query([shapely.box(0, 0, 1, 1), shapely.box(0.1, 0.1, 0.3, 0.2), holed]).value
-    assert rest == pytest.approx(whole - hole, rel=1e-3 if moved else 1e-9)
+    assert rest == pytest.approx(whole - hole, rel=1e-9)
 
 
 def test_the_pieces_of_a_multipolygon_are_asked_about_together() -> None:

@@ -11,12 +11,11 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.pooled import PooledTask, estimate, replay
-from semilocal.release import _pooled_inside
-from semilocal.release._lattice import NOT_ROUNDED
-from semilocal.release._pooled_inside import PooledInside
-from semilocal.release._pooled_walk import PooledWalk
+from semilocal.protocol.density import Parts
+from semilocal.release import pooled
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from semilocal.release.spread import Spread
+from semilocal.release.walk import TreeWalk
 
 
 def counted(dimensions: int, number: int = 4_000, trust: Any = "curator") -> PooledCounts:
@@ -24,6 +23,13 @@ def counted(dimensions: int, number: int = 4_000, trust: Any = "curator") -> Poo
     box = sl.Box((0,) * dimensions, (1,) * dimensions)
     task = PooledTask.build(box, epsilon=2.0, trust=trust, max_depth=20)
     return pooled_counts(run_pooled(task, rng.beta(2, 6, (number, dimensions)), rng=rng))
+
+
+def _codes(result: PooledCounts) -> dict[str, Any]:
+    """Codes of all cells in the run's own hierarchy."""
+    levels = result.partition.estimates.tree.levels
+    begin, end = result.published.task.hierarchy.span(np.concatenate([level.cells for level in levels]))
+    return {"lower": begin, "upper": end + np.uint64(1)}
 
 
 def weights_of(boxes: Floats, cells: Floats, evenly: bool) -> Floats:
@@ -52,11 +58,13 @@ def test_variances_of_any_box_are_exact_noise_and_what_cut_cells_add(dimensions:
     """With people who all lie evenly (no clumps, one part per cell) everything can be computed cell by cell."""
     result = counted(dimensions)
     estimates = result.partition.estimates
-    whole = PooledWalk.of(estimates)
-    cells = result.partition.boxes
-    parts = whole.inside().parts
-    even = PooledInside(np.full(parts.shape, 1 / len(parts)), Spread(0.5).unevenness(whole.people), Spread(0.5))
-    walk = replace(whole, inside=lambda: even)
+    cells, tree = result.partition.boxes, result.tree
+    every = np.arange(len(cells))
+    even = replace(
+        tree, parts=Parts(result.partition.cells, every, np.ones(len(every))), clumped=np.zeros(len(tree)),
+        hierarchy=result.published.task.hierarchy, **_codes(result),
+    )  # fmt: skip
+    walk = TreeWalk.of(even)
     boxes = np.sort(np.random.default_rng(9).random((40, 2, dimensions)), axis=1)
     shares = weights_of(boxes, cells, evenly=True)
     found = walk.query(boxes)
@@ -129,7 +137,7 @@ def test_large_sparse_cells_may_be_as_uneven_as_cells_of_their_size_are(monkeypa
     final, held = _held_empty(83)
     assert final >= 24
     assert held >= final / 2
-    monkeypatch.setattr(_pooled_inside, "_beyond_neighbours", lambda found, *_: Spread(np.full(len(found.counts), 0.5)))
+    monkeypatch.setattr(pooled, "_uneven", lambda found, *_: Spread(np.full(len(found.counts), 0.5)))
     final, held = _held_empty(83)
     assert held < final / 2
 
@@ -139,12 +147,9 @@ def test_neighbours_explain_nothing_in_cells_as_wide_as_the_domain(monkeypatch: 
     rng = np.random.default_rng(84)
     points = np.concatenate([rng.random((30, 2)) * [0.5, 1.0], rng.random((4_000, 2)) * [0.5, 0.45] + [0.5, 0.0]])
     found = sl.counts(points, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng)
-    monkeypatch.setattr(_pooled_inside, "share_left", lambda *_: 0.0)
+    monkeypatch.setattr(pooled, "share_left", lambda *_: 0.0)
     west = found.partition.cells == 2
     assert west.sum() == 1
-    found.query([[[0.1, 0.1], [0.3, 0.3]]])
-    walk = found._walk(NOT_ROUNDED)
-    assert isinstance(walk, PooledWalk)
-    clumped = walk.inside().spread.clumped
+    clumped = found.tree.clumped[found.tree.leaves]
     assert clumped[west].min() > 0.01
     assert clumped[~west].max() == 0.0

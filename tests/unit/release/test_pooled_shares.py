@@ -10,12 +10,11 @@ from semilocal.arrays import Floats
 from semilocal.hierarchy import tables
 from semilocal.hierarchy.base import Hierarchy
 from semilocal.pooled.estimate import Estimates
-from semilocal.protocol.promise import Trust
-from semilocal.release import _shares
+from semilocal.release import pooled
 from semilocal.release._halved import Halved
 from semilocal.release._lattice import NOT_ROUNDED
-from semilocal.release._shares import PooledShares, PublicShares
 from semilocal.release.spread import Spread
+from semilocal.release.tree import Taken
 
 LABELS = tables.in_twos(tables.from_intervals("code", [(f"c{code}", code, code + 1) for code in range(256)]))
 TREES: dict[str, Hierarchy] = {"labels": LABELS, "sphere": sl.SphereTree(30)}
@@ -33,10 +32,11 @@ def held_empty(tree: Hierarchy, seed: int) -> tuple[int, int]:
         points = np.concatenate([evenly(tree, 4, 60, rng), evenly(tree, 6, 4_000, rng)])
         found = sl.counts(points, hierarchy=tree, epsilon=1.0, trust="curator", rng=rng)
         if 2 in found.partition.cells:
+            leaf = found.tree.leaves[found.partition.cells == 2]
+            half = Taken(np.zeros(1, dtype=np.int64), leaf, np.full(1, 0.5))
             walk = found._walk(NOT_ROUNDED)
-            assert isinstance(walk, PooledShares)
             final += 1
-            held += int(found._answers(walk.regions(np.array([5], dtype=np.uint64))).interval()[0, 0] == 0)
+            held += int(found._answers(walk._answers(walk._counted(np.zeros(1), half, 1))).interval()[0, 0] == 0)
     return final, held
 
 
@@ -52,38 +52,12 @@ def test_large_sparse_cells_may_be_as_uneven_as_cells_of_their_size_are(
     assert final >= 38
     assert held >= 10
 
-    def even(estimates: Estimates) -> Spread:
+    def even(estimates: Estimates, *_: object) -> Spread:
         return Spread(np.full(len(estimates.counts), 0.5))
 
-    monkeypatch.setattr(_shares, "_beyond_areas", even)
+    monkeypatch.setattr(pooled, "_uneven", even)
     final, held = held_empty(TREES[tree], 83)
     assert held < 10
-
-
-@pytest.mark.parametrize("trust", ["nobody", "curator"])
-@pytest.mark.parametrize("tree", [*TREES, "boxes"])
-def test_clumps_are_places_but_in_public_boxes(tree: str, trust: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quarters of cells that were not divided. Planted: without a cascade only public boxes may change."""
-    plane = tree == "boxes"
-    hierarchy: Hierarchy = sl.BinaryTree(sl.Box((0, 0), (1, 1)), 12) if plane else TREES[tree]
-    found = []
-    for cascade in (True, False):
-        if not cascade:
-            monkeypatch.setattr(Spread, "power", property(lambda spread: np.ones_like(spread.clumped)))
-        rng = np.random.default_rng(84)
-        points = evenly(hierarchy, 4, 300, rng)
-        counts = sl.counts(points, hierarchy=hierarchy, epsilon=1.0, trust=trust, rng=rng)
-        every = np.append(counts.partition.cells, counts.partition.trimmed_cells)
-        cells = hierarchy.children(hierarchy.children(every[hierarchy.depth(every) <= hierarchy.max_depth - 2]))
-        if plane:
-            found.append(counts.answer(hierarchy.boxes(cells), rounding=0.0).stderr)
-        else:
-            walk = counts._walk(NOT_ROUNDED)
-            assert isinstance(walk, PooledShares | PublicShares)
-            found.append(counts._answers(walk.regions(cells)).stderr)
-    before, after = found
-    assert (before > 0).any()
-    assert np.array_equal(before, after) == (not plane or trust == "curator")
 
 
 def test_halves_of_unequal_areas_teach_how_far_people_are_from_lying_evenly_by_area() -> None:

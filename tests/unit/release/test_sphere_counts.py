@@ -10,7 +10,6 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
-from semilocal.io.plots import draw_regions
 from semilocal.pooled.partition import PooledPartition
 
 TREE = sl.SphereTree(36)
@@ -53,22 +52,10 @@ def test_regions_are_polygons_that_cover_the_earth(counted: Any) -> None:
     regions = counted.to_geojson()["features"]
     kinds = {row["geometry"]["type"] for row in regions}
     assert kinds <= {"Polygon", "MultiPolygon"}
-    assert len(regions) == len(counted.partition) + len(counted.partition.trimmed_cells)
-    cells = np.array([int(row["properties"]["cell"]) for row in regions], dtype=np.uint64)
-    assert TREE.areas(cells).sum() == pytest.approx(4 * np.pi * 6371.0088**2)
+    assert len(regions) == len(counted.partition)
     table = counted.to_table()
-    assert {"cell", "depth", "crowd", "longitude_lower", "latitude_upper"} <= set(table)
+    assert {"crowd", "longitude_lower", "latitude_upper"} <= set(table)
     assert table["crowd"].sum() == pytest.approx(len(people()))
-
-
-@pytest.mark.slow
-def test_a_picture_has_every_part_of_every_region(counted: Any) -> None:
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    axes = draw_regions(counted.partition, Figure().add_subplot())
-    parts = sum(map(len, TREE.polygons(counted.partition.cells)))
-    assert len(axes.collections[0].get_paths()) == parts
 
 
 def test_noise_is_told_apart_from_how_people_lie(counted: Any) -> None:
@@ -124,9 +111,7 @@ def test_a_polygon_that_is_a_box_is_answered_as_the_box_and_regions_hold_their_r
     assert polygon.value == pytest.approx(box.value)
     assert polygon.stderr == pytest.approx(box.stderr)
     low, high = counted.interval(0.95).T
-    first, last = TREE.span(counted.partition.cells)
-    codes = np.sort(TREE.codes(people()))
-    residents = np.searchsorted(codes, last, side="right") - np.searchsorted(codes, first)
+    residents = np.bincount(counted.locate(people()), minlength=len(counted.partition))
     assert np.mean((low <= residents + 0.5) & (residents - 0.5 <= high)) > 0.9
 
 
@@ -135,6 +120,5 @@ def test_a_region_across_the_date_line_is_replaced_by_a_place_inside_it() -> Non
     points = np.stack([179.0 + 2 * rng.random(3_000), rng.normal(0, 1, 3_000)], axis=1)
     points[:, 0] = (points[:, 0] + 180) % 360 - 180
     found = sl.points(points, hierarchy=TREE, epsilon=4.0, trust="nobody", k=500, rng=rng)
-    regions = found.partition.cells[found.partition.locate(found.points)]
-    assert regions.tolist() == found.partition.cells[found.regions].tolist()
+    assert found.partition.locate(found.points).tolist() == found.regions.tolist()
     assert np.abs(found.points[:, 0]).min() > 90

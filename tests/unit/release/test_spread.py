@@ -1,4 +1,4 @@
-"""Variances are those of a cascade and of people with meeting places; the one number is estimated without bias."""
+"""How unevenly people lie is one number, which is estimated without bias."""
 
 from __future__ import annotations
 
@@ -25,14 +25,6 @@ def places(people: int, clumped: float, share: float) -> Floats:
 
 def test_chances_beyond_the_possible_are_cut() -> None:
     assert Spread.of(np.array([-1e-9, 1.0 + 1e-9])).clumped.tolist() == [0.0, 1.0]
-
-
-def test_a_part_and_the_rest_are_equally_uncertain() -> None:
-    shares = np.linspace(0, 1, 11)
-    spread = Spread(0.8)
-    for variance in (spread.variance, spread.in_places):
-        assert variance(50, shares) == pytest.approx(variance(50, 1 - shares))
-        assert variance(50, 0.0) == variance(50, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("together", [0.55, 0.7, 0.9])
@@ -70,5 +62,3 @@ def test_what_is_no_spread_is_refused() -> None:
         Spread(0.4)
     with pytest.raises(InvalidInput, match="shape"):
         fit([1.0, 2.0], [[1.0, 2.0]], [0.0])
-
-

@@ -49,7 +49,7 @@ def test_with_several_rows_the_promise_to_a_person_counts_them_all(name: str) ->
 
 
 def test_the_cap_is_for_the_person() -> None:
-    worst = float(sl.Ledger.of(job("counts").partition.task).epsilon_worst)
+    worst = float(sl.Ledger.of(job("counts").partition.task).epsilon)
     assert job("counts", users=USERS, rows_per_user=2, cap=2.01 * worst).spent.cap == pytest.approx(
         Fraction(2.01 * worst)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from semilocal.geometry.box import Box
 from semilocal.hierarchy.ranks import SortedCodes
 from semilocal.protocol.task import Task

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+
 from semilocal.errors import InvalidInput, NoCrowdWarning, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.hierarchy import SphereTree
@@ -17,7 +18,7 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
 from semilocal.simulation.run import LOST
 from semilocal.simulation.simulate import simulate
-from semilocal.simulation.values import give_values, play_values
+from semilocal.simulation.values import play_values
 
 BOX = Box((0, 0), (1, 1))
 
@@ -99,13 +100,6 @@ def test_values_follow_from_secrets_and_are_clipped() -> None:
     plan = Plan(task.id, (Release.ask("mean", "squared_norm", epsilon=1.0),))
     events = play_values(run, points, plan, secrets)
     assert sum(isinstance(event, ValueReport) for event in events) == 120
-    release = plan.releases[0]
-    assert release.mechanism is not None
-    words = release.mechanism.words
-    drawn = rng.integers(0, 2**64, (120, words), dtype=np.uint64)
-    given = give_values(run, points, release.build(), release.mechanism, lambda who: drawn[who])
-    assert len(given.outputs) == 120
-    assert np.all(given.clips[:, 0] <= given.clips[:, 1])
     with pytest.raises(InvalidInput, match="no transcript"):
         play_values(simulate(points, task, rng=rng), points, plan, secrets)
 
@@ -126,7 +120,7 @@ def test_bad_arguments_are_refused() -> None:
         simulate(people(30), task, secrets=[bytes(32)] * 29)
     with pytest.raises(InvalidInput, match="must be 32 bytes"):
         simulate(people(30), task, secrets=[bytes(31)] * 30)
-    with pytest.raises(InvalidInput, match="must be a semilocal.Task"):
+    with pytest.raises(InvalidInput, match=r"must be a semilocal\.Task"):
         simulate(people(30), "task", rng=rng)  # type: ignore[arg-type]
     with pytest.raises(OutsideDomain):
         simulate([[2.0, 0.5]] * 30, task, rng=rng)

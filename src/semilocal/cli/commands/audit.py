@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import InvalidInput
 from ...io.files import check_outputs, read_text, write_text
 from ...protocol.task import Task
+from ...protocol.thresholds import level
 from ..arguments import whole
 from ..exits import DONE, FOUND
 from ..options import FILE, ExistingFile, Seed, option
@@ -18,8 +19,8 @@ from ..options import FILE, ExistingFile, Seed, option
 __all__ = ["run"]
 
 _NO_PAIRS = (
-    "everybody ends in a region that is not divided further, such as a leaf of a table, so nobody is asked about "
-    "places inside it, and there is nothing to tell two positions inside it apart by."
+    "hardly anybody is asked about places inside its region, as in a leaf of a table, so there is nothing to tell two "
+    "positions inside it apart by."
 )
 _MARKS = ("<!-- audit: begin -->", "<!-- audit: end -->")
 
@@ -44,13 +45,13 @@ def run(
     liars
         show what M lying devices can do instead
     responders
-        of the cell that the liars are in
+        of the region that the liars are in
     seed
         of the attacks' randomness
     out
         also write the table into this page, between its audit marks
     """
-    from ...audit import CASES, audit_moved, audit_task, default_task
+    from ...audit import CASES, audit_task, default_task
     from ...audit.tables import finding_table
 
     check_outputs({"--out": (out, ())}, inputs=[task])
@@ -60,13 +61,11 @@ def run(
     if liars is not None:
         return _audit_liars(audited, liars, responders, rng)
     if task is not None:
-        inside = audit_task(audited, "transcript, inside pair", runs=runs, rng=rng)
-        moved = audit_moved(audited, runs=max(runs // 4, 1000), rng=rng)
-        findings = inside + moved
+        findings = audit_task(audited, "transcript", runs=runs, rng=rng)
         if not findings:
             raise InvalidInput(
-                f"nothing in this task can be attacked: {_NO_PAIRS} Nobody is moved, either. Audit a task whose "
-                "regions have parts, or see the whole catalogue without --task"
+                f"nothing in this task can be attacked: {_NO_PAIRS} Audit a task whose regions have parts, or see the "
+                "whole catalogue without --task"
             )
     else:
         findings = [finding for case in CASES for finding in case(runs, rng)]
@@ -75,14 +74,10 @@ def run(
     if out is not None and page is not None:
         write_text(out, f"{page[0]}{_MARKS[0]}\n{table}\n{_MARKS[1]}{page[1]}")
     print(
-        "\nLosses have delta 0. Inside pair: two positions inside the region that the transcript publishes for one "
-        "participant; moved against inside: a position that was moved there, against one inside. "
-        "Measured is what an attacker reached: a lower bound on the true loss, not the loss itself."
+        "\nLosses have delta 0; those of a transcript are between two positions inside the region that it publishes "
+        "for one participant. Measured is what an attacker reached: a lower bound on the true loss, not the loss "
+        "itself."
     )
-    if task is not None and not inside:
-        print(f"Only a moved position was attacked: {_NO_PAIRS}")
-    if task is not None and not moved:
-        print("Only inside pairs were attacked: nobody was moved, not even opposite to everybody else.")
     return DONE if all(finding.verdict in ("holds", "caught") for finding in findings) else FOUND
 
 
@@ -102,10 +97,11 @@ def _audit_liars(task: Task, liars: int, responders: int, rng: np.random.Generat
 
     steps = sorted({0, *(max(1, liars * share // 4) for share in (1, 2, 3)), liars} if liars else {0})
     rows = [push_verdicts(task, responders, step) for step in steps]
-    print(poisoning_table(rows, k=task.k, delta=task.delta_test))
+    most = level(task.delta, 0) if task.rule == "cut" else task.delta
+    print(poisoning_table(rows, k=task.k, delta=most))
     worst, bound = push_counts(task, responders, liars, rng=rng)
-    print(f"\nCounts: {liars} liars moved an estimate by {worst:.1f} at most; the bound m / (p - p0) is {bound:.1f}.")
-    sound = all(row.tolerated <= task.delta_test for row in rows) and worst <= bound * (1 + 1e-9)
+    print(f"\nCounts: {liars} liars pushed an estimate by {worst:.1f} at most; the bound m / (p - p0) is {bound:.1f}.")
+    sound = all(row.tolerated <= most for row in rows) and worst <= bound * (1 + 1e-9)
     print("Crowds keep k honest participants with tolerate_liars." if sound else "A BOUND IS BROKEN.")
     return DONE if sound else FOUND
 

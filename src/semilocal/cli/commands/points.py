@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from ...arrays import Integers
 from ...engines.arrow import write_rows
-from ...engines.run import SourceRun
 from ...engines.source import Attached, Source
 from ...errors import InvalidInput
 from ...io.files import write_text
@@ -104,7 +103,6 @@ def _streamed_points(job: jobs.Job, out: Path) -> Outcome:
     if out.exists():  # before anything is computed
         raise InvalidInput(f"--out {out}: is there already; nothing is overwritten: name another file")
     run, ledger = job.partition()
-    assert isinstance(run, SourceRun)
     seeds = seed_column(run.partition.mark, len(run.partition))
     columns = _middles(job, run.partition) | {name: np.array(column) for name, column in seeds.items()}
     write_rows(out, _region_by_region(run.partition.crowds), columns)

@@ -71,7 +71,7 @@ class CountsForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of a request for counts: boxes as lower and upper corners or GeoJSON polygons, and the intervals' level.
 
     With ``means``, the means that were released come along. ``rounding`` is the step that all coordinates are known to
-    be multiples of, or one per axis; 0 for none. Without it, boxes look for one in what was published.
+    be multiples of, or one per axis; 0 for none.
     """
 
     boxes: list[list[list[float]]] = []

@@ -72,7 +72,7 @@ def test_the_mean_that_was_asked_for_comes_along_with_counts(
             known = dict(zip(map(str, expected.partition.cells.tolist()), expected.value.tolist(), strict=True))
             areas = found["regions"]["areas"]
             assert len(areas) == len(QUARTERS)
-            assert all(row["value"] == known[row["cell"]] for area in areas for row in area["regions"])
+            assert all(row["value"] == known[row["region"]] for area in areas for row in area["regions"])
 
     run_pair(stores, body)
 

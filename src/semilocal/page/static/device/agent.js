@@ -1,20 +1,22 @@
 // The agent of a device: follows one task over HTTP, from enrolment to the last value. Before it enrols, the vault has the
-// worst case reserved; before it sends an answer, the question and the loss; before it goes on, the closing and the new
-// state. So after a crash between any two steps it goes on where it was and sends the same bytes again. Every decision is
-// the participant's. Knows the order of things. Knows no storage and no page.
+// worst case reserved; before it sends a report, the participant's state and the loss. After a crash, or if it enrols
+// late, it reads the public log from round 1, must find the closings that it had followed, and goes on: it sends the same
+// bytes again. In most rounds it has nothing to say and sends nothing. Every decision is the participant's. Knows the
+// order of things. Knows no storage and no page.
 
 import { BudgetExceeded, InvalidInput, ServerViolation } from "#device/errors.js";
-import { equal, exactUnits, hex, unitsToNumber, utf8 } from "#device/bytes.js";
+import { equal, hex, unitsToNumber, utf8 } from "#device/bytes.js";
 import { MSGPACK, SPREAD } from "#device/channel.js";
 import { accessKey } from "#device/keys.js";
-import { readMessage, readServerMessage } from "#device/messages.js";
+import { readMessage } from "#device/messages.js";
 import { Participant } from "#device/participant.js";
 import { pinned } from "#device/pinned.js";
 import { followSeals } from "#device/seals.js";
 import { sha256 } from "#device/sha256.js";
 import { summarise } from "#device/summary.js";
-import { epsilonOfTask, readTask } from "#device/task.js";
-import { exactSum, leftOn, reserve, settle, spend, without } from "#device/ledger.js";
+import { readTask } from "#device/task.js";
+import { epsilonOf } from "#device/noise.js";
+import { exactSum, reserve, settle, spend, without } from "#device/ledger.js";
 import { readPlan } from "#device/plan.js";
 
 /** @typedef {import("#device/channel.js").Channel} Channel */
@@ -26,20 +28,21 @@ import { readPlan } from "#device/plan.js";
  * @typedef {object} Options
  * @property {number | null} [value] the owner's own, if the campaign asks for one
  * @property {string} [token] to enrol with; empty where enrolment is open
- * @property {number} [spread] answers are sent up to this many milliseconds late, by jitter: how long a device computes tells whether it was moved
+ * @property {number} [spread] answers are sent up to this many milliseconds late, by jitter, so that their time tells nothing about the device
+ * @property {Record<string, string> | null} [words] the parts of the promise to a participant
  * @property {Uint8Array} [agreed] digest of the plan that the owner agreed to; another one is refused
  * @property {boolean} [newKey] whether the owner allows a signing key that the vault does not know
  * @property {(line: string) => void} [notify] a sentence for the owner now and then
  */
 
-const OUT = ["round-closed", "missed-round"];
+const LATE = "round-closed";
 const ENDED = "campaign-ended";
 const NOTHING = new Uint8Array(0);
 const ADVICE = /** @type {Record<string, string>} */ ({
   "bad-token": "the server does not know this token; ask the campaign's administrator for one",
   "token-used": "the token has enrolled someone else; ask the campaign's administrator for another",
   "pseudonym-taken": "this participant is enrolled with another key; use the device it enrolled with",
-  "enrolment-closed": "enrolment is over; nobody may join after the first round has begun",
+  "enrolment-closed": "enrolment is over: the partition is finished, or the campaign is full",
 });
 
 const isOver = (/** @type {Status} */ status) => status.phase === "finished" || status.phase === "cancelled";
@@ -65,9 +68,11 @@ export class Agent {
     this.spread = options.spread ?? SPREAD;
     this.agreed = options.agreed;
     this.newKey = options.newKey ?? false;
+    this.words = options.words ?? null;
     this.notify = options.notify ?? (() => {});
-    /** @type {Set<number>} */
-    this.delivered = new Set(); // rounds whose answer the server has acknowledged
+    /** @type {Uint8Array[]} */
+    this.closings = []; // SHA-256, of the log as it is read now
+    this.late = false; // whether the last report came too late
   }
 
   /** Follow the task to its end, or to a refusal, and say how it went. Running a new agent later is safe at any moment. */
@@ -76,9 +81,9 @@ export class Agent {
       await this.join();
       if (!this.entry.over) {
         await this.enrol();
-        if ((await this.partition()) === "finished") {
-          await this.values();
-          await this.pinCheckpoint();
+        if (await this.partition()) {
+          await this.save({ members: this.device.members });
+          if (!this.device.state.stopped && (await this.values())) await this.pinCheckpoint();
         }
         await this.vault.save({ memberships: this.with({ over: true }), ledger: settle(this.vault.contents, this.name) });
       }
@@ -110,35 +115,23 @@ export class Agent {
     }
     const { entry } = this;
     const { ledger, secret } = this.vault.contents;
-    const { epsilon, exposure } = ledger[this.name]; // what was reserved when it joined, whatever the limits are now
-    const policy = { ...entry.policy, max_epsilon: unitsToNumber(epsilon.reserved), max_exposure: unitsToNumber(exposure.reserved) };
-    this.participant = new Participant(readTask(entry.task), entry.position, secret, policy, readPlan(entry.plan), { value: entry.value, kept: entry });
+    const policy = { ...entry.policy, max_epsilon: unitsToNumber(ledger[this.name].reserved) }; // what was reserved when it joined, whatever the limits are now
+    this.participant = new Participant(readTask(entry.task), entry.position, secret, policy, readPlan(entry.plan), { value: entry.value, state: entry.state });
   }
 
   /** @param {import("#device/task.js").Task} task @param {import("#device/plan.js").Plan} plan */
   async pin(task, plan) {
     const { contents } = this.vault;
     const participant = new Participant(task, this.position, contents.secret, this.policy, plan, { value: this.value }); // checks all of them
-    const epsilon = epsilonOfTask(task);
-    const values = plan.asked.map((index) => participant.valueEpsilon(index));
-    const worst = exactSum([...Array(1 + task.max_trims).fill(epsilon), ...values]);
-    const limits = [exactSum([...Array(task.max_rounds).fill(epsilon), ...values])];
-    if (this.policy.max_exposure !== null) limits.push(exactUnits(this.policy.max_exposure));
-    const left = leftOn(contents, "exposure");
-    if (left !== null) limits.push(left);
-    const exposure = limits.reduce((a, b) => (a < b ? a : b));
-    if (exposure < exactUnits(epsilon)) {
-      throw new BudgetExceeded(`one answer exposes epsilon = ${epsilon} (positions in the same cell, delta = 0) to a server that lies; your cap leaves less`);
-    }
-    const answers = exposure / exactUnits(epsilon);
-    if (exposure < limits[0]) this.notify(`Your cap on exposure ends your part after ${answers} ${answers === 1n ? "answer" : "answers"}, perhaps without a region.`);
+    const answers = /** @type {number[]} */ (Array(task.answers).fill(epsilonOf(task.randomizer)));
+    const worst = exactSum([...answers, ...plan.asked.map((index) => participant.valueEpsilon(index))]);
     /** @type {Membership} */
     const entry = {
       server: this.channel.server, task: task.bytes, plan: plan.bytes, position: this.position, value: this.value, policy: this.policy, state: participant.state,
-      released: participant.released, token: this.token, enrolled: false, closings: [],
+      token: this.token, enrolled: false, reported: [], members: null, words: this.words, closings: [],
       seals: { round: 0, head: NOTHING, root: NOTHING }, checkpoint: NOTHING, over: false, refusal: null,
     };
-    const ledger = reserve(contents, this.name, { epsilon: worst, exposure });
+    const ledger = reserve(contents, this.name, worst);
     await this.vault.save({ memberships: { ...contents.memberships, [this.name]: entry }, ledger, keys: this.vault.withKeys([this.channel.server, task.server_key]) });
   }
 
@@ -163,92 +156,119 @@ export class Agent {
     return this.participant;
   }
 
-  /** @returns {Promise<"finished" | "lost" | "cancelled">} */
+  /** Follow the log until there is nothing more to say; false if the campaign was cancelled. */
   async partition() {
     const { device } = this;
-    while (device.state.phase === "waiting" || device.state.phase === "answered") {
-      const { phase, round } = device.state;
+    while (!device.partitioned && !device.state.stopped) {
+      const { round } = device;
       const asks = (/** @type {Status} */ status) => isOver(status) || status.phase === "releasing" || status.closed >= round || (status.phase === "collecting" && status.round >= round);
       const status = await this.channel.until(this.name, asks, round - 2); // -1 waits for the end of enrolment
-      if (status.phase === "cancelled") return "cancelled";
-      if (phase === "waiting" && status.closed >= round) {
-        await this.follow(round); // too late for an answer: it would be seen and not counted
-      } else if (phase === "waiting" && status.phase !== "collecting") {
-        throw new ServerViolation("ended-early", `the task ended, but your cell goes on to round ${round}`);
-      } else if (phase === "waiting" || !this.delivered.has(round)) {
-        if ((await this.answer(round)) === ENDED) return "cancelled";
-      } else {
-        const later = await this.channel.until(this.name, (seen) => isOver(seen) || seen.closed >= round, round - 1);
-        if (later.closed >= round) await this.follow(round);
-        else if (later.phase === "finished") throw new ServerViolation("ended-early", `the task ended without closing round ${round}`);
-      }
+      if (status.phase === "cancelled") return false;
+      if (status.closed < round && status.phase !== "collecting") throw new ServerViolation("ended-early", `the task ended without round ${round}`);
+      const query = await this.channel.message(`${this.rounds(round)}/query`, (data) => readMessage(data, "query"));
+      if (query === null) continue;
+      // In a closed round it is too late for a report: it would be seen and not counted.
+      if (!(await this.deliver(round, await this.answer(query, status.closed < round)))) return false;
+      if (device.state.stopped) break;
+      if (!(await this.isClosed(round))) return false;
+      await this.follow(round);
     }
-    if (device.state.phase === "lost") this.notify("A round closed without your answer: you are out.");
-    return device.state.phase === "lost" ? "lost" : "finished";
+    return true;
   }
 
-  /** Answer the query of a round; the question and the loss are stored first. @param {number} round */
-  async answer(round) {
-    const query = await this.channel.message(`${this.rounds(round)}/query`, (data) => readMessage(data, "query"));
-    if (query === null) return "";
-    const report = this.device.receive(query);
-    if (report === null) return "";
-    await this.save({});
-    const token = await this.deliver(round, report);
-    if (OUT.includes(token)) {
-      this.device.state = { ...this.device.state, phase: "lost" }; // spent all the same: the server has seen it
+  /** The report to a query; null if there is nothing to say, or the owner's limits say no for good. @param {import("#device/participant.js").Query} query @param {boolean} isOpen */
+  async answer(query, isOpen) {
+    const { device } = this;
+    let report = null;
+    try {
+      if (isOpen) report = device.answer(query);
+      else device.observe(query);
+    } catch (error) {
+      if (!device.state.stopped) throw error;
+    }
+    if (device.state.stopped) {
       await this.save({});
+      this.notify(`Your limits end your part here, and you keep your region: ${device.state.stopped}`);
     }
-    return token;
+    return report;
   }
 
-  /** Take the closing of a round. @param {number} round */
+  /** Read the closing of a round and the reports of its own region. @param {number} round */
   async follow(round) {
-    const found = await this.channel.message(`${this.rounds(round)}/closed`, (data) => ({ closed: readServerMessage(data), digest: sha256(data) }));
-    if (found === null) return;
-    const { task } = this.device;
-    const seals = task.server_key.length ? await followSeals(this.channel, task, this.entry.seals, round) : this.entry.seals;
-    if (seals === null) return;
-    if (found.closed.type !== "closed" && found.closed.type !== "value-closed") throw new ServerViolation("malformed", `the closing of round ${round} is a query`);
-    this.device.receive(found.closed);
-    await this.save({ closings: [...this.entry.closings, found.digest], seals });
+    const { device } = this;
+    const closed = await this.fetch(round, "closed", "closed");
+    await this.keep(round, closed.bytes);
+    const region = device.wanted(closed);
+    const reports = region && (await this.fetch(round, `slices/${region.join("-")}`, "slice"));
+    device.close(closed, reports);
+    if (device.state.stopped) {
+      await this.save({});
+      this.notify(`You keep the region you have: ${device.state.stopped}`);
+    }
   }
 
-  /** Answer every value that the pinned plan asks for, each once. */
+  /** Wait for the end of a round; false if the campaign was cancelled before. @param {number} round */
+  async isClosed(round) {
+    const status = await this.channel.until(this.name, (seen) => isOver(seen) || seen.closed >= round, round - 1);
+    if (status.closed < round && status.phase === "finished") throw new ServerViolation("ended-early", `the task ended without closing round ${round}`);
+    return status.closed >= round;
+  }
+
+  /** Answer every value that the pinned plan asks for, each once; false if the campaign was cancelled. */
   async values() {
     const { device } = this;
-    const { asked } = device.plan;
-    let last = 0;
-    while (asked.length && last < (device.released.first || 1) + asked.length - 1) {
-      const seen = last;
-      const status = await this.channel.until(this.name, (now) => isOver(now) || (now.phase === "releasing" && now.round > seen));
-      if (isOver(status)) return;
-      const { round } = status;
-      const query = await this.channel.message(`${this.rounds(round)}/query`, (data) => readMessage(data, "value-query"));
-      if (query === null) continue;
+    for (let round = device.round; round < device.round + device.plan.asked.length; round++) {
+      const number = round;
+      const status = await this.channel.until(this.name, (now) => isOver(now) || now.closed >= number || (now.phase === "releasing" && now.round >= number), number - 1);
+      if (isOver(status) && status.closed < round) return false;
+      const query = await this.fetch(round, "query", "value-query");
       if (query.round !== round) throw new ServerViolation("skipped-round", `round ${round} holds the query of round ${query.round}`);
-      const report = device.receive(query);
-      if (report === null) return;
-      await this.save({});
-      const token = await this.deliver(round, report);
-      if (token === ENDED) return;
-      last = round;
-      if (OUT.includes(token)) continue;
-      const closed = await this.channel.until(this.name, (now) => isOver(now) || now.closed >= round, round - 1);
-      if (closed.closed >= round) await this.follow(round);
+      const report = status.closed < round ? device.value(query) : null;
+      if (!(await this.deliver(round, report)) || !(await this.isClosed(round))) return false;
+      const closed = await this.fetch(round, "closed", "value-closed");
+      await this.keep(round, closed.bytes);
+      if (report !== null && !this.late) device.checkCounted(closed, readMessage(report, "value-report").answer);
+    }
+    return true;
+  }
+
+  /**
+   * A message of a round that the server says is there.
+   * @template {"closed" | "slice" | "value-query" | "value-closed"} K @param {number} round @param {string} name @param {K} kind
+   */
+  async fetch(round, name, kind) {
+    for (;;) {
+      const found = await this.channel.message(`${this.rounds(round)}/${name}`, (data) => readMessage(data, kind));
+      if (found !== null) return found; // the channel waits between two tries
     }
   }
 
-  /** Send a report until the server has it for good, or says why not: the token, or nothing. @param {number} round @param {Uint8Array} report */
+  /** Compare a closing with the one that was followed before a restart, and its seal with the chain. @param {number} round @param {Uint8Array} data */
+  async keep(round, data) {
+    const digest = sha256(data);
+    const known = this.entry.closings[round - 1];
+    if (known && !equal(known, digest)) throw new ServerViolation("changed-closing", `round ${round} was closed before in another way`);
+    this.closings = [...this.closings.slice(0, round - 1), digest];
+    const { task } = this.device;
+    while (task.server_key.length && round > this.entry.seals.round) {
+      const seals = await followSeals(this.channel, task, this.entry.seals, round);
+      if (seals !== null) await this.save({ seals });
+    }
+  }
+
+  /** Save, and send a report until the server has it for good; false if the campaign was cancelled. @param {number} round @param {Uint8Array | null} report */
   async deliver(round, report) {
-    if (this.delivered.has(round)) return "";
+    this.late = false;
+    if (report === null) return true;
+    await this.save(this.entry.reported.includes(round) ? {} : { reported: [...this.entry.reported, round] });
     await this.channel.pause(this.spread * this.channel.jitter());
     const answer = await this.channel.send("PUT", `${this.rounds(round)}/reports/${hex(this.device.pseudonym)}`, {
       content: report, headers: { "Content-Type": MSGPACK, Authorization: `Bearer ${hex(this.key())}` },
     });
-    if (answer.status === 200 || answer.status === 201) this.delivered.add(round);
-    else if (!OUT.includes(answer.token) && answer.token !== ENDED) throw new ServerViolation(answer.token, `the server refused the answer to round ${round}: ${answer.detail}`);
-    return answer.token;
+    if (answer.status === 200 || answer.status === 201) return true;
+    if (answer.token !== LATE && answer.token !== ENDED) throw new ServerViolation(answer.token, `the server refused the report for round ${round}: ${answer.detail}`);
+    this.late = true; // spent all the same: the server has seen it
+    return answer.token !== ENDED;
   }
 
   /** Pin the transcript's root: the last sealed one, or that of the round in which the region was fixed. */
@@ -257,7 +277,7 @@ export class Agent {
       await this.save({ checkpoint: this.entry.seals.root });
       return;
     }
-    const { round } = this.device.state;
+    const round = this.closings.length;
     const point = await this.channel.message(`${this.rounds(round)}/checkpoint`, (data) => readMessage(data, "checkpoint"));
     if (point === null) return;
     if (!equal(point.task, this.device.task.id) || point.round !== round) throw new ServerViolation("other-checkpoint", `the checkpoint of round ${round} belongs to another task or round`);
@@ -266,15 +286,16 @@ export class Agent {
 
   /** Store the state and what it cost; only then may something be sent. @param {Partial<Membership>} changes */
   async save(changes) {
-    const { state, released, spentParts, exposureParts } = this.device;
+    const { state, spentParts } = this.device;
+    const closings = this.closings.length > this.entry.closings.length ? this.closings : this.entry.closings;
     let ledger;
     try {
-      ledger = spend(this.vault.contents, this.name, { epsilon: exactSum(spentParts), exposure: exactSum(exposureParts) });
+      ledger = spend(this.vault.contents, this.name, exactSum(spentParts));
     } catch (error) {
-      if (error instanceof BudgetExceeded) throw new ServerViolation("over-exposure", error.message);
+      if (error instanceof BudgetExceeded) throw new ServerViolation("over-budget", error.message);
       throw error;
     }
-    await this.vault.save({ memberships: this.with({ state, released, ...changes }), ledger });
+    await this.vault.save({ memberships: this.with({ state, closings, ...changes }), ledger });
   }
 
   /** All memberships, this one with changes. @param {Partial<Membership>} changes */

@@ -2,7 +2,7 @@
 // epsilon stands with its adjacency and delta. Knows numbers and words.
 
 import { EXPERIMENTAL, collusionWords, lossWords, ownOfPair } from "#device/pair.js";
-import { epsilonOfTask, epsilonWorst, keepsCrowd } from "#device/task.js";
+import { epsilonOfTask, keepsCrowd } from "#device/task.js";
 import { isOwn, ownOf, ownWords, releaseWords, withValues } from "#device/plan.js";
 
 /** @typedef {import("#device/task.js").Task} Task */
@@ -10,20 +10,28 @@ import { isOwn, ownOf, ownWords, releaseWords, withValues } from "#device/plan.j
 /** @typedef {import("#device/pair.js").PairTask} PairTask */
 
 export const INSIDE = "any two positions inside your published region";
-export const MOVED = "a moved position over any position inside the region it was moved to";
 
 /** @param {number} number */
 export const short = (number) => String(Number(number.toPrecision(6)));
 
-/** A cell as intervals per axis. @param {Task["tree"]} tree @param {bigint} cell */
-export function placeWords(tree, cell) {
-  const label = "nameOf" in tree ? tree.nameOf(cell) : "";
-  if (label) return label;
-  const { lower, upper } = tree.corners(cell);
+/** @typedef {import("#device/messages.js").Region} Region */
+
+/** The box around a region. @param {Task["tree"]} tree @param {Region} region */
+export function boxOf(tree, [from, to]) {
+  const boxes = tree.intervalCells(from, to).map((cell) => tree.corners(cell));
+  const lower = tree.box.lower.map((_, axis) => Math.min(...boxes.map((box) => box.lower[axis])));
+  return { lower, upper: lower.map((_, axis) => Math.max(...boxes.map((box) => box.upper[axis]))) };
+}
+
+/** A region in words: its labels if it has some, else the box around it. @param {Task["tree"]} tree @param {Region} region */
+export function placeWords(tree, region) {
+  const names = "nameOf" in tree ? tree.intervalCells(...region).map((cell) => tree.nameOf(cell)) : [""];
+  if (names[0]) return names.length > 3 ? `${names[0]} to ${names[names.length - 1]}` : names.join(", ");
+  const { lower, upper } = boxOf(tree, region);
   return tree.box.names.map((name, axis) => {
     const digits = Math.min(20, Math.max(0, Math.ceil(2 - Math.log10(upper[axis] - lower[axis])))); // hundredths of the side
-    const [from, to] = [lower[axis], upper[axis]].map((end) => Number(end.toFixed(digits)));
-    return `${name} ${from} to ${to}`;
+    const [low, high] = [lower[axis], upper[axis]].map((end) => Number(end.toFixed(digits)));
+    return `${name} ${low} to ${high}`;
   }).join(", ");
 }
 
@@ -43,11 +51,9 @@ function releaseLine(plan, index) {
 /** What one task costs at most, each loss with its adjacency and delta. @param {Task} task @param {Plan} plan */
 function costLines(task, plan) {
   const more = withValues(ownOf(plan));
-  const inside = epsilonOfTask(task) + plan.epsilon;
-  const worst = epsilonWorst(task) + plan.epsilon;
-  const factor = Number(Math.exp(Math.min(inside, 700)).toPrecision(3));
-  const lines = [`Protected: where you are inside that region${more ? ", and your own value" : ""}. epsilon = ${short(inside)} (delta = 0) between ${INSIDE}${more}: what you send changes the odds between the two by a factor of at most ${factor}.`];
-  if (task.max_trims) lines.push(`If you are in a sparse part, your device may act from a place that you are not at. Then it is up to epsilon = ${short(worst)} (delta = 0) for ${MOVED}${more}, in this direction only; nothing is promised between two moved positions.`);
+  const loss = epsilonOfTask(task) + plan.epsilon;
+  const odds = Number((100 / (1 + Math.exp(-loss))).toPrecision(3));
+  const lines = [`Protected: where you are inside that region${more ? ", and your own value" : ""}. epsilon = ${short(loss)} (delta = 0) between ${INSIDE}${more}: what you send moves even odds to at most ${odds} %. Between two places on the same side of every line that you were asked about, your answers tell nothing.`];
   if (plan.asked.length) lines.push(`Included: ${plan.asked.map((index) => releaseLine(plan, index)).join("; ")}.`);
   return lines;
 }
@@ -55,27 +61,27 @@ function costLines(task, plan) {
 /** What will be known to whom, before anything is sent. @param {Task} task @param {Plan} plan */
 export function beforeLines(task, plan) {
   const { tree } = task;
-  const smallest = tree.smallestSides(task.max_rounds).map((side, axis) => Math.max(side, task.min_side[axis] ?? task.min_side[0] ?? 0));
-  const early = task.quorum < 1 ? ` A round may close when ${short(100 * task.quorum)} % of those expected have answered: the others are then out, and fewer may be published in your region.` : "";
+  const smallest = tree.smallestSides(tree.maxDepth).map((side, axis) => Math.max(side, task.min_side[axis] ?? task.min_side[0] ?? 0));
+  const early = task.quorum < 1 ? ` A round may close when ${short(100 * task.quorum)} % have answered: the others may keep a larger region.` : "";
   const crowd = keepsCrowd(task)
-    ? `At least k = ${task.k} participants are published in your region, you included, if so many take part and nobody drops out, except with probability delta = ${task.delta}.${early}`
+    ? `When it is drawn, at least k = ${task.k} participants, you included, are in it, if so many take part; the chance that this fails for you is at most delta = ${task.delta}.${early}`
     : "No crowd is promised: you may be alone in your region, and everybody would see it.";
   return [
-    `Known to everybody, without any protection: the region your device ends in, its crowd, and in which rounds it answered, under a name made for this campaign. ${crowd}`,
+    `Known to everybody, under a name made for this campaign: which region you are in, without any protection, and your noisy answers, at most ${task.answers} of them about ${task.answers === 1 ? "a line" : "lines"} inside it. ${crowd}`,
     ...costLines(task, plan),
     `Known to this server alone: that a browser at your network address takes part. It is not stored.`,
-    `If this server lies about the others, your crowd may be made up and you can be led to a cell of about ${sidesWords(tree, smallest)}; that exposes up to epsilon = ${short(task.max_rounds * epsilonOfTask(task) + plan.epsilon)} (delta = 0) between positions in the same smallest cell.`,
-    `Your exact position${ownOf(plan) ? " and your own value never leave" : " never leaves"} this device. Between positions in different regions nothing is hidden.`,
+    `If this server lies about the others, your crowd may be made up and you can be led to a region that holds little more than a cell of about ${sidesWords(tree, smallest)}; the loss inside it is still at most epsilon = ${short(epsilonOfTask(task) + plan.epsilon)} (delta = 0).`,
+    `Your exact position${ownOf(plan) ? " and your own value never leave" : " never leaves"} this device. Between different regions nothing is hidden.`,
   ];
 }
 
-/** The regions that a position may end in, from the whole domain down. @param {Task} task @param {number[]} position */
+/** The cells around a position, from the whole domain down. @param {Task} task @param {number[]} position */
 export function ladder(task, position) {
   const { tree } = task;
   const code = tree.codeOf(position);
-  return Array.from({ length: task.max_rounds + 1 }, (_, depth) => {
+  return Array.from({ length: tree.maxDepth + 1 }, (_, depth) => {
     const cell = tree.ancestor(code, depth);
-    return { depth, cell, place: placeWords(tree, cell), size: sidesWords(tree, tree.sides(cell)) };
+    return { depth, cell, place: placeWords(tree, tree.interval(cell)), size: sidesWords(tree, tree.sides(cell)) };
   }).filter(({ cell, depth }) => depth === 0 || tree.isLongEnough(cell, task.min_side));
 }
 

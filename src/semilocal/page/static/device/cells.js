@@ -88,16 +88,6 @@ export class Hierarchy {
     const size = (/** @type {bigint} */ cell) => this.interval(cell)[1] - this.interval(cell)[0];
     return this.intervalCells(lower, upper).reduce((best, cell) => (size(cell) > size(best) ? cell : best));
   }
-
-  /** Sides of the largest cell inside an interval. @param {bigint} lower @param {bigint} upper */
-  intervalSides(lower, upper) {
-    return this.sides(this.largestCell(lower, upper));
-  }
-
-  /** Whether an interval holds a cell with no side too short. @param {bigint} lower @param {bigint} upper @param {number[]} least */
-  isIntervalLongEnough(lower, upper, least) {
-    return !least.length || this.isLongEnough(this.largestCell(lower, upper), least);
-  }
 }
 
 /** @param {Box} box */

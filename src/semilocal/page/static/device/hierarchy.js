@@ -94,12 +94,6 @@ export class Tree extends Hierarchy {
     return { lower, upper };
   }
 
-  /** Which child of its ancestor of a depth a code lies in. @param {bigint} code @param {number} depth */
-  child(code, depth) {
-    const below = BigInt(this.levelBits * (this.maxDepth - depth - 1));
-    return Number((code >> below) & BigInt(this.fanout - 1));
-  }
-
   /** @override @param {bigint} _ */
   width(_) {
     return this.fanout;
@@ -121,12 +115,6 @@ export class Tree extends Hierarchy {
     return [cell << below, (cell + 1n) << below];
   }
 
-  /** The middle of a cell. @param {bigint} cell */
-  middle(cell) {
-    const { lower, upper } = this.corners(cell);
-    return lower.map((low, axis) => low + (upper[axis] - low) * 0.5);
-  }
-
   /** The lengths of a cell's sides: in kilometres where the axes are degrees, else in their units. @override @param {bigint} cell */
   sides(cell) {
     const { lower, upper } = this.corners(cell);
@@ -142,7 +130,7 @@ export class Tree extends Hierarchy {
     return found.map((side, axis) => side * KILOMETRES_PER_DEGREE * (axis === latitude ? 1 : Math.cos((middle * Math.PI) / 180)));
   }
 
-  /** Shortest sides of any cell of a depth: degrees of longitude are shortest at a corner of the domain. @param {number} depth */
+  /** Shortest sides of cells of a depth: longitude is shortest at a corner of the domain. @param {number} depth */
   smallestSides(depth) {
     const bits = this.levelBits * depth;
     const slice = 2 ** (this.tickBits - Math.ceil(bits / this.axes));

@@ -1,4 +1,4 @@
-// Mechanisms for numbers from 0 to 1: their parameters, and the layout of windows (spec/protocol.md, section 15.5). Knows
+// Mechanisms for numbers from 0 to 1: their parameters, and the layout of windows (spec/protocol.md, section 13.5). Knows
 // no words and no weights.
 
 import { check } from "#device/errors.js";

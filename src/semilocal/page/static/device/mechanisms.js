@@ -1,4 +1,4 @@
-// How a number from 0 to 1 becomes an integer (spec/protocol.md, sections 15.5 and 15.6). Knows words and weights. Knows
+// How a number from 0 to 1 becomes an integer (spec/protocol.md, sections 13.5 and 13.6). Knows words and weights. Knows
 // no functions and no regions.
 
 import { ONE, WORD, ceil, exp, expBelow, fixed, floor, over, times } from "#device/exact.js";

@@ -120,9 +120,8 @@ export function checkPair(pair, policy, allowBucket) {
   if (pair.bucket_depth && !allowBucket) {
     throw new ServerViolation("public-bucket", `the task makes every device's cell of depth ${pair.bucket_depth} public; the owner does not allow that`);
   }
-  for (const limit of [policy.max_epsilon, policy.max_exposure]) {
-    if (limit !== null && !(pair.epsilon <= limit)) throw new ServerViolation("over-budget", `the task costs ${lossWords(pair)}; ${limit} is left`);
-  }
+  const limit = policy.max_epsilon;
+  if (!(pair.epsilon <= limit)) throw new ServerViolation("over-budget", `the task costs ${lossWords(pair)}; ${limit} is left`);
   const least = policy.min_side;
   check([0, 1, pair.tree.axes].includes(least.length), `min_side has one number, or one per axis; got ${least}`);
   const found = pair.tree.smallestSides(pair.tree.maxDepth);

@@ -1,4 +1,4 @@
-// The plan of values, pinned with the task (spec/protocol.md, section 15.1). Knows parameters. Knows no positions.
+// The plan of values, pinned with the task (spec/protocol.md, section 13.1). Knows parameters. Knows no positions.
 
 import { check } from "#device/errors.js";
 import { isVisible } from "#device/cells.js";

@@ -13,9 +13,9 @@ import { epsilonOfTask, keepsCrowd } from "#device/task.js";
  * @property {number} max_delta largest chance of missing that crowd
  * @property {boolean} allow_no_crowd whether to join tasks that promise no crowd
  * @property {boolean} allow_simulation whether to join tasks whose noise or draw is for simulation only
- * @property {number[]} min_side every region holds a cell with sides at least this long: none, one for all axes, or one per axis
- * @property {number | null} max_depth every region holds a cell of at most this depth; null for no limit
- * @property {number | null} max_splits how often its region may be cut; null for no limit
+ * @property {number[]} min_side sides that a region's largest cell has at least: none, one for all axes, or one per axis
+ * @property {number | null} max_depth of a region's largest cell; null for no limit
+ * @property {number | null} max_splits of its region; null for no limit
  */
 
 const ROUNDING = 1 + 1e-12;
@@ -56,7 +56,7 @@ export function checkTask(task, plan, policy) {
   checkRegion(task, task.tree.ends, policy, 0); // a device that enrols is known to be in the domain
 }
 
-/** Refuse to name a region that is smaller than the owner allows, or cut too often. @param {Task} task @param {import("#device/messages.js").Region} region @param {Policy} policy @param {number} splits */
+/** Refuse a region that is too small for the owner, or cut too often. @param {Task} task @param {import("#device/messages.js").Region} region @param {Policy} policy @param {number} splits */
 export function checkRegion(task, [lower, upper], policy, splits) {
   const { min_side: least, max_depth: deepest, max_splits: most } = policy;
   if (most !== null && splits > most) throw new ServerViolation("many-splits", `the region would be cut ${splits} times; the owner allows ${most}`);

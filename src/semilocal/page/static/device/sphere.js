@@ -40,11 +40,6 @@ export class Sphere extends Hierarchy {
     return code >> BigInt(this.maxDepth - depth);
   }
 
-  /** Which child of its ancestor of a depth a code lies in. @param {bigint} code @param {number} depth */
-  child(code, depth) {
-    return Number((code >> BigInt(this.maxDepth - depth - 1)) & 1n);
-  }
-
   /** @override @param {bigint} _ */
   width(_) {
     return 2;

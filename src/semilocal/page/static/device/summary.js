@@ -1,34 +1,33 @@
 // What a device tells its owner afterwards: what was spent and what was revealed. Every epsilon stands with its adjacency
 // and delta. Knows numbers and words. Neither the secret nor the position is in it.
 
-import { INSIDE, MOVED, placeWords, short } from "#device/before.js";
+import { INSIDE, placeWords, short } from "#device/before.js";
 import { hex, unitsToNumber } from "#device/bytes.js";
 import { EXPERIMENTAL, collusionWords, lossWords, readPairTask } from "#device/pair.js";
-import { epsilonOfTask, keepsCrowd, readTask } from "#device/task.js";
+import { readTask } from "#device/task.js";
 import { ownOf, readPlan, releaseWords, withValues } from "#device/plan.js";
 
-/** @typedef {"finished" | "lost" | "cancelled" | "refused" | "unfinished" | "uploaded"} Outcome */
+/** @typedef {"finished" | "stopped" | "cancelled" | "refused" | "unfinished" | "uploaded"} Outcome */
+/** @typedef {import("#device/messages.js").Region} Region */
 /**
  * @typedef {object} Summary
- * @property {Outcome} outcome
+ * @property {Outcome} outcome "stopped": the owner's limits, or an answer that got lost, ended its part; it keeps its region
  * @property {string} token
  * @property {string} reason
- * @property {bigint | null} region the cell it ended in
- * @property {bigint | null} cell the region, or the cell that was reached
- * @property {number | null} crowd
- * @property {number} moves private: for the owner alone
- * @property {number} trims public
- * @property {number} rounds answered
+ * @property {Region | null} region the last one that it announced
+ * @property {number | null} members of the roster in it, at the end
+ * @property {number} answered questions
+ * @property {bigint[]} cuts inside its region that it answered about
+ * @property {boolean} late whether it enrolled after the first round, and is counted nowhere
  * @property {number} epsilon
- * @property {number} exposure
  * @property {string} checkpoint hex; empty if there is none
  * @property {string[]} lines all of it, in plain words
  */
 
-const NOTHING_SPENT = "What you spent: nothing. No answer has left this device.";
+const NOTHING_SPENT = "What you spent: nothing. No report has left this device.";
 const WORDS = /** @type {Record<Outcome, string>} */ ({
   finished: "You have a region.",
-  lost: "A round closed without your answer, so you are out. You have no region.",
+  stopped: "You have a region, and this device says no more.",
   cancelled: "The campaign was cancelled.",
   refused: "This device refused to go on.",
   unfinished: "The campaign goes on; come back to follow it.",
@@ -41,12 +40,12 @@ const WORDS = /** @type {Record<Outcome, string>} */ ({
  * @param {{token: string, reason: string} | null} [refusal] of a task that was not even joined @returns {Summary}
  */
 export function summarise(contents, name, refusal = null) {
-  const nothing = { token: "", reason: "", region: null, cell: null, crowd: null, moves: 0, trims: 0, rounds: 0, epsilon: 0, exposure: 0, checkpoint: "" };
+  const nothing = { token: "", reason: "", region: null, members: null, answered: 0, cuts: [], late: false, epsilon: 0, checkpoint: "" };
   const [entry, upload, line] = [contents.memberships[name], contents.uploads[name], contents.ledger[name]];
-  const [epsilon, exposure] = line ? [unitsToNumber(line.epsilon.spent), unitsToNumber(line.exposure.spent)] : [0, 0];
+  const epsilon = line ? unitsToNumber(line.spent) : 0;
   if (upload) {
     const outcome = upload.receipt.length ? "uploaded" : upload.refusal ? "refused" : "unfinished";
-    const found = { ...nothing, ...upload.refusal, outcome: /** @type {Outcome} */ (outcome), epsilon, exposure };
+    const found = { ...nothing, ...upload.refusal, outcome: /** @type {Outcome} */ (outcome), epsilon };
     return { ...found, lines: uploadLines(found, upload) };
   }
   if (!entry) {
@@ -54,35 +53,44 @@ export function summarise(contents, name, refusal = null) {
     return { ...found, lines: [opening(found), NOTHING_SPENT] };
   }
   const { state } = entry;
-  const outcome = entry.refusal ? "refused" : state.phase === "finished" || state.phase === "lost" ? state.phase : entry.over ? "cancelled" : "unfinished";
+  const [lower, upper] = state.region ?? [0n, 0n];
+  const outcome = entry.refusal ? "refused" : state.stopped ? "stopped" : !entry.over ? "unfinished" : entry.members === null ? "cancelled" : "finished";
   const found = {
-    ...nothing, ...entry.refusal, outcome: /** @type {Outcome} */ (outcome), region: outcome === "finished" ? state.cell : null, cell: state.cell,
-    crowd: state.crowd, moves: state.moves, trims: state.trims, rounds: state.answered, epsilon, exposure, checkpoint: hex(entry.checkpoint),
+    ...nothing, reason: state.stopped, ...entry.refusal, outcome: /** @type {Outcome} */ (outcome), region: state.region, members: entry.members, answered: state.book.length,
+    cuts: state.book.flatMap(({ cuts }) => cuts.filter((cut) => lower < cut && cut < upper)), late: entry.reported.length > 0 && entry.reported[0] > 1,
+    epsilon, checkpoint: hex(entry.checkpoint),
   };
   return { ...found, lines: afterLines(found, entry) };
 }
 
+/**
+ * What is promised to a participant, from the parts of the text that the server has with the task's numbers.
+ * @param {Record<string, string>} words @param {{members: number, answered: number, inside: number, late: boolean, values: boolean}} found
+ */
+export function participantSentence(words, { members, answered, inside, late, values }) {
+  const which = !answered ? "none" : !inside ? "outside" : inside === answered ? "inside" : "mixed";
+  const chosen = [words.region, words[late ? "crowd-late" : "crowd"] + words.now, words[which], ...(inside ? [words.lines] : []), ...(values ? [words.values] : []), words.rest];
+  const fields = { members: members.toLocaleString("en"), answered: `${answered} ${answered === 1 ? "question" : "questions"}`, inside: String(inside) };
+  return Object.entries(fields).reduce((text, [name, value]) => text.replaceAll(`{${name}}`, value), chosen.join(" "));
+}
+
 /** @param {Omit<Summary, "lines">} found */
-const opening = ({ outcome, token, reason }) => WORDS[outcome] + (reason ? ` Reason: ${reason} [${token}]` : "");
+const opening = ({ outcome, token, reason }) => WORDS[outcome] + (reason ? ` Reason: ${reason}${token ? ` [${token}]` : ""}` : "");
 
 /** @param {Omit<Summary, "lines">} found @param {import("#device/vault.js").Membership} entry */
 function afterLines(found, entry) {
   const task = readTask(entry.task);
   const plan = readPlan(entry.plan);
-  if (!found.rounds) return [opening(found), NOTHING_SPENT];
-  const lines = [opening(found), `${found.outcome === "finished" ? "Your region" : "Reached so far"}: ${placeWords(task.tree, entry.state.cell)}.`];
-  const fewer = keepsCrowd(task) && found.crowd !== null && found.crowd < task.k;
-  if (found.crowd !== null) lines.push(`Your crowd: ${found.crowd} answered for this region, you included.${fewer ? ` The crowd of k = ${task.k} was missed: too few took part, or some dropped out.` : ""}`);
-  else if (found.outcome === "finished") lines.push("Your crowd: unknown; this task keeps no crowd, you may be alone.");
-  const inside = found.epsilon - found.trims * epsilonOfTask(task);
-  const more = withValues(ownOf(plan));
-  const moved = found.trims ? `; at most ${short(found.epsilon)} (delta = 0) for ${MOVED}${more}` : "";
-  lines.push(`What you spent: epsilon = ${short(inside)} (delta = 0) between ${INSIDE}${more}${moved}, if the server followed the protocol.`);
-  if (found.moves) lines.push(`Your device was moved ${found.moves === 1 ? "once" : `${found.moves} times`}: you are not in this region. Only this device knows.`);
-  const values = entry.released.answered.map(({ index }) => releaseWords(plan.releases[index]));
-  lines.push(`What was revealed: this region, its crowd, and in which rounds you answered; these are unprotected by design.${values.length ? ` Through noise: ${values.join("; ")}.` : ""}`);
-  lines.push(`Your exposure: if the server lied about everyone else, your crowd may be made up; the loss is at most epsilon = ${short(found.exposure)} (delta = 0) between two positions inside this cell, and for a moved position over those inside: ${found.rounds} ${found.rounds === 1 ? "round" : "rounds"} answered.`);
-  if (found.checkpoint) lines.push(`The transcript's root is ${found.checkpoint}. Everybody who answered the same round must see the same one.`);
+  const { region, members, answered, late } = found;
+  if (region === null) return [opening(found), NOTHING_SPENT];
+  const lines = [opening(found), `Your region: ${placeWords(task.tree, region)}.`];
+  const sides = [...new Set(found.cuts)].map((cut) => `between ${placeWords(task.tree, [region[0], cut])} and ${placeWords(task.tree, [cut, region[1]])}`);
+  if (sides.length) lines.push(`${sides.length > 1 ? "Lines" : "The line"} you answered about here: ${sides.join("; ")}.`);
+  const values = entry.state.values.map(({ index }) => releaseWords(plan.releases[index]));
+  if (members !== null && entry.words) lines.push(participantSentence(entry.words, { members, answered, inside: found.cuts.length, late, values: values.length > 0 }));
+  lines.push(`What you spent: epsilon = ${short(found.epsilon)} (delta = 0) between ${INSIDE}${withValues(ownOf(plan))}, also if the server lies.`);
+  if (values.length) lines.push(`Given through noise: ${values.join("; ")}.`);
+  if (found.checkpoint) lines.push(`The transcript's root is ${found.checkpoint}. Everybody who followed the same round must see the same one.`);
   return lines;
 }
 

@@ -61,11 +61,6 @@ export class Table extends Hierarchy {
     return BigInt(this.starts[depth] + this.indexOf(code, depth));
   }
 
-  /** Which child of its ancestor of a depth a leaf lies in. @param {bigint} code @param {number} depth */
-  child(code, depth) {
-    return this.indexOf(code, depth + 1) - this.children[depth][this.indexOf(code, depth)];
-  }
-
   /** @override @param {bigint} cell */
   width(cell) {
     const [depth, index] = this.place(cell);

@@ -94,7 +94,7 @@ export class Uploader {
     }
     const { contents } = this.vault;
     const upload = await makeUpload(pair, this.position, contents.secret, this.token, this.value);
-    const cost = { epsilon: exactUnits(pair.epsilon), exposure: exactUnits(pair.epsilon) };
+    const cost = exactUnits(pair.epsilon);
     const reserved = { ...contents, ledger: reserve(contents, this.name, cost) };
     const booked = { ...contents, ledger: spend(reserved, this.name, cost) };
     const entry = { task: pair.bytes, digest: sha256(upload), upload, receipt: NOTHING, refusal: null };

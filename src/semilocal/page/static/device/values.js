@@ -1,4 +1,4 @@
-// The functions of a position and their scaling (spec/protocol.md, sections 15.3 and 15.4). Knows functions, boxes and
+// The functions of a position and their scaling (spec/protocol.md, sections 13.3 and 13.4). Knows functions, boxes and
 // doubles. Knows no participants and no noise.
 
 import { spacing } from "#device/bytes.js";

@@ -1,14 +1,11 @@
-// What a device keeps: its secret, what its tasks may cost and have cost, and where it is in each of them. Everything is
-// one value that a store replaces in one step, so a crash leaves the state before or after, never a mix. Knows no
-// requests.
+// What a device keeps: its secret, what its tasks may cost and have cost, and where it is in each. It is one value that a
+// store replaces in one step, so a crash leaves the state before or after, never a mix. Knows no requests.
 
 import { InvalidInput, check } from "#device/errors.js";
 import { equal, hex } from "#device/bytes.js";
 import { SECRET_BYTES, checkSecret } from "#device/secret.js";
 
-/** @typedef {"epsilon" | "exposure"} Account */
-/** @typedef {{reserved: bigint, spent: bigint}} Amounts */
-/** @typedef {{epsilon: Amounts, exposure: Amounts, settled: boolean}} Line what one task may cost and has cost */
+/** @typedef {{reserved: bigint, spent: bigint, settled: boolean}} Line what one task may cost and has cost */
 /**
  * @typedef {object} Membership a device in one task
  * @property {string} server
@@ -17,10 +14,12 @@ import { SECRET_BYTES, checkSecret } from "#device/secret.js";
  * @property {number[]} position fixed for the task; it never leaves
  * @property {number | null} [value] the owner's own, fixed for the task; it leaves through noise only
  * @property {import("#device/participant.js").State} state
- * @property {import("#device/participant.js").Released} released
  * @property {import("#device/policy.js").Policy} policy what the owner allowed when joining
  * @property {string} token to enrol with; empty once enrolled
  * @property {boolean} enrolled
+ * @property {number[]} reported rounds in which it sent something
+ * @property {number | null} members of its region, at the end of the partition
+ * @property {Record<string, string> | null} words parts of the promise to a participant
  * @property {Uint8Array[]} closings SHA-256 of every closing that was followed
  * @property {import("#device/seals.js").Chain} seals
  * @property {Uint8Array} checkpoint the transcript's root, pinned at the end
@@ -37,14 +36,17 @@ import { SECRET_BYTES, checkSecret } from "#device/secret.js";
  */
 /**
  * @typedef {object} Contents
+ * @property {number} version
  * @property {Uint8Array} secret
- * @property {{epsilon: number | null, exposure: number | null}} caps on all tasks together; null for none
+ * @property {number | null} cap on all losses; null for none
  * @property {Record<string, Line>} ledger by task id
  * @property {Record<string, Membership>} memberships by task id
  * @property {Record<string, PairUpload>} uploads by task id
  * @property {Record<string, string[]>} keys signing keys (hex) that were pinned, by address
  */
 /** @typedef {{load: () => Promise<any>, save: (contents: any) => Promise<void>, close: () => void}} Store */
+
+const VERSION = 2;
 
 /**
  * The browser's own database, used by one page at a time: two programs must not use one secret.
@@ -101,11 +103,12 @@ export class Vault {
   static async open(store, secret = crypto.getRandomValues(new Uint8Array(SECRET_BYTES))) {
     const found = /** @type {Contents | null} */ (await store.load());
     if (found) {
+      check(found.version === VERSION, "this browser keeps a device of an earlier version; delete this site's data to begin with a new one");
       checkSecret(found.secret);
       return new Vault(store, found);
     }
     checkSecret(secret);
-    const vault = new Vault(store, { secret, caps: { epsilon: null, exposure: null }, ledger: {}, memberships: {}, uploads: {}, keys: {} });
+    const vault = new Vault(store, { version: VERSION, secret, cap: null, ledger: {}, memberships: {}, uploads: {}, keys: {} });
     await vault.save({});
     return vault;
   }

@@ -1,29 +1,26 @@
-// The cells of a map, round by round, as columns of numbers. See io/map_rows.py, which makes them.
-// A round asks about every open cell: a frame is all rows of its round, and the rows of earlier rounds that had ended.
+// The regions of a map, round by round, as columns of numbers. See io/map_rows.py, which makes them.
+// A frame is all rows of its round and, unless these are the whole map, the rows of earlier rounds that had ended.
 // Knows columns. Knows no browser.
 
 /**
  * @typedef {{cell: string[], x0: number[], y0: number[], x1: number[], y1: number[], area: number[], depth: number[],
  *   state: number[], crowd: number[], low: number[], high: number[], reason: string[], label?: string[],
- *   rings?: number[][][]}} Rows rings: outlines x, y, x, y, … of cells that are not boxes
- * @typedef {{round: number, kind: string, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
+ *   rings?: number[][][], walls?: Wall[][]}} Rows rings: outlines x, y, x, y, … of what is not a box
+ * @typedef {{pieces: number[][], asked: number, above: number}} Wall a line inside a region: straight pieces x, y, x, y; who answered; estimated share beyond it along the order
+ * @typedef {{round: number, kind: string, whole?: boolean, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
  * @typedef {"density" | "crowd" | "depth" | "uncertainty"} Colour
- * @typedef {{value: number, interval: [number, number]}} Inside who really is in a region, as the server answers
  */
 
 export const OPEN = 0;
 export const REGION = 1;
-export const TRIMMED = 2;
 const NUMBERS = /** @type {const} */ (["x0", "y0", "x1", "y1", "area", "depth", "state", "crowd", "low", "high"]);
 
 /** Columns of a frame. Numbers are Float64Arrays; names and reasons are looked up by row. */
 export class Frame {
   /**
    * @param {{rows: Rows, keep: number[] | null}[]} parts rows of rounds, and which of them are shown (null: all)
-   * @param {Map<string, Inside>} [inside]
    */
-  constructor(parts, inside = new Map()) {
-    this.inside = inside;
+  constructor(parts) {
     this.size = parts.reduce((sum, { rows, keep }) => sum + (keep ? keep.length : rows.cell.length), 0);
     /** @type {Record<string, Float64Array>} */
     this.columns = Object.fromEntries(NUMBERS.map((name) => [name, new Float64Array(this.size)]));
@@ -67,29 +64,33 @@ export class Frame {
     return rows.rings?.[place] ?? null;
   }
 
+  /** The lines inside a row. @param {number} row @returns {Wall[]} */
+  walls(row) {
+    const [rows, place] = this.#source(row);
+    return rows.walls?.[place] ?? [];
+  }
+
   /** Corners and numbers of a row. @param {number} row @returns {Record<string, number>} */
   row(row) {
     return Object.fromEntries(NUMBERS.map((name) => [name, this.columns[name][row]]));
   }
 
-  /** Value of every row for a colour; NaN for trimmed parts, and for what is not known. @param {Colour} colour */
+  /** Value of every row for a colour; NaN for what is not known. @param {Colour} colour */
   values(colour) {
-    const { area, crowd, depth, state } = this.columns;
+    const { area, crowd, depth, low, high } = this.columns;
     const out = new Float64Array(this.size);
     for (let row = 0; row < this.size; row++) {
-      if (state[row] === TRIMMED) out[row] = NaN;
-      else if (colour === "density") out[row] = crowd[row] / area[row];
+      if (colour === "density") out[row] = crowd[row] / area[row];
       else if (colour === "crowd") out[row] = crowd[row];
       else if (colour === "depth") out[row] = depth[row];
-      else out[row] = (100 * this.#width(row)) / Math.max(crowd[row], 1);
+      else out[row] = (100 * (high[row] - low[row])) / Math.max(crowd[row], 1);
     }
     return out;
   }
 
-  /** Width of the interval for the people in a row. @param {number} row */
-  #width(row) {
-    const found = this.inside.size ? this.inside.get(this.text(row, "cell")) : undefined;
-    return found ? found.interval[1] - found.interval[0] : this.columns.high[row] - this.columns.low[row];
+  /** Whether all numbers of people are exact. */
+  get isExact() {
+    return this.columns.low.every((low, row) => !(low < this.columns.high[row]));
   }
 
   /** How many rows have a state. @param {number} state */
@@ -121,56 +122,6 @@ function isInside(rings, x, y) {
   return inside;
 }
 
-/**
- * The outline of boxes that meet, such as the cells of a region: the outer ring, then holes; x, y, x, y, …, closed.
- * Sides of neighbours cancel. Where four pieces meet the walk turns to the right, so that no ring touches itself.
- * @param {{lower: number[], upper: number[]}[]} boxes of two dimensions, with the same numbers where they meet
- * @returns {number[][]}
- */
-export function outlineOf(boxes) {
-  const level = pieces(boxes.flatMap(({ lower, upper }) => [[lower[1], lower[0], upper[0], 1], [upper[1], lower[0], upper[0], -1]]));
-  const upright = pieces(boxes.flatMap(({ lower, upper }) => [[upper[0], lower[1], upper[1], 1], [lower[0], lower[1], upper[1], -1]]));
-  const key = (/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ direction) => `${x},${y},${direction}`;
-  const ups = new Map(upright.map(([x, start, end]) => [key(x, start, Math.sign(end - start)), [x, end, Math.sign(end - start)]]));
-  const rights = new Map(level.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map((piece) => [key(piece[1], piece[0], Math.sign(piece[2] - piece[1])), piece]));
-  const open = new Set(rights.keys());
-  const rings = [];
-  for (const first of rights.keys()) {
-    const ring = [];
-    for (let at = first; open.delete(at); ) {
-      const [y, start, end] = /** @type {number[]} */ (rights.get(at));
-      ring.push(start, y, end, y);
-      const right = Math.sign(end - start);
-      const [x, stop, up] = /** @type {number[]} */ (ups.get(key(end, y, -right)) ?? ups.get(key(end, y, right)));
-      at = rights.has(key(x, stop, up)) ? key(x, stop, up) : key(x, stop, -up);
-    }
-    if (ring.length) rings.push([...ring, ring[0], ring[1]]);
-  }
-  return rings;
-}
-
-/** What is left of sides [line, from, to, direction]: their longest pieces [line, start, end]. @param {number[][]} sides @returns {number[][]} */
-function pieces(sides) {
-  /** @type {Map<number, Map<number, number>>} */
-  const lines = new Map();
-  for (const [line, low, high, direction] of sides) {
-    const changes = lines.get(line) ?? new Map();
-    changes.set(low, (changes.get(low) ?? 0) + direction);
-    changes.set(high, (changes.get(high) ?? 0) - direction);
-    lines.set(line, changes);
-  }
-  const out = [];
-  for (const [line, changes] of lines) {
-    let [walks, start] = [0, 0];
-    for (const [place, change] of [...changes].filter((one) => one[1] !== 0).sort((a, b) => a[0] - b[0])) {
-      if (walks > 0) out.push([line, start, place]);
-      if (walks < 0) out.push([line, place, start]);
-      [walks, start] = [walks + change, place];
-    }
-  }
-  return out;
-}
-
 /** All closed rounds of a campaign that have cells, in order. */
 export class Timeline {
   /** @param {import("#map/camera.js").Domain} domain */
@@ -180,8 +131,6 @@ export class Timeline {
     this.rounds = [];
     /** @type {number[][]} rows that are not open, by round */
     this.ended = [];
-    /** @type {Map<string, Inside>} by cell; participants may have been moved into a region */
-    this.inside = new Map();
   }
 
   /** Add the next round. @param {RoundDocument} document */
@@ -193,18 +142,19 @@ export class Timeline {
     this.ended.push(ended);
   }
 
-  /** Number of rounds that changed the map. */
+  /** The last round that changed the map; 0 if none did. */
   get last() {
-    return this.rounds.filter((one) => one.rows).length;
+    return this.rounds.findLast((one) => one.rows)?.round ?? 0;
   }
 
-  /** The map after a round; before the first the whole domain is one open cell. @param {number} number @returns {Frame} */
+  /** The map after a round; before the first the whole domain is one open region. @param {number} number @returns {Frame} */
   frame(number) {
-    if (number < 1) return new Frame([{ rows: this.#whole(), keep: null }]);
-    const before = this.rounds.slice(0, number - 1).map((one, index) => ({ rows: one.rows, keep: this.ended[index] }));
-    const parts = [...before, { rows: this.rounds[number - 1].rows, keep: null }];
-    const shown = /** @type {{rows: Rows, keep: number[] | null}[]} */ (parts.filter((part) => part.rows));
-    return new Frame(shown, number === this.last ? this.inside : undefined);
+    const rounds = this.rounds.slice(0, number);
+    const last = rounds.findLastIndex((one) => one.rows);
+    if (last < 0) return new Frame([{ rows: this.#whole(), keep: null }]);
+    const before = rounds[last].whole ? [] : rounds.slice(0, last).map((one, index) => ({ rows: one.rows, keep: this.ended[index] }));
+    const parts = [...before, { rows: rounds[last].rows, keep: null }];
+    return new Frame(/** @type {{rows: Rows, keep: number[] | null}[]} */ (parts.filter((part) => part.rows)));
   }
 
   /** @returns {Rows} */

@@ -5,8 +5,8 @@ import { position, ticks } from "#map/scale.js";
 
 const TITLES = {
   density: "participants per ",
-  crowd: "participants in a cell",
-  depth: "splits on the path",
+  crowd: "participants in a region",
+  depth: "halvings of its largest cell",
   uncertainty: "width of the 95 % interval, % of the crowd",
 };
 

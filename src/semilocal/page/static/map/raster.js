@@ -2,11 +2,10 @@
 // and what is under the pointer is one look-up. No drawing calls, so the time hardly depends on the number of cells.
 // Knows typed arrays. Knows no browser.
 
-import { OPEN, TRIMMED } from "#map/cells.js";
+import { OPEN } from "#map/cells.js";
 
 export const NOTHING = -1;
 const EDGE_PIXELS = 5; // smaller cells have no outline: it would hide their colour
-const HATCH = 7;
 const SHAPED = 2; // pixels: smaller cells are drawn as boxes
 
 /**
@@ -71,7 +70,7 @@ function fillRings(index, width, height, row, rings, toLeft, toTop) {
  * @param {import("#map/cells.js").Frame} frame
  * @param {import("#map/camera.js").Camera} camera
  * @param {Uint32Array} colours one per row
- * @param {{background: number, edge: number, open: number, hatch: number, hollow: number}} style pixels
+ * @param {{background: number, edge: number, open: number}} style pixels
  */
 export function paint(pixels, index, frame, camera, colours, style) {
   const { width, height, scale, aspect } = camera;
@@ -92,8 +91,6 @@ export function paint(pixels, index, frame, camera, colours, style) {
       const outline = edges[row];
       if (outline && ((x + 1 < width && index[place + 1] !== row) || (!lastLine && index[place + width] !== row))) {
         pixels[place] = outline;
-      } else if (state[row] === TRIMMED) {
-        pixels[place] = (x + y) % HATCH === 0 ? style.hatch : style.hollow;
       } else {
         pixels[place] = colours[row];
       }

@@ -17,12 +17,10 @@ import { pixel, position, ramp, robustScale } from "#map/scale.js";
 
 const COLOURS = {
   light: {
-    background: [232, 237, 240], edge: [255, 255, 255], open: [214, 132, 40], hatch: [205, 211, 215], hollow: [240, 242, 243],
-    unknown: [216, 222, 226],
+    background: [232, 237, 240], edge: [255, 255, 255], open: [214, 132, 40], unknown: [216, 222, 226], wall: "rgba(20,30,38,0.55)",
   },
   dark: {
-    background: [13, 19, 24], edge: [16, 24, 31], open: [230, 160, 70], hatch: [48, 58, 66], hollow: [22, 30, 36],
-    unknown: [36, 47, 56],
+    background: [13, 19, 24], edge: [16, 24, 31], open: [230, 160, 70], unknown: [36, 47, 56], wall: "rgba(235,243,248,0.5)",
   },
 };
 const RULES = { density: { log: true }, crowd: { log: true }, depth: { log: false, integer: true }, uncertainty: { log: true } };
@@ -193,10 +191,29 @@ export class MapView extends PlainMap {
     }
     const image = /** @type {ImageData} */ (this.image);
     paint(new Uint32Array(image.data.buffer), this.index, this.frame, this.device, cells, {
-      background: solid(colours.background), edge: solid(colours.edge), open: solid(colours.open), hatch: solid(colours.hatch),
-      hollow: solid(colours.hollow),
+      background: solid(colours.background), edge: solid(colours.edge), open: solid(colours.open),
     });
     context.putImageData(image, 0, 0);
+    this.#drawWalls(context, colours.wall);
+  }
+
+  /** Thin lines where somebody answered and nothing was split. @param {CanvasRenderingContext2D} context @param {string} colour */
+  #drawWalls(context, colour) {
+    const { device } = this;
+    context.beginPath();
+    for (let row = 0; row < this.frame.size; row++) {
+      for (const { pieces } of this.frame.walls(row)) {
+        for (const [x0, y0, x1, y1] of pieces) {
+          context.moveTo(...cameras.toScreen(device, x0, y0));
+          context.lineTo(...cameras.toScreen(device, x1, y1));
+        }
+      }
+    }
+    context.strokeStyle = colour;
+    context.lineWidth = this.ratio;
+    context.setLineDash([4 * this.ratio, 3 * this.ratio]);
+    context.stroke();
+    context.setLineDash([]);
   }
 
   /** @param {CanvasRenderingContext2D} context */
@@ -211,7 +228,19 @@ export class MapView extends PlainMap {
       const { x0, y0, x1, y1 } = this.frame.row(this.hovered);
       const rings = this.frame.rings(this.hovered) ?? [[]];
       for (const ring of rings) this.outline(context, { x0, y0, x1, y1, ...(ring.length ? { ring: pairs(ring) } : {}) }, text, "");
+      this.#numberWalls(context);
     }
+  }
+
+  /** Numbers on the lines of the region under the pointer. @param {CanvasRenderingContext2D} context */
+  #numberWalls(context) {
+    context.font = "600 11px system-ui, sans-serif";
+    [context.textAlign, context.textBaseline] = ["center", "middle"];
+    this.frame.walls(this.hovered).forEach(({ pieces }, number) => {
+      const longest = pieces.reduce((a, b) => (Math.hypot(b[2] - b[0], b[3] - b[1]) > Math.hypot(a[2] - a[0], a[3] - a[1]) ? b : a), pieces[0] ?? [NaN, NaN, NaN, NaN]);
+      const [left, top] = cameras.toScreen(this.camera, (longest[0] + longest[2]) / 2, (longest[1] + longest[3]) / 2);
+      if (Number.isFinite(left)) this.text(context, String(number + 1), left, top);
+    });
   }
 
   /** The corners of a polygon that is not closed yet. @param {CanvasRenderingContext2D} context @param {string} colour */

@@ -2,9 +2,8 @@
 // Knows what everybody may know; views/admin.js has the rest.
 
 import { html } from "#vendor/lit-html.js";
-import { REGION, Timeline } from "#map/cells.js";
+import { Timeline } from "#map/cells.js";
 import { Admin } from "#views/admin.js";
-import { boxOf } from "#views/answers.js";
 import * as api from "#views/api.js";
 import { Ask } from "#views/ask.js";
 import { PHASES, count, duration } from "#views/format.js";
@@ -17,7 +16,6 @@ import { promiseCard } from "#views/promise.js";
  */
 
 const AT_ONCE = 8; // requests for rounds
-const BOXES = 5000; // of one question
 
 export class CampaignView {
   /** @param {string} task @param {() => void} changed @param {() => "light" | "dark"} theme */
@@ -91,11 +89,7 @@ export class CampaignView {
         this.panel?.follow();
       }
       if (this.#pair) this.results ??= this.timeline.rounds[0];
-      else if (this.state.phase === "finished" && !this.results && this.about.rule !== "each") {
-        this.results = await api.json(`/tasks/${this.task}/results`);
-        this.changed();
-        await this.#askRegions();
-      }
+      else if (this.state.phase === "finished") this.results ??= await api.json(`/tasks/${this.task}/results`);
       this.error = "";
     } catch (error) {
       this.error = /** @type {Error} */ (error).message;
@@ -103,24 +97,6 @@ export class CampaignView {
       this.loading = false;
       this.changed();
     }
-  }
-
-  /** Who really is in each region, by the server's model: participants may have been moved there. */
-  async #askRegions() {
-    const { panel } = this;
-    if (!panel) return;
-    const frame = panel.timeline.frame(panel.timeline.last);
-    if (frame.hasOutlines) return; // a box around a cell would count its neighbours, too
-    const { x0, y0, x1, y1, state } = frame.columns;
-    const rows = Array.from(state.keys()).filter((row) => state[row] === REGION);
-    for (let start = 0; start < rows.length; start += BOXES) {
-      const part = rows.slice(start, start + BOXES);
-      const boxes = part.map((row) => boxOf({ x0: x0[row], y0: y0[row], x1: x1[row], y1: y1[row] }, panel.domain));
-      const { counts } = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { boxes } });
-      if (this.closed) return;
-      part.forEach((row, place) => panel.timeline.inside.set(frame.text(row, "cell"), counts[place]));
-    }
-    panel.follow();
   }
 
   close() {
@@ -144,7 +120,7 @@ export class CampaignView {
   }
 
   get #ready() {
-    return this.about.rule !== "each" && ["finished", "releasing", "done"].includes(this.state?.phase ?? "");
+    return ["finished", "releasing", "done"].includes(this.state?.phase ?? "");
   }
 
   render() {
@@ -154,7 +130,7 @@ export class CampaignView {
       <header class="title">
         <h1>${about.name}</h1>
         ${state ? html`<span class=${`phase ${state.phase}`}>${PHASES[state.phase] ?? state.phase}</span>` : ""}
-        ${state && ["enrolling", "open"].includes(state.phase) ? html`<a class="button" href=${`/join/${this.task}`}>Take part</a>` : ""}
+        ${state && ["enrolling", "collecting", "open"].includes(state.phase) ? html`<a class="button" href=${`/join/${this.task}`}>Take part</a>` : ""}
         ${this.lost && !isOver(state?.phase ?? "") ? html`<span class="error" role="status">connection lost, trying again</span>` : ""}
       </header>
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
@@ -184,12 +160,12 @@ export class CampaignView {
       <h2 id="status-title">Where it stands</h2>
       <dl>
         <dt>enrolled</dt><dd><strong>${count(state.enrolled)}</strong>${this.about.capacity ? html` <small>of ${count(this.about.capacity)}</small>` : ""}</dd>
-        ${open ? html`<dt>open round</dt><dd><strong>${state.round}</strong> <small>of at most ${this.about.max_rounds}</small></dd>` : html`<dt>closed rounds</dt><dd><strong>${state.closed}</strong></dd>`}
+        ${open ? html`<dt>open round</dt><dd><strong>${state.round}</strong></dd>` : html`<dt>closed rounds</dt><dd><strong>${state.closed}</strong></dd>`}
         ${left !== null && (open || state.phase === "enrolling") ? html`<dt>time left</dt><dd>${duration(left)}</dd>` : ""}
         ${open && progress ? html`<dt>received now</dt><dd><strong>${count(progress.received)}</strong> <small>of ${count(progress.expected)}, ${count(Math.max(0, (progress.expected ?? 0) - progress.received))} missing</small></dd>` : ""}
         ${progress && Object.keys(progress.refused).length ? html`<dt>refused</dt><dd>${Object.entries(progress.refused).map(([token, number]) => html`<div>${count(number)} <small>${token.replaceAll("-", " ")}</small></div>`)}</dd>` : ""}
         ${latest ? html`<dt>last closed round</dt><dd><strong>${count(latest.received)}</strong> <small>of ${count(expected)} answered, ${count(Math.max(0, (expected ?? 0) - (latest.received ?? 0)))} missing</small></dd>` : ""}
-        ${this.panel && this.timeline?.last ? html`<dt>cells shown</dt><dd>${count(this.panel.map.frame.size)}</dd>` : ""}
+        ${this.panel && this.timeline?.last ? html`<dt>regions shown</dt><dd>${count(this.panel.map.frame.size)}</dd>` : ""}
       </dl>
       ${state.fault ? html`<p class="error">${state.fault}</p>` : ""}
       ${open && !progress ? html`<p class="quiet">How many have answered the open round is not public: it would tell when reports come in.</p>` : ""}
@@ -203,7 +179,7 @@ export class CampaignView {
       <thead><tr><th class="number">round</th><th>asks for</th><th class="number">received</th><th class="number">expected</th><th class="number">missing</th></tr></thead>
       <tbody>${rounds.map((one) => {
         const expected = one.expected ?? this.state?.enrolled ?? 0;
-        return html`<tr><td class="number">${one.round}</td><td>${one.what ?? "parts of cells"}</td><td class="number">${count(one.received)}</td>
+        return html`<tr><td class="number">${one.round}</td><td>${one.what ?? "regions"}</td><td class="number">${count(one.received)}</td>
           <td class="number">${count(expected)}</td><td class="number">${count(Math.max(0, expected - (one.received ?? 0)))}</td></tr>`;
       })}</tbody></table></div></details></section>`;
   }
@@ -224,7 +200,7 @@ export class CampaignView {
       ${means.map((/** @type {any} */ one) => html`<p>mean of ${one.function}: <strong>${one.mean.toPrecision(5)}</strong>
         <small>${one.interval.map((/** @type {number} */ end) => end.toPrecision(5)).join(" to ")}, 95 %; epsilon = ${one.epsilon}, delta = 0 between ${one.adjacency}</small></p>`)}
       <p class="buttons"><a class="button" href=${`${base}/results`} download="results.json">JSON</a>
-        ${this.about.domain.lower.length === 2 && this.about.rule !== "each" ? html`<a class="button" href=${`${base}/regions.geojson`} download="regions.geojson">GeoJSON</a>
+        ${this.about.domain.lower.length === 2 ? html`<a class="button" href=${`${base}/regions.geojson`} download="regions.geojson">GeoJSON</a>
           <a class="button" href=${`${base}/regions.parquet`} download="regions.parquet">GeoParquet</a>` : ""}
         <a class="button" href=${`${base}/statement`} download="statement.txt">Statement</a></p></section>`;
   }

@@ -17,10 +17,10 @@ import { save } from "#views/save.js";
 const FIELDS = [
   { name: "name", words: "name", kind: "text", help: "for people" },
   { name: "bounds", words: "public domain", kind: "text", value: "california", help: "a place such as california, or x0,y0,x1,y1" },
-  { name: "epsilon", words: "epsilon", value: "1", help: "smaller protects more; of one report, or of the whole upload to two servers" },
-  { name: "k", words: "k, the crowd", value: "50", help: "participants published in a region", only: "nobody", whole: true },
+  { name: "epsilon", words: "epsilon", value: "1", help: "smaller protects more; between two places of a region, or of the whole upload to two servers" },
+  { name: "k", words: "k, the crowd", value: "20", help: "participants in a region when it is drawn", only: "nobody", whole: true },
   { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody" },
-  { name: "resolution", words: "shortest side of a region (min_side)", help: "no region gets narrower: km on a map; empty for 0.01 km", free: true, only: "nobody" },
+  { name: "resolution", words: "shortest side of a region (min_side)", help: "every region holds a cell at least this wide: km on a map; empty for 0.01 km", free: true, only: "nobody" },
   { name: "resolution", words: "narrowest cell", help: "no cell gets narrower: km on a map; empty for the finest", free: true, only: "two-servers" },
   { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers", whole: true },
   { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },

@@ -1,6 +1,5 @@
-// Take part: a device in this browser. Asks for the position and for consent, runs the device, and tells at the end what
-// was spent and revealed. What only a device that takes part needs is fetched when it does; it checks everything again.
-// Knows the page and the device; every decision about the protocol is the device's.
+// Take part: a device in this browser. Asks for position and consent, runs the device, and tells what was spent and
+// revealed. What only a device that takes part needs is fetched when it does. Knows the page and the device.
 
 import { html, render } from "#vendor/lit-html.js";
 import { isPairTask, otherOrigin, readPairTask } from "#device/pair.js";
@@ -83,15 +82,13 @@ class JoinView {
       await this.run(entry.position, entry.policy, entry.value);
     } else if (entry || uploads[this.name]?.receipt.length) {
       const { summarise } = await import("#device/summary.js");
-      this.end = summarise(/** @type {Vault} */ (this.vault).contents, this.name);
-      this.edited();
+      await this.finish(summarise(/** @type {Vault} */ (this.vault).contents, this.name));
     }
   }
 
   openMap() {
     const { domain } = this.about;
     const map = new PlainMap(domain, this.theme(), MAP);
-    map.roomForNumber = 44; // so that the half inside does not cut it
     this.map = map;
     if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
     /** @type {[number, number] | null} */
@@ -111,21 +108,27 @@ class JoinView {
     this.form.setPosition(toWorld(this.map.camera, left, top).slice(0, this.form.tree.axes));
   }
 
-  /** Draw the position and the regions that it may end in; at the end the one that it is published in. */
+  /** Draw the position and the cells around it; at the end its region, and the lines in it that it answered about. */
   edited() {
     const { form, map, end } = this;
     if (form && map) {
       const [x, y = 0.5] = form.position ?? [];
       const dot = form.position && !end ? [{ x0: x, y0: y, x1: x, y1: y }] : [];
-      const cells = end ? [end.region].filter((cell) => cell !== null) : form.regions.slice(1).map(({ cell }) => cell);
-      const regions = cells.map((cell) => {
+      const cells = end ? [] : form.regions.slice(1).map(({ cell }) => {
         const { lower, upper } = form.tree.corners(cell);
         return { x0: lower[0], y0: lower[1] ?? 0, x1: upper[0], y1: upper[1] ?? 1 };
       });
-      if (end) map.roomForNumber = Infinity;
-      map.setMarks([...regions, ...dot]); // numbered as in the table: by rounds
+      map.roomForNumber = end ? Infinity : 44; // so that the half inside does not cut it
+      map.setMarks([...cells, ...(end?.region && this.shapes ? this.shapes.marksOf(form.tree, end.region, end.cuts) : []), ...dot]);
     }
     this.changed();
+  }
+
+  /** @param {import("#device/summary.js").Summary} end */
+  async finish(end) {
+    this.shapes = await import("#map/outline.js");
+    this.end = end;
+    this.edited();
   }
 
   stopping = new AbortController();
@@ -135,7 +138,7 @@ class JoinView {
     const form = /** @type {JoinForm} */ (this.form);
     const vault = /** @type {Vault} */ (this.vault);
     const notify = (/** @type {string} */ line) => this.note(line);
-    const options = { token: form.token.trim(), notify, allowBucket: form.allowBucket, agreed: form.pinned.plan?.digest, value };
+    const options = { token: form.token.trim(), notify, allowBucket: form.allowBucket, agreed: form.pinned.plan?.digest, value, words: this.about.participant ?? null };
     const { Channel } = await import("#device/channel.js");
     const connect = (/** @type {string} */ origin) => new Channel(origin, { signal: this.stopping.signal, notify });
     if (form.pinned.pair) {
@@ -154,9 +157,8 @@ class JoinView {
     try {
       const vault = /** @type {Vault} */ (this.vault);
       const policy = pinned ?? /** @type {JoinForm} */ (this.form).policy;
-      if (!pinned) await vault.save({ caps: { ...vault.contents.caps, epsilon: policy.max_epsilon } });
-      this.end = await (await this.device(position, policy, value)).run();
-      this.edited();
+      if (!pinned) await vault.save({ cap: policy.max_epsilon });
+      await this.finish(await (await this.device(position, policy, value)).run());
     } finally {
       this.running = false;
     }

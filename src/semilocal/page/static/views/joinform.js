@@ -11,8 +11,7 @@ import { beforeLines, beforePairLines, ladder } from "#device/before.js";
 /** @typedef {{task: import("#device/task.js").Task, plan: import("#device/plan.js").Plan, pair: null} | {task: null, plan: null, pair: import("#device/pair.js").PairTask}} Pinned */
 
 const LIMITS = [
-  { name: "max_epsilon", label: "Largest loss of all your campaigns here, if you were moved (epsilon, delta 0)", start: 10 },
-  { name: "max_exposure", label: "Largest exposure to a lying server (epsilon, delta 0)", start: 50 },
+  { name: "max_epsilon", label: "Largest loss of all your campaigns here (epsilon, delta 0)", start: 10 },
   { name: "min_k", label: "Smallest crowd (k)", start: 20 },
   { name: "max_delta", label: "Largest chance of no crowd (delta)", start: 0.001, most: 1 },
 ];
@@ -145,7 +144,7 @@ export class JoinForm {
     );
   }
 
-  /** The regions that this position may end in, as rectangles. */
+  /** The cells around this position. */
   get regions() {
     const { task } = this.pinned;
     return task && this.position ? ladder(task, this.position) : [];
@@ -154,7 +153,7 @@ export class JoinForm {
   /** The names to choose from. */
   #names() {
     const { tree, leaf } = this;
-    const choose = (/** @type {Event} */ event) => this.setPosition(tree.middle(BigInt(/** @type {HTMLSelectElement} */ (event.target).value)));
+    const choose = (/** @type {Event} */ event) => "middle" in tree && this.setPosition(tree.middle(BigInt(/** @type {HTMLSelectElement} */ (event.target).value)));
     return html`<label class="wide">${tree.box.names[0]} <select @change=${choose}>
       <option disabled .selected=${leaf < 0}>choose…</option>
       ${this.leaves.map((name, place) => html`<option value=${place} .selected=${place === leaf}>${name}</option>`)}</select></label>`;
@@ -186,10 +185,10 @@ export class JoinForm {
         <p role="status">${this.note || this.where}</p></section>
       <section class="card promise" aria-labelledby="whom"><h2 id="whom">2. What will be known, and to whom</h2>
         ${lines.map((line) => html`<p>${line}</p>`)}
-        ${this.regions.length ? html`<details><summary>Your region would be one of these</summary><div class="scroll"><table>
-          <tr><th>after rounds</th><th>size</th><th>region</th></tr>
+        ${this.regions.length ? html`<details><summary>Your region will hold a cell like one of these</summary><div class="scroll"><table>
+          <tr><th>halvings</th><th>size</th><th>cell</th></tr>
           ${this.regions.map(({ depth, size, place }) => html`<tr><td>${depth}</td><td>${size}</td><td>${place}</td></tr>`)}</table></div>
-          <p class="quiet">${pinned.task?.max_trims ? "Or, if you are in a sparse part, one that you are not in." : "The crowd decides which."}
+          <p class="quiet">The crowd decides how large it is.
           ${pinned.task?.hierarchy.kind === "sphere" ? "The map shows the box around each." : ""}</p></details>` : ""}
       </section>
       <section class="card" aria-labelledby="limits"><h2 id="limits">3. Your limits</h2>

@@ -1,8 +1,8 @@
-// A map with its tools: colour, zoom, legend, the cell under the pointer, and a slider through the rounds.
+// A map with its tools: colour, zoom, legend, the region under the pointer, and a slider through the rounds.
 // Knows a timeline. Knows no server: a campaign's page and a single file use the same panel.
 
 import { html } from "#vendor/lit-html.js";
-import { OPEN, TRIMMED, Timeline } from "#map/cells.js";
+import { OPEN, Timeline } from "#map/cells.js";
 import { legend } from "#map/legend.js";
 import { MapView } from "#map/view.js";
 import { cellCard } from "#views/cellcard.js";
@@ -56,7 +56,7 @@ export class MapPanel {
         <label>colour <select @change=${(/** @type {Event} */ event) => {
           map.setColour(/** @type {any} */ (/** @type {HTMLSelectElement} */ (event.target).value));
           this.changed();
-        }}>${COLOURS.map((value) => html`<option value=${value} ?selected=${map.colour === value}>${value}</option>`)}</select></label>
+        }}>${COLOURS.filter((value) => value !== "uncertainty" || !map.frame.isExact).map((value) => html`<option value=${value} ?selected=${map.colour === value}>${value}</option>`)}</select></label>
         <span class="group">
           <button aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
           <button @click=${() => map.home()}>All</button></span>
@@ -68,7 +68,7 @@ export class MapPanel {
       <div class="under">
         ${legend(map, domain.unit)}
         <div class="keys">${map.frame.count(OPEN) ? html`<span class="key open"></span> open` : ""}
-          ${map.frame.count(TRIMMED) ? html`<span class="key trimmed"></span> trimmed: moved into what was kept` : ""}</div>
+          ${Array.from({ length: map.frame.size }).some((_, row) => map.frame.walls(row).length) ? html`<span class="key wall"></span> asked about, not cut` : ""}</div>
         ${last > 1 || live ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
           <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
             const number = Number(/** @type {HTMLInputElement} */ (event.target).value);

@@ -1,0 +1,109 @@
+"""The joint estimate against the matrix form of local.md's prototype, and against the likelihood itself."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from semilocal.protocol.estimate import PRIOR, STEPS, Walls, estimate
+
+Floats = npt.NDArray[np.float64]
+P = 0.75
+
+
+def prototype(lower: int, upper: int, walls: list[tuple[int, int, int]], prior: float = PRIOR) -> Floats:
+    """Shares by the matrix of all walls and pieces: another program for the same numbers."""
+    cuts, asked, yes = (np.array(column, dtype=float) for column in zip(*walls, strict=True))
+    edges = np.concatenate([[lower], cuts, [upper]])
+    length = np.diff(edges) / (upper - lower)
+    law = np.where(np.arange(len(length))[None, :] > np.arange(len(cuts))[:, None], P, 1 - P)
+    shares = 0.5 / len(length) + 0.5 * length
+    for _ in range(STEPS):
+        right = law @ shares
+        shares = shares * ((yes / right) @ law) + shares * (((asked - yes) / (1 - right)) @ (1 - law)) + prior * length
+        shares /= shares.sum()
+    return shares
+
+
+def columns(regions: list[list[tuple[int, int, int]]]) -> Walls:
+    rows = [wall for walls in regions for wall in walls]
+    first = np.concatenate([[0], np.cumsum([len(walls) for walls in regions])])
+    cuts = np.array([row[0] for row in rows], dtype=np.uint64)
+    return Walls(first, cuts, np.array([row[1] for row in rows], int), np.array([row[2] for row in rows], int))
+
+
+def random_walls(rng: np.random.Generator, count: int) -> list[tuple[int, int, int]]:
+    cuts = np.sort(rng.choice(np.arange(1, 1000), count, replace=False))
+    asked = rng.integers(1, 200, count)
+    return [(int(cut), int(n), int(rng.integers(0, n + 1))) for cut, n in zip(cuts, asked, strict=True)]
+
+
+def test_it_is_the_prototype_s_estimate() -> None:
+    rng = np.random.default_rng(3)
+    regions = [random_walls(rng, count) for count in (1, 2, 3, 8, 1, 25, 2)]
+    size = len(regions)
+    found = estimate(np.zeros(size, np.uint64), np.full(size, 1000, np.uint64), columns(regions), P)
+    for row, walls in enumerate(regions):
+        own = found.share[found.first[row] : found.first[row + 1]]
+        assert own == pytest.approx(prototype(0, 1000, walls), abs=1e-12)
+        assert own.sum() == pytest.approx(1.0)
+        assert found.lower[found.first[row]] == 0
+        assert found.upper[found.first[row + 1] - 1] == 1000
+
+
+def test_a_region_has_the_same_bits_alone_and_among_others() -> None:
+    rng = np.random.default_rng(4)
+    regions = [random_walls(rng, int(count)) for count in rng.integers(1, 12, 300)]
+    ends = np.zeros(300, np.uint64), np.full(300, 1000, np.uint64)
+    together = estimate(*ends, columns(regions), P)
+    for row in (0, 17, 299):
+        alone = estimate(ends[0][:1], ends[1][:1], columns([regions[row]]), P)
+        assert alone.share.tolist() == together.share[together.first[row] : together.first[row + 1]].tolist()
+
+
+def test_many_steps_reach_the_most_likely_shares() -> None:
+    """One wall: the likelihood and the prior have one maximum, found on a fine grid."""
+    walls, length = [(250, 80, 30)], np.array([0.25, 0.75])
+    found = estimate(np.zeros(1, np.uint64), np.full(1, 1000, np.uint64), columns([walls]), P, steps=5000).share
+    above = np.linspace(1e-6, 1 - 1e-6, 200_001)
+    yes = (1 - P) + (2 * P - 1) * above
+    gain = 30 * np.log(yes) + 50 * np.log(1 - yes) + PRIOR * (length[1] * np.log(above) + length[0] * np.log(1 - above))
+    assert found[1] == pytest.approx(above[int(np.argmax(gain))], abs=1e-4)
+
+
+def test_steps_never_make_the_answers_less_likely() -> None:
+    walls = random_walls(np.random.default_rng(6), 6)
+    cuts, asked, yes = (np.array(column) for column in zip(*walls, strict=True))
+    length = np.diff(np.concatenate([[0], cuts, [1000]])) / 1000
+
+    def gain(steps: int) -> float:
+        ends = np.zeros(1, np.uint64), np.full(1, 1000, np.uint64)
+        share = estimate(*ends, columns([walls]), P, steps=steps).share
+        above = (1 - P) + (2 * P - 1) * (1 - np.cumsum(share)[:-1])
+        return float(yes @ np.log(above) + (asked - yes) @ np.log(1 - above) + PRIOR * (length @ np.log(share)))
+
+    gains = [gain(steps) for steps in range(1, 40)]
+    assert all(later >= earlier - 1e-9 for earlier, later in pairwise(gains))
+
+
+def test_without_walls_a_region_is_one_piece() -> None:
+    found = estimate(np.array([3, 9], np.uint64), np.array([9, 12], np.uint64), Walls.none(2), P)
+    assert (found.first.tolist(), found.lower.tolist(), found.upper.tolist()) == ([0, 1, 2], [3, 9], [9, 12])
+    assert found.share.tolist() == [1.0, 1.0]
+
+
+def test_true_shares_are_found() -> None:
+    """50,000 answers about each of three walls: the standard error of a share is below 0.006; 9 of them: 1e-18."""
+    rng, true = np.random.default_rng(7), np.array([0.1, 0.5, 0.15, 0.25])
+    walls = []
+    for row, cut in enumerate((100, 400, 900)):
+        above = true[row + 1 :].sum()
+        walls.append((cut, 50_000, int(rng.binomial(50_000, 1 - P + (2 * P - 1) * above))))
+    ends = np.zeros(1, np.uint64), np.full(1, 1000, np.uint64)
+    found = estimate(*ends, columns([walls]), P, steps=500).share
+    assert np.abs(found - true).max() < 9 * 0.006
+    backwards = estimate(*ends, columns([[(cut, n, n - yes) for cut, n, yes in walls]]), P).share  # planted: sides
+    assert np.abs(backwards - true).max() > 9 * 0.006

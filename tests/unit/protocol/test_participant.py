@@ -1,0 +1,524 @@
+"""The device's machine: what it answers, what it refuses, and that no server gets more than it may.
+
+A device may refuse (``ServerViolation``, or ``InvalidInput`` for bytes that are no message). It must never crash in
+another way, answer what its owner forbids, or answer one question in two ways. Seeds are fixed, so nothing is left to
+chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput, ServerViolation
+from semilocal.protocol.curator import Curator
+from semilocal.protocol.keys import HashChain
+from semilocal.protocol.messages import AnyReport, Closed, Query, Report, Slice, ValueQuery, Verdict, decode, encode
+from semilocal.protocol.participant import Participant, State
+from semilocal.protocol.path import Path
+from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.policy import Policy
+from semilocal.protocol.task import Task
+from semilocal.testing import ALLOW_ALL, Played, cluster, participants_at, play, restart, secret, unit_box
+from semilocal.testing.campaign import PlayedRound
+from semilocal.transcript.merkle import transcript_root
+
+CHAIN = HashChain(bytes(range(32)), 300)
+OPTIONS: dict[str, Any] = {"delta": 0.1, "k": 3, "max_rounds": 300, "chain": CHAIN.end}
+ONE = Task.build(unit_box(), epsilon=2.0, max_depth=12, **OPTIONS)
+TWO = Task.build(unit_box(), epsilon=4.0, max_depth=12, **OPTIONS)
+ALL = Task.build(unit_box(), epsilon=6.0, rule="all", tree="quad", max_depth=4, **OPTIONS)
+SIZE = 80
+POINTS = cluster(SIZE)
+VICTIM = 50
+MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
+
+
+def played(task: Task = ONE, **options: Any) -> Played:
+    return play(task, participants_at(task, POINTS, plan=options.get("plan")), chain=CHAIN, **options)
+
+
+@pytest.fixture(scope="module")
+def honest() -> Played:
+    return played()
+
+
+def device(task: Task = ONE, policy: Policy = ALLOW_ALL, number: int = VICTIM, **options: Any) -> Participant:
+    return Participant(task, POINTS[number], secret(number), policy, **options)
+
+
+def follow(one: Participant, rounds: list[PlayedRound]) -> Participant:
+    """Play closed rounds as the device did that is in the log."""
+    for row in rounds:
+        assert isinstance(row.query, Query)
+        assert isinstance(row.closed, Closed)
+        one.answer(row.query)
+        one.close(row.closed, row.slices.get(one.path.region))
+    return one
+
+
+# -- one answer ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", [ONE, TWO, ALL], ids=["one answer", "two answers", "all"])
+def test_retries_and_restarts_at_any_moment_change_no_byte(task: Task) -> None:
+    """Every device asks itself twice, and is a new one with the old state in every round."""
+    expected = transcript_root(played(task).events)
+
+    def stubborn(fresh: bool) -> bytes:
+        """With the planted bug, a device that starts again has another secret."""
+        plan = Plan(task.id)
+        log: list[PlayedRound] = []
+        curator = Curator(task, plan, chain=CHAIN)
+        states, events = [State()] * SIZE, [task]
+        while not curator.partitioned:
+            query = curator.query()
+            assert isinstance(query, Query)
+            reports: list[AnyReport] = []
+            for number in range(SIZE):
+                first = restart(device(task), POINTS[number], number, states[number], log)
+                report = first.answer(query)
+                again = restart(device(task), POINTS[number], number, first.state, log)
+                if fresh:
+                    again._secret = secret(number, seed=query.round)
+                assert fresh or again.answer(query) == report
+                report = again.answer(query) if report is not None else None
+                states[number] = msgspec.msgpack.decode(msgspec.msgpack.encode(again.state), type=State)
+                reports += [] if report is None else [report]
+            reports.sort(key=lambda one: one.pseudonym)
+            closed = curator.close(reports)
+            assert isinstance(closed, Closed)
+            log.append(PlayedRound(query, reports, closed, {one.region: one for one in curator.slices}))
+            events += [query, *reports, closed]  # type: ignore[list-item]
+            if fresh:
+                return transcript_root(events)
+        return transcript_root(events)
+
+    if task is ONE:
+        assert stubborn(fresh=False) == expected
+    assert stubborn(fresh=True) != expected
+
+
+def test_a_question_that_changed_after_a_restart_gets_no_second_answer(honest: Played) -> None:
+    whose = next(one for one in honest.participants if one.state.book)
+    number = honest.participants.index(whose)
+    last = whose.state.book[-1].round
+    state = msgspec.structs.replace(whose.state, round=last, book=whose.state.book)
+    asked = honest.rounds[last - 1].query
+    assert isinstance(asked, Query)
+    again = restart(device(), POINTS[number], number, state, honest.rounds[: last - 1])
+    other = msgspec.structs.replace(asked, questions=())
+    before = again.state
+    with pytest.raises(ServerViolation, match="repeated-round"):
+        again.answer(other)
+    assert again.state == before
+
+
+def test_nobody_has_more_answers_inside_than_the_task_allows_and_the_loss_says_so() -> None:
+    for task, most in ((ONE, 1), (TWO, 2), (ALL, 1)):
+        people = played(task).participants
+        assert max(one.inside for one in people) == most == task.answers
+        for one in people:
+            assert one.spent == one.inside * task.randomizer.epsilon <= task.epsilon
+            lower, upper = one.region or (0, 0)
+            assert len(one.lines) >= one.inside
+            assert all(lower < cut < upper for cut in one.lines)
+
+
+# -- away, late, silent ----------------------------------------------------------------------------------------------
+
+
+def test_a_device_that_was_away_announces_and_goes_on() -> None:
+    away = played(answers=lambda number, who: who != VICTIM or number in (1, *range(8, 300)))
+    one = away.participants[VICTIM]
+    name = one.pseudonym
+    said = [
+        report
+        for row in away.rounds
+        for report in row.reports
+        if report.pseudonym == name and isinstance(report, Report)
+    ]
+    assert said[0].round == 1
+    assert said[1].round == 8
+    assert away.curator.home[name] == one.region == one.path.region
+    assert not one.log.members[name]  # of the roster
+
+
+def test_who_enrols_late_is_assigned_a_region_and_counted_nowhere() -> None:
+    late = played(answers=lambda number, who: who != VICTIM or number > 5)
+    one = late.participants[VICTIM]
+    assert late.curator.home[one.pseudonym] == one.region
+    assert one.log.members[one.pseudonym]  # late
+    partition = late.curator.partition
+    assert (partition.people, int(partition.late.sum())) == (SIZE - 1, 1)
+    for row in late.rounds:  # it answers where nothing is decided, if at all
+        assert isinstance(row.query, Query)
+        for question in row.query.questions:
+            answered = [one for one in row.reports if isinstance(one, Report) and one.region == question.region]
+            if question.decides:
+                assert not any(report.pseudonym == one.pseudonym and report.answer is not None for report in answered)
+
+
+def test_a_member_that_was_silent_says_that_it_is_back(honest: Played) -> None:
+    """Asked and not there: the log takes it for silent, so it speaks in the next round, and may be asked again."""
+    found = [
+        (row.query.round, report.pseudonym)
+        for row in honest.rounds
+        for report in row.reports
+        if isinstance(row.query, Query) and isinstance(report, Report) and report.answer is not None
+    ]
+    number, name = found[0]
+    who = next(index for index, one in enumerate(honest.participants) if one.pseudonym == name)
+    gone = played(answers=lambda round_, index: index != who or round_ != number)
+    after = [
+        report for report in gone.rounds[number].reports if isinstance(report, Report) and report.pseudonym == name
+    ]
+    assert len(after) == 1
+    assert after[0].round == number + 1
+
+
+def test_an_answer_that_was_lost_keeps_its_sender_out_of_a_split(honest: Played) -> None:
+    """The server takes a device's answer and leaves it out of the log. If the question splits, it names no side."""
+    row, report = next(
+        (row, report)
+        for row in honest.rounds
+        for report in row.reports
+        if isinstance(row.closed, Closed) and isinstance(report, Report) and report.answer is not None
+        and _splits(row, report.region)
+    )  # fmt: skip
+    assert isinstance(row.closed, Closed)
+    who = next(index for index, one in enumerate(honest.participants) if one.pseudonym == report.pseudonym)
+    one = follow(device(number=who), honest.rounds[: report.round - 1])
+    assert one.answer(row.query) == report  # type: ignore[arg-type]
+    part = row.slices[report.region]
+    entries = tuple(entry for entry in part.entries if entry.pseudonym != report.pseudonym)
+    lost = msgspec.structs.replace(part, entries=entries)
+    tally = list(_verdict(row, report.region).tally)
+    assert isinstance(report.answer, int)
+    tally[report.answer] -= 1
+    closed = _replaced(row, lost, Verdict("split", tuple(tally)))
+    if min(tally) < _question(row, report.region).threshold:
+        pytest.skip("without it the question does not pass")
+    one.close(closed, lost)
+    assert one.state.stopped == "a split left out the answer it had given"
+    assert one.region == report.region
+
+
+def _question(row: PlayedRound, region: tuple[int, int]) -> Any:
+    assert isinstance(row.query, Query)
+    return next(one for one in row.query.questions if one.region == region)
+
+
+def _verdict(row: PlayedRound, region: tuple[int, int]) -> Verdict:
+    assert isinstance(row.query, Query)
+    assert isinstance(row.closed, Closed)
+    return row.closed.verdicts[row.query.questions.index(_question(row, region))]
+
+
+def _splits(row: PlayedRound, region: tuple[int, int]) -> bool:
+    tally, threshold = _verdict(row, region).tally, _question(row, region).threshold
+    return _verdict(row, region).outcome == "split" and min(tally) > threshold
+
+
+def _replaced(row: PlayedRound, part: Slice, verdict: Verdict | None = None) -> Closed:
+    """The closing of a round, with another slice and verdict of one region."""
+    assert isinstance(row.closed, Closed)
+    heads = tuple(
+        msgspec.structs.replace(head, reports=len(part.entries), digest=part.digest())
+        if (head.lower, head.upper) == part.region
+        else head
+        for head in row.closed.heads
+    )
+    verdicts = row.closed.verdicts
+    if verdict is not None:
+        assert isinstance(row.query, Query)
+        place = row.query.questions.index(_question(row, part.region))
+        verdicts = (*verdicts[:place], verdict, *verdicts[place + 1 :])
+    return msgspec.structs.replace(row.closed, heads=heads, verdicts=verdicts)
+
+
+# -- the owner's limits ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limits", [{"max_splits": 1}, {"max_depth": 2}, {"min_side": (0.4,)}])
+def test_refusing_is_a_function_of_the_public_log_and_not_of_the_side(limits: dict[str, Any], honest: Played) -> None:
+    """All devices of a region stop at the same question, on whichever side of it they are, away or not."""
+    policy = msgspec.structs.replace(ALLOW_ALL, **limits)
+    stops: dict[tuple[int, int], set[int]] = {}
+    reasons: set[str] = set()
+    for number in range(2 * SIZE):
+        here, away = number < SIZE, secret(number)  # the others enrol late and only read
+        one = device(policy=policy, number=number) if here else Participant(ONE, POINTS[number - SIZE], away, policy)
+        for row in honest.rounds:
+            assert isinstance(row.query, Query)
+            try:
+                if here:
+                    one.answer(row.query)
+                else:
+                    one.observe(row.query)
+            except ServerViolation as refused:
+                reasons.add(refused.token)
+            if one.state.stopped:
+                stops.setdefault(one.path.region, set()).add(row.query.round)
+                assert one.answer(row.query) is None
+                break
+            assert isinstance(row.closed, Closed)
+            one.close(row.closed, row.slices.get(one.path.region))
+    assert stops
+    assert len(reasons) == 1
+    assert all(len(rounds) == 1 for rounds in stops.values())
+
+
+@pytest.mark.parametrize(
+    ("least", "depth"), [((0.3,), None), ((0.6, 0.01), None), ((), 3), ((), None)], ids=["0.3", "two", "depth", "none"]
+)
+def test_a_server_that_makes_up_the_crowd_leads_a_device_no_further_than_its_owner_allows(
+    least: tuple[float, ...], depth: int | None
+) -> None:
+    """All others are the server's, and are wherever it likes: A answers inside, and never a smaller region."""
+    policy = msgspec.structs.replace(ALLOW_ALL, min_side=least, max_depth=depth)
+    for task in (ONE, TWO):
+        rng, path = np.random.default_rng(3), Path(task)
+        fakes = [Participant(task, POINTS[0], secret(1000 + n), ALLOW_ALL, path=path) for n in range(400)]
+        victim = device(task, policy)
+        named: list[tuple[int, int]] = []
+        inside: list[int] = []
+
+        def deliver(
+            one: Participant, query: Any, victim: Participant = victim, named: list[Any] = named,
+            inside: list[int] = inside, rng: np.random.Generator = rng,
+        ) -> AnyReport | None:  # fmt: skip
+            if one is not victim:
+                one._code = int(rng.integers(*one.path.region))  # it has no place
+                return one.receive(query)
+            try:
+                report = one.receive(query)
+            except ServerViolation:
+                assert one.state.stopped
+                return None
+            named.extend([] if report is None else [report.region])
+            inside.append(victim.inside)
+            return report
+
+        play(task, [*fakes, victim], chain=CHAIN, deliver=deliver)
+        regions = np.array(named, dtype=np.uint64)
+        assert least or len(set(named)) > 1
+        assert max(inside) <= task.answers
+        if least:
+            assert (task.hierarchy.interval_sides(*regions.T) >= np.array(least) * (1 - 1e-9)).all()
+        if depth is not None:
+            assert task.hierarchy.depth(task.hierarchy.largest_cells(*regions.T)).max() <= depth
+        assert bool(victim.state.stopped) == bool(least or depth)
+
+
+@pytest.mark.parametrize("place", [("13.377713", 0.5), ("13.377713 E", 0.5), (13.377713, 0.5), (math.inf, 13.377713)])
+def test_a_position_that_is_refused_is_not_repeated(place: Any) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        Participant(ONE, place, secret(1), ALLOW_ALL)
+    assert "377713" not in str(refusal.value)
+
+
+# -- every check -----------------------------------------------------------------------------------------------------
+
+
+def second(honest: Played, **changes: Any) -> Query:
+    """The query of round 2 with another question."""
+    query = honest.rounds[1].query
+    assert isinstance(query, Query)
+    return msgspec.structs.replace(query, questions=(msgspec.structs.replace(query.questions[0], **changes),))
+
+
+ENDS = ONE.hierarchy.ends
+MIDDLE = sum(ENDS) // 2
+QUERIES: dict[str, Callable[[Played], Query]] = {
+    "other-task": lambda honest: msgspec.structs.replace(second(honest), task=bytes(32)),
+    "skipped-round": lambda honest: msgspec.structs.replace(second(honest), round=3),
+    "repeated-round": lambda honest: msgspec.structs.replace(second(honest), round=1),
+    "other-region": lambda honest: second(honest, upper=ENDS[1] - 1),
+    "weak-threshold": lambda honest: second(honest, threshold=1),
+    "wrong-draw": lambda honest: second(honest, asked=SIZE + 1, stop=SIZE + 1),
+    "wrong-draw (begins in the middle)": lambda honest: second(honest, start=1),
+    "wrong-draw (continues nothing)": lambda honest: second(honest, drawn=1),
+    "wrong-question": lambda honest: second(honest, threshold=0, cuts=(MIDDLE - 1, MIDDLE)),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_that_breaks_the_protocol_is_refused_and_changes_nothing(name: str, honest: Played) -> None:
+    one = device()
+    first = honest.rounds[0]
+    assert isinstance(first.query, Query)
+    one.answer(first.query)
+    assert isinstance(first.closed, Closed)
+    one.close(first.closed, first.slices[ENDS])
+    before = one.state
+    for method in (one.observe, one.answer):
+        with pytest.raises(ServerViolation) as refused:
+            method(QUERIES[name](honest))
+        assert refused.value.token == name.partition(" ")[0]
+    assert one.state == before
+    one.answer(second(honest))
+    with pytest.raises(ServerViolation, match="changed-query"):
+        one.observe(second(honest, cuts=(MIDDLE - 1,)))
+
+
+def closings(row: PlayedRound) -> dict[str, tuple[Closed, Slice | None]]:
+    assert isinstance(row.closed, Closed)
+    closed, whole = row.closed, row.slices[ENDS]
+    verdict = closed.verdicts[0]
+    sums = (verdict.tally[0] + 1, *verdict.tally[1:])
+    replace = msgspec.structs.replace
+    shorter = replace(whole, entries=whole.entries[1:])
+    return {
+        "other-task": (replace(closed, task=bytes(32)), whole),
+        "skipped-round": (replace(closed, round=closed.round + 1), whole),
+        "repeated-round": (replace(closed, round=closed.round - 1), whole),
+        "broken-chain": (replace(closed, preimage=bytes(32)), whole),
+        "wrong-slice": (closed, shorter),
+        "wrong-slice (missing)": (closed, None),
+        "wrong-verdict": (replace(closed, verdicts=()), whole),
+        "wrong-verdict (split too early)": (replace(closed, verdicts=(Verdict("split", verdict.tally),)), whole),
+        "wrong-tally": (replace(closed, verdicts=(Verdict("wall", sums),)), whole),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["other-task", "skipped-round", "repeated-round", "broken-chain", "wrong-slice", "wrong-slice (missing)",
+     "wrong-verdict", "wrong-verdict (split too early)", "wrong-tally"],
+)  # fmt: skip
+def test_a_closing_that_breaks_the_protocol_is_refused_and_changes_nothing(name: str, honest: Played) -> None:
+    row = honest.rounds[1]
+    one = follow(device(), honest.rounds[:1])
+    assert isinstance(row.closed, Closed)
+    with pytest.raises(ServerViolation, match="skipped-round"):
+        one.close(row.closed, row.slices[ENDS])  # its query was not seen
+    assert isinstance(row.query, Query)
+    one.answer(row.query)
+    before, path = one.state, one.path
+    with pytest.raises(ServerViolation) as refused:
+        one.close(*closings(row)[name])
+    assert refused.value.token == name.partition(" ")[0]
+    assert (one.state, one.path) == (before, path)
+    one.close(row.closed, row.slices[ENDS])
+
+
+def test_there_is_no_second_portion_where_all_were_asked(honest: Played) -> None:
+    row = next(
+        row for row in honest.rounds[1:]
+        if isinstance(row.query, Query) and any(one.stop == one.asked for one in row.query.questions)
+    )  # fmt: skip
+    assert isinstance(row.query, Query)
+    question = next(one for one in row.query.questions if one.stop == one.asked)
+    who = next(number for number, one in enumerate(honest.participants) if question.lower <= one._code < question.upper)
+    one = follow(device(number=who), honest.rounds[: row.query.round - 1])
+    one.answer(row.query)
+    part = row.slices[question.region]
+    with pytest.raises(ServerViolation, match="wrong-verdict"):
+        one.close(_replaced(row, part, Verdict("more", _verdict(row, question.region).tally)), part)
+
+
+def test_a_report_under_its_name_that_it_did_not_send_is_noticed(honest: Played) -> None:
+    row = honest.rounds[0]
+    one = device()
+    assert isinstance(row.query, Query)
+    one.answer(row.query)
+    part = row.slices[ENDS]
+    entries = tuple(
+        msgspec.structs.replace(entry, nonce=bytes(16)) if entry.pseudonym == one.pseudonym else entry
+        for entry in part.entries
+    )
+    forged = msgspec.structs.replace(part, entries=entries)
+    with pytest.raises(ServerViolation, match="changed-report"):
+        one.close(_replaced(row, forged), forged)
+    never = device()
+    never.observe(row.query)  # it said nothing, and the log has its report all the same
+    assert isinstance(row.closed, Closed)
+    with pytest.raises(ServerViolation, match="changed-report"):
+        never.close(row.closed, part)
+
+
+def test_a_log_that_leads_out_of_the_announced_region_gets_no_word(honest: Played) -> None:
+    """After a restart the server shows another log, in which the region of its place is larger again."""
+    whole = device()
+    last = honest.participants[VICTIM]
+    whole.state = last.state
+    query = honest.rounds[0].query
+    assert isinstance(query, Query)
+    with pytest.raises(ServerViolation, match="grown-region"):
+        whole.answer(query)
+
+
+def test_values_are_given_once_for_the_pinned_plan_and_after_the_partition() -> None:
+    plan = Plan(ONE.id, (MEAN, Release("counts")))
+    people = participants_at(ONE, POINTS, plan=plan)
+    done = play(ONE, people, plan=plan, chain=CHAIN)
+    row = done.rounds[-1]
+    assert isinstance(row.query, ValueQuery)
+    one = people[VICTIM]
+    assert one.value(row.query) == next(report for report in row.reports if report.pseudonym == one.pseudonym)
+    assert one.spent == one.inside * ONE.randomizer.epsilon + 1.0
+    replace = msgspec.structs.replace
+    for query, token in (
+        (replace(row.query, task=bytes(32)), "other-plan"),
+        (replace(row.query, plan=bytes(32)), "other-plan"),
+        (replace(row.query, index=1), "not-planned"),
+        (replace(row.query, round=1), "too-early"),
+        (
+            replace(row.query, clips=tuple(replace(clip, high=clip.high + 1) for clip in row.query.clips)),
+            "changed-query",
+        ),
+    ):
+        with pytest.raises(ServerViolation, match=token):
+            one.value(query)
+    early = device(plan=plan)
+    early.state = replace(early.state, region=ENDS)
+    with pytest.raises(ServerViolation, match="too-early"):
+        early.value(row.query)
+    report = one.value(row.query)
+    assert report is not None
+    one.check_counted(row.closed, report)  # type: ignore[arg-type]
+    with pytest.raises(ServerViolation, match="not-counted"):
+        one.check_counted(replace(row.closed, regions=(), counts=()), report)  # type: ignore[type-var]
+
+
+# -- anything at all -------------------------------------------------------------------------------------------------
+
+
+def test_mangled_messages_are_refused_or_legal_and_a_refusal_changes_nothing(honest: Played) -> None:
+    """1,500 mangled queries and closings of a real play, against a device in every round of it."""
+    rng, refused, taken = np.random.default_rng(23), 0, 0
+    rounds = honest.rounds[:12]
+    for row in rounds:
+        assert isinstance(row.query, Query)
+        assert isinstance(row.closed, Closed)
+        for _ in range(1500 // len(rounds)):
+            message: Query | Closed = row.query if rng.random() < 0.5 else row.closed
+            raw = bytearray(encode(message))
+            for _ in range(int(rng.integers(1, 3))):
+                raw[int(rng.integers(42, len(raw)))] = int(rng.integers(0, 256))
+            try:
+                mangled = decode(bytes(raw), type(message))
+            except InvalidInput:
+                continue
+            one = follow(device(), rounds[: row.query.round - 1])
+            if isinstance(mangled, Closed):
+                one.answer(row.query)
+            before = one.state
+            try:
+                if isinstance(mangled, Query):
+                    one.answer(mangled)
+                else:
+                    one.close(mangled, row.slices.get(one.path.region))
+            except ServerViolation:
+                refused += 1
+                assert one.state == before
+            else:
+                taken += 1
+    assert refused > 50
+    assert taken > 0

@@ -1,0 +1,86 @@
+"""The walk gives every box what its leaves have there; shapes of all kinds agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import semilocal as sl
+from semilocal.geometry.polygons import Polygons
+from semilocal.protocol.estimate import Walls
+from semilocal.protocol.partition import Away, Partition
+from semilocal.release._lattice import Lattice
+from semilocal.release.public import public_tree
+from semilocal.release.tree import Taken
+from semilocal.release.walk import TreeWalk
+from tests.helpers.release_runs import run_of
+from tests.unit.release.test_tree import random_tree
+
+
+def boxes_in(dimensions: int, number: int, seed: int = 1) -> np.ndarray:
+    boxes = np.sort(np.random.default_rng(seed).random((number, 2, dimensions)), axis=1)
+    boxes[: number // 4, 1] = boxes[: number // 4, 0] + 1e-3
+    return boxes
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("options", [{}, {"rule": "all"}, {"tree": "quad"}])
+def test_answers_are_sums_over_the_parts_of_all_leaves(dimensions: int, options: dict[str, str]) -> None:
+    """Oracle: the share of every part in every box, one by one."""
+    if options.get("tree") == "quad":
+        options = {**options, "max_depth": 4}  # type: ignore[dict-item]
+    _, run = run_of(dimensions, seed=7, **options)
+    tree = public_tree(run.partition)
+    boxes = boxes_in(dimensions, 60)
+    found = TreeWalk.of(tree).query(boxes)
+    shares = tree.hierarchy.shares(tree.parts.cells, boxes)
+    question, part = np.nonzero(shares)
+    leaf = tree.leaves[tree.parts.piece[part]]
+    taken = Taken(question, leaf, shares[question, part] * tree.parts.share[part]).joined(len(tree))
+    value = np.bincount(taken.question, tree.people[taken.row] * taken.share, minlength=len(boxes))
+    assert found.value == pytest.approx(value)
+    expected = tree.variance(taken, len(boxes)) + tree.inside(taken, len(boxes))
+    assert found.variance == pytest.approx(expected, rel=1e-6, abs=1e-3)
+    assert (found.most >= found.value - 1e-6).all()
+
+
+def test_any_tree_of_intervals_is_walked() -> None:
+    tree = random_tree(np.random.default_rng(3), unbiased=True)
+    boxes = boxes_in(1, 40)
+    found = TreeWalk.of(tree).query(boxes)
+    shares = tree.hierarchy.shares(tree.parts.cells, boxes) * tree.parts.share
+    leaves = tree.leaves[tree.parts.piece]
+    assert found.value == pytest.approx(shares @ tree.people[leaves])
+    assert found.fewer == pytest.approx(0.8 * found.value)  # the unbiased numbers
+    assert found.most.tolist() == [tree.total] * 40
+
+
+def test_polygons_of_boxes_are_boxes() -> None:
+    _, run = run_of(2, seed=8)
+    walk, boxes = TreeWalk.of(public_tree(run.partition)), boxes_in(2, 50)
+    corners = np.stack([boxes[:, [0, 1, 1, 0], 0], boxes[:, [0, 0, 1, 1], 1]], axis=-1)
+    shapes = Polygons(corners.reshape(-1, 2), np.full(50, 4), np.arange(50), 50)
+    one, two = walk.query(boxes), walk.query(shapes)
+    assert one.value == pytest.approx(two.value)
+    assert one.variance == pytest.approx(two.variance)
+
+
+def test_regions_are_exact_rows() -> None:
+    _, run = run_of(2, seed=9)
+    tree = public_tree(run.partition)
+    found = TreeWalk.of(tree).rows(np.arange(tree.first[0], tree.first[1]))
+    assert found.value == pytest.approx(run.partition.crowds)
+    assert (found.variance == 0).all()
+
+
+def test_on_a_lattice_a_box_takes_lines_and_not_lengths() -> None:
+    """All people are at multiples of 1/8: a box from just after one line to just after the next holds one line."""
+    lattice = Lattice((0.125,))
+    task = sl.Task.build(sl.Box((0.0,), (1.0,)), epsilon=2.0)
+    low, high = (np.array([code], dtype=np.uint64) for code in task.hierarchy.ends)
+    crowd = np.array([4_000])
+    tree = public_tree(Partition(task, low, high, crowd, 0 * crowd, Walls.none(1), Away.nobody()))
+    boxes = np.array([[[0.01], [0.13]], [[0.01], [0.124]]])
+    value = TreeWalk.of(tree, lattice).query(lattice.measure(boxes)).value
+    assert value == pytest.approx([500.0, 0.0], abs=0.01)
+    assert TreeWalk.of(tree).query(boxes).value[1] > 400  # planted: lengths
