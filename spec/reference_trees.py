@@ -144,7 +144,7 @@ class Boxes(Intervals):
         return lower, upper
 
     def sides(self, cell: int) -> list[float]:
-        """Lengths of the sides; in kilometres where the axes are longitude and latitude (10)."""
+        """Lengths of the sides; in kilometres where the axes are longitude and latitude (4.4)."""
         lower, upper = self.box(cell)
         out = [high - low for low, high in zip(lower, upper, strict=True)]
         names = [name.lower() for name in self.names]

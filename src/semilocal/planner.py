@@ -45,8 +45,8 @@ DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
     "In brackets: the smallest and the largest of the plays. Errors depend on where people live. On five files of\n"
     "real positions, three settings each, regions were 0.7 to 1.3 times the forecast, errors of counts 0.66 to 1.55\n"
-    "times, rounds and messages 0.9 to 1.3 times. With a file of public positions of the place itself\n"
-    "(--density FILE) the forecast is that of the file."
+    "times, rounds and messages 0.9 to 1.3 times; sizes of typical regions differ by orders of magnitude. With a file\n"
+    "of public positions of the place itself (--density FILE) the forecast is that of the file."
 )
 _PLAYS = 12
 _QUERIES = 400

@@ -82,7 +82,8 @@ def test_bytes_are_about_those_of_the_messages() -> None:
     sent, received = traffic(run)
     reports = [event for event in run.events if isinstance(event, Report)]
     assert sent == pytest.approx(sum(len(encode(report)) for report in reports) / people, rel=0.02)
-    codes, said = task.hierarchy.codes(points), {}
+    codes = task.hierarchy.codes(points)
+    said: dict[tuple[int, tuple[int, int]], list[Entry]] = {}
     for report in reports:
         said.setdefault((report.round, report.region), []).append(Entry(report.pseudonym, report.answer, report.nonce))
     read = float(sum(len(encode(event)) for event in run.events if isinstance(event, Query | Closed)))

@@ -32,6 +32,7 @@ __all__ = ["Pair", "Plays", "attack", "choose_neighbour", "play", "report_scores
 
 _PILOT = 400  # plays that show where the victim ends
 _BATCH = 2000  # plays side by side
+_ROUNDS = 3  # that a question may take: two portions, and the announcement
 _COMMON = 0.1  # share of plays that tell a neighbour apart, at least
 
 
@@ -78,6 +79,7 @@ class _Play:
     failed: list[int] = field(default_factory=list)
     asked: list[tuple[int, Integers, Integers]] = field(default_factory=list)  # cut, who, what they said
     score: float = 0.0
+    round: int = 1  # that is closed
     ended: bool = False
     done: bool = False
     booked: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # answers inside, per person
@@ -117,6 +119,10 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
 
 def _step(task: Task, plays: list[_Play], codes: Cells, two: Cells, rng: np.random.Generator) -> None:
     """The next question of every play: one that decides, then refinements."""
+    for one in plays:
+        one.ended |= one.round + _ROUNDS > task.max_rounds
+        one.done = one.round >= task.max_rounds
+    plays = [one for one in plays if not one.done]
     deciding, ended = ([one for one in plays if one.ended is flag] for flag in (False, True))
     for some, ask in ((deciding, questions), (ended, refinements)):
         if not some:
@@ -159,10 +165,13 @@ def _question(task: Task, one: _Play, asking: Asking, codes: Cells, two: Cells, 
     parts = np.searchsorted(cuts, codes[who], side="right")
     reports = randomizer.respond_many(parts, rng)
     portion, decides = int(asking.portion[0]), asking.threshold[0] > 0
+    one.round += 1
     if decides and portion < len(who):
         yes = np.array([int(reports[:portion].sum())])
         if not go_on(task, asking, np.array([portion]), yes)[0]:
             who, reports = who[:portion], reports[:portion]
+        else:
+            one.round += 1
     tally = randomizer.tally(reports, np.zeros(len(who), dtype=np.int64), 1)
     if decides and len(who) == asking.asked[0] and splits(tally, asking.threshold)[0]:
         _enter(one, [one.lower, *cuts.tolist(), one.upper], codes)
@@ -178,6 +187,7 @@ def _question(task: Task, one: _Play, asking: Asking, codes: Cells, two: Cells, 
 
 def _enter(one: _Play, edges: list[int], codes: Cells) -> None:
     """Go on in the part that holds the victim; what was asked outside no longer counts."""
+    one.round += 1
     place = int(np.searchsorted(edges, int(codes[0]), side="right")) - 1
     one.lower, one.upper = edges[place], edges[place + 1]
     own = codes[one.people]

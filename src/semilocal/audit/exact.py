@@ -87,24 +87,29 @@ def liar_pass_chance(task: Task, askable: int, asked: int, *, honest: int, liars
     honest : int
         Honest people on the side.
     """
-    from scipy.stats import binom, hypergeom
+    from scipy.stats import binom
 
     randomizer = task.randomizer
     assert isinstance(randomizer, RandomizedResponse)
     p, p0 = randomizer.probabilities
     needed = crowd_threshold(task, askable, asked, failed)
-    lying = np.arange(min(liars, asked) + 1)
     total = 0.0
-    for count, chance in zip(lying.tolist(), hypergeom.pmf(lying, askable, liars, asked).tolist(), strict=True):
-        rest = asked - count
-        here = np.arange(min(honest, rest) + 1)
-        for number, weight in zip(
-            here.tolist(), hypergeom.pmf(here, askable - liars, honest, rest).tolist(), strict=True
-        ):
-            inside = np.arange(number + 1)
-            passing = binom.pmf(inside, number, p) @ binom.sf(needed - count - inside - 1, rest - number, p0)
+    for lying, chance in _drawn(askable, liars, asked):
+        rest = asked - lying
+        for here, weight in _drawn(askable - liars, honest, rest):
+            inside = np.arange(here + 1)
+            passing = binom.pmf(inside, here, p) @ binom.sf(needed - lying - inside - 1, rest - here, p0)
             total += chance * weight * float(passing)
     return total
+
+
+def _drawn(people: int, some: int, asked: int) -> list[tuple[int, float]]:
+    """How many of some people are among the asked ones, with its chance."""
+    from scipy.stats import hypergeom
+
+    counts = np.arange(max(0, asked - people + some), min(some, asked) + 1)
+    chances = hypergeom.pmf(counts, people, some, asked)
+    return [(count, chance) for count, chance in zip(counts.tolist(), chances.tolist(), strict=True) if chance > 0.0]
 
 
 def repeated_cut_failure(
@@ -125,21 +130,18 @@ def repeated_cut_failure(
     -----
     People have one answer each (epsilon up to 2), so a drawn one is not asked again. Every state is how many are left.
     """
-    from scipy.stats import hypergeom
-
     if task.rule != "cut" or task.answers != 1:
         raise InvalidInput("the same cut is put again and again with rule 'cut' and one answer")
     p, q = task.randomizer.probabilities  # type: ignore[union-attr]
     states, total, failed = {task.k - 1: 1.0}, 0.0, 0
     for free in range(people + task.k - 1, asked - 1, -asked):
         t = threshold(free, asked, task.k, task.randomizer.epsilon, level_of(task.delta, failed))
+        passes = [_both_pass(asked, count, t, p, q) for count in range(min(task.k - 1, asked) + 1)]
         following: dict[int, float] = {}
         for few, weight in states.items():
-            drawn = np.arange(min(few, asked) + 1)
-            for count, chance in zip(drawn.tolist(), hypergeom.pmf(drawn, free, few, asked).tolist(), strict=True):
-                passing = _both_pass(asked, count, t, p, q)
-                total += weight * chance * passing
-                following[few - count] = following.get(few - count, 0.0) + weight * chance * (1.0 - passing)
+            for count, chance in _drawn(free, few, asked):
+                total += weight * chance * passes[count]
+                following[few - count] = following.get(few - count, 0.0) + weight * chance * (1.0 - passes[count])
         states, failed = following, failed + 1
     return total
 

@@ -27,7 +27,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "partition": "cut the domain into regions, small where many people are",
         "counts": "how many people are in boxes, with intervals",
         "mean": "the mean of a function of the positions, with its error",
-        "points": "positions to train on: middles of regions, or made-up ones",
+        "points": "positions to train on: centres of regions, or made-up ones",
         "demo": "partition, mean and counts on a public sample; --live or --two-servers with devices over HTTP",
         "plan": "what to expect of a task before anybody is asked",
         "serve": "run the collection server",

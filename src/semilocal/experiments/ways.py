@@ -60,7 +60,7 @@ PAPER_SHARE = 0.5  # of ε that the paper gives to the partition; the rest goes 
 # Levels of the paper's quadtrees. Its code allows 40 for means, which no run reaches. For real data it names none:
 # with 10, as on its clusters, the published rule's error on Gowalla is up to twice that with 16.
 DEPTHS = {"density": 15, "mean": 30, "clusters": 10, "real": 16}
-ENOUGH = 2_000  # participants of the run that is asked for its promise
+ENOUGH = 20_000  # participants of the run that is asked for its promise: so many that a partition pays for values
 
 Purpose: TypeAlias = Literal["values", "counts", "points"]
 Queries: TypeAlias = Callable[[npt.ArrayLike], Answers]

@@ -21,7 +21,7 @@ from .estimate import Pieces
 __all__ = ["Parts", "parts_of"]
 
 _HALVINGS = 2  # of each axis, in the cells of a piece
-_MOST_CELLS = 1 << 19  # beyond that, fewer halvings
+_MOST_CELLS = 1 << 18  # beyond that, fewer halvings
 _PASSES = 3  # of the kernel; later ones change nothing that matters
 _NOBODY = 1e-100
 

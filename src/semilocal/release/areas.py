@@ -19,7 +19,7 @@ from ..words import number_of
 
 __all__ = ["Areas", "Asked", "Boxes", "as_areas", "outside_words"]
 
-_BOXES_AT_ONCE = 1 << 13  # working arrays stay in the processor's cache
+_BOXES_AT_ONCE = 1 << 10  # working arrays stay in the processor's cache
 Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the plane
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -219,6 +220,7 @@ def _deadline(task: Task, now: float) -> int:
 # -- reports as they are stored --------------------------------------------------------------------------------------
 
 
+@lru_cache(64)
 def report_head(task: bytes, round_: int, kind: type[AnyReport]) -> bytes:
     """What all reports of a round begin with; then come the pseudonym and the body."""
     return prefix_of(kind) + msgspec.msgpack.encode(task) + msgspec.msgpack.encode(round_) + b"\xc4\x10"

@@ -32,7 +32,7 @@ CLUSTERS = (
 # below the first halvings, 0.75 to 0.9 where the map is the world. These two make forecasts fit five such files.
 TOGETHER = 0.72
 _HALVINGS = 40
-_LAND_AND_SEA = (0.84, 0.99)  # the same for large cells, from map to map: whole parts have nobody
+_LAND_AND_SEA = (0.9, 0.99)  # the same for large cells, from map to map: whole parts have nobody
 _LARGE = 8  # this many halvings make cells of a town's size
 
 PATIENCE = 1_000  # rounds of candidates before a population is called impossible
@@ -104,7 +104,7 @@ def towns(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE, together:
     ----------
     together : float
         Chance that two people of a cell are in the same half of it, from 1/2 (even) to below 1; in large cells it is
-        at least 0.84 to 0.99, which is drawn as well.
+        at least 0.9 to 0.99, which is drawn as well.
     """
     if not 0.5 < together < 1.0:
         raise InvalidInput(f"together must be above 0.5 and below 1; got {together!r}")

@@ -44,7 +44,11 @@ def test_a_test_that_is_too_lax_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
     """Planted: every question may err with twice its level."""
     assert {finding.verdict for finding in crowds(4000, np.random.default_rng(3))} == {"holds", "caught"}
     right = thresholds.threshold
-    monkeypatch.setattr(exact, "threshold", lambda *given: right(*given[:-1], 2 * given[-1]))
+
+    def lax(askable: int, asked: int, k: int, epsilon: float, level: float) -> int:
+        return right(askable, asked, k, epsilon, 2 * level)
+
+    monkeypatch.setattr(exact, "threshold", lax)
     found = [finding.verdict for finding in crowds(4000, np.random.default_rng(3))]
     assert found[:2] == ["BROKEN", "BROKEN"]
 
@@ -148,9 +152,9 @@ def test_a_table_is_attacked_too(capsys: pytest.CaptureFixture[str], tmp_path: P
 def test_a_task_in_which_nothing_can_be_attacked_is_refused_with_the_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """One place: nobody can be asked about places inside it."""
+    """One round: everybody enrols, and nobody is asked anything."""
     path = tmp_path / "task.json"
-    task = Task.build(hierarchy=from_labels("code", [["a"]]), epsilon=2.0, delta=1e-3, k=20)
+    task = default_task(max_rounds=1)
     path.write_bytes(msgspec.json.encode(task))
     assert command("audit", "--task", str(path), "--runs", "4000") == 2
     said = capsys.readouterr().err

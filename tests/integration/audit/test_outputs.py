@@ -11,7 +11,6 @@ import pytest
 
 from semilocal.audit.outputs import (
     COMMANDS,
-    FILE,
     OPTIONS,
     SHARED,
     CommandRun,

@@ -423,7 +423,7 @@ def test_an_answer_that_came_too_late_is_booked_and_its_sender_keeps_its_region(
     summaries = asyncio.run(run_agents(world, points))
     assert summaries[0].outcome in ("finished", "stopped")
     assert summaries[0].answered > 0
-    assert not any(who == name[0] and decode_report(body).answer is not None  # type: ignore[union-attr]
+    assert not any(who == name[0] and decode_report(body).answer is not None
                    for (_, who), body in world.server.stored.items())  # fmt: skip
     assert summaries[0].epsilon == SMALL.randomizer.epsilon * len(summaries[0].lines)
     assert {summary.outcome for summary in summaries[1:]} == {"finished"}

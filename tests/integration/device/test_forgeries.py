@@ -84,8 +84,9 @@ def forged_run(
             for number, (vault, point) in enumerate(zip(vaults, points, strict=True))
         ]
         tasks = [asyncio.ensure_future(agent.run()) for agent in agents]
-        tasks.append(asyncio.ensure_future(end_rounds(world.server)))  # the others go on without the victim
+        deadlines = asyncio.ensure_future(end_rounds(world.server))  # the others go on without the victim
         summary = await asyncio.wait_for(tasks[0], HANG)
+        deadlines.cancel()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -18,7 +18,18 @@ import pytest
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.keys import HashChain
-from semilocal.protocol.messages import AnyReport, Closed, Query, Report, Slice, ValueQuery, Verdict, decode, encode
+from semilocal.protocol.messages import (
+    AnyReport,
+    Closed,
+    Query,
+    Report,
+    Slice,
+    ValueClosed,
+    ValueQuery,
+    Verdict,
+    decode,
+    encode,
+)
 from semilocal.protocol.participant import Participant, State
 from semilocal.protocol.path import Path
 from semilocal.protocol.plan import Plan, Release
@@ -482,9 +493,10 @@ def test_values_are_given_once_for_the_pinned_plan_and_after_the_partition() -> 
         early.value(row.query)
     report = one.value(row.query)
     assert report is not None
-    one.check_counted(row.closed, report)  # type: ignore[arg-type]
+    assert isinstance(row.closed, ValueClosed)
+    one.check_counted(row.closed, report)
     with pytest.raises(ServerViolation, match="not-counted"):
-        one.check_counted(replace(row.closed, regions=(), counts=()), report)  # type: ignore[type-var]
+        one.check_counted(replace(row.closed, regions=(), counts=()), report)
 
 
 # -- anything at all -------------------------------------------------------------------------------------------------

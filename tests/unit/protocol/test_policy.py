@@ -91,7 +91,7 @@ def test_a_region_must_hold_a_whole_cell_of_the_owners_size() -> None:
         ({"min_side": (4.0,)}, (lower, half), (lower, lower + (half - lower) // 2 - 1)),
         ({"max_depth": 1}, (lower, half), (lower, half - 1)),
     ):
-        policy = Policy(max_epsilon=2.0, **limits)  # type: ignore[arg-type]
+        policy = Policy(max_epsilon=2.0, **limits)
         check_region(TASK, *inside, policy)
         with pytest.raises(ServerViolation, match=r"small-region|deep-region"):
             check_region(TASK, *outside, policy)

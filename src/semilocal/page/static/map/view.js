@@ -24,6 +24,7 @@ const COLOURS = {
   },
 };
 const RULES = { density: { log: true }, crowd: { log: true }, depth: { log: false, integer: true }, uncertainty: { log: true } };
+const ROOM_FOR_WALLS = 24; // pixels: smaller regions have no lines, which would hide their colour
 const WORDS = "Map. Arrow keys move, plus and minus zoom, 0 shows everything. While a polygon is drawn, space sets a corner, Enter closes it.";
 
 /** Corners of a ring x, y, x, y, … @param {number[]} ring @returns {[number, number][]} */
@@ -199,14 +200,16 @@ export class MapView extends PlainMap {
 
   /** Thin lines where somebody answered and nothing was split. @param {CanvasRenderingContext2D} context @param {string} colour */
   #drawWalls(context, colour) {
-    const { device } = this;
+    const { device, frame } = this;
+    const { x0, y0, x1, y1 } = frame.columns;
     context.beginPath();
-    for (let row = 0; row < this.frame.size; row++) {
-      for (const { pieces } of this.frame.walls(row)) {
-        for (const [x0, y0, x1, y1] of pieces) {
-          context.moveTo(...cameras.toScreen(device, x0, y0));
-          context.lineTo(...cameras.toScreen(device, x1, y1));
-        }
+    for (let row = 0; row < frame.size; row++) {
+      const short = Math.min((x1[row] - x0[row]) * device.scale, (y1[row] - y0[row]) * device.scale * device.aspect);
+      if (short < ROOM_FOR_WALLS * this.ratio) continue;
+      const pieces = new Map(frame.walls(row).flatMap((wall) => wall.pieces.map((piece) => [String(piece), piece]))); // lines may share some
+      for (const [left, low, right, high] of pieces.values()) {
+        context.moveTo(...cameras.toScreen(device, left, low));
+        context.lineTo(...cameras.toScreen(device, right, high));
       }
     }
     context.strokeStyle = colour;
@@ -236,7 +239,11 @@ export class MapView extends PlainMap {
   #numberWalls(context) {
     context.font = "600 11px system-ui, sans-serif";
     [context.textAlign, context.textBaseline] = ["center", "middle"];
-    this.frame.walls(this.hovered).forEach(({ pieces }, number) => {
+    const walls = this.frame.walls(this.hovered);
+    const shared = walls.flatMap((wall) => wall.pieces.map(String));
+    walls.forEach((wall, number) => {
+      const alone = wall.pieces.filter((piece) => shared.indexOf(String(piece)) === shared.lastIndexOf(String(piece)));
+      const pieces = alone.length ? alone : wall.pieces;
       const longest = pieces.reduce((a, b) => (Math.hypot(b[2] - b[0], b[3] - b[1]) > Math.hypot(a[2] - a[0], a[3] - a[1]) ? b : a), pieces[0] ?? [NaN, NaN, NaN, NaN]);
       const [left, top] = cameras.toScreen(this.camera, (longest[0] + longest[2]) / 2, (longest[1] + longest[3]) / 2);
       if (Number.isFinite(left)) this.text(context, String(number + 1), left, top);
