@@ -153,7 +153,7 @@ class Forecast:
 
 def _percent(share: float) -> str:
     """A share to two digits."""
-    return f"{float(f'{100 * share:.2g}'):g} %"
+    return f"{float(f'{100 * share:.2g}'):.9f}".rstrip("0").rstrip(".") + " %"
 
 
 def _whole(number: float) -> str:

@@ -87,37 +87,6 @@ def test_children_cover_their_cell_without_gap_or_overlap(tree: Hierarchy) -> No
 
 
 @every
-def test_a_position_is_in_one_cell_of_every_depth_and_inside_its_box(tree: Hierarchy) -> None:
-    points = points_of(tree)
-    codes = tree.codes(points)
-    for depth in range(tree.max_depth + 1):
-        cells = tree.locate(points, depth)
-        first, last = tree.span(cells)
-        assert np.all((first <= codes) & (codes <= last))
-        assert tree.ancestors(codes, depth).tolist() == cells.tolist()
-        lower, upper = tree.boxes(cells).transpose(1, 0, 2)
-        assert np.all((lower <= points) & (points <= upper))
-        if depth:
-            assert tree.child_of(codes, depth - 1).tolist() == tree.number(cells).tolist()
-
-
-@pytest.mark.parametrize("tree", [*HIERARCHIES.values(), *DEEP], ids=str)
-def test_a_head_is_the_beginning_of_a_code(tree: Hierarchy) -> None:
-    points = points_of(tree)
-    if tree.cells_are_boxes:  # edges of cells, and the numbers beside them
-        corners = tree.boxes(tree.locate(points, min(tree.max_depth, 12))).reshape(-1, tree.box.dimensions)
-        around = [corners, np.nextafter(corners, -np.inf), np.nextafter(corners, np.inf)]
-        points = np.clip(np.concatenate([points, *around]), tree.box.lower, tree.box.upper)
-    first, last = tree.span([ROOT])
-    bits = int(last[0] - first[0]).bit_length()
-    assert tree.tail_bits == max(bits - 32, 0)
-    assert tree.heads(points).dtype == np.uint32
-    assert tree.heads(points).tolist() == [
-        (code - int(first[0])) >> tree.tail_bits for code in tree.codes(points).tolist()
-    ]
-
-
-@every
 def test_no_cell_has_a_side_shorter_than_the_smallest(tree: Hierarchy) -> None:
     sides = tree.sides(levels(tree)[-1]).min(axis=0)
     assert tree.smallest_sides.tolist() == pytest.approx(sides.tolist())

@@ -1,4 +1,4 @@
-"""Populations with people to move, and runs over them."""
+"""Populations with a dense corner, and runs over them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Floats = npt.NDArray[np.float64]
 
 
 def crowded(size: int, dimensions: int, rng: np.random.Generator) -> Floats:
-    """Most people in a corner, one in a hundred anywhere: the sparse sides get trimmed."""
+    """Most people in a corner, one in a hundred anywhere."""
     dense = rng.beta(2, 8, (size, dimensions)) * 0.5
     return np.where(rng.random((size, 1)) < 0.01, rng.random((size, dimensions)), dense)
 
 
 def run_of(dimensions: int, *, seed: int, size: int = 3_000, **options: Any) -> tuple[Floats, sl.Run]:
-    """A population and a run in which somebody was moved."""
+    """A population and a run over it."""
     rng = np.random.default_rng(seed)
     points = crowded(size, dimensions, rng)
     task = sl.Task.build(unit_box(dimensions), **({"epsilon": 2.0, "delta": 0.05, "k": 20} | options))

@@ -129,8 +129,8 @@ def _step(task: Task, plays: list[_Play], codes: Cells, two: Cells, rng: np.rand
             continue
         asking = ask(task, _census(task, some))
         for place, row in enumerate(asking.rows.tolist()):
-            one = Asking(*(column[place : place + 1] for column in asking))  # type: ignore[arg-type]
-            _question(task, some[row], one, codes, two, rng)
+            asked = Asking(*(column[place : place + 1] for column in asking))  # type: ignore[arg-type]
+            _question(task, some[row], asked, codes, two, rng)
         for row in set(range(len(some))) - set(asking.rows.tolist()):
             some[row].ended, some[row].done = True, some[row].ended
 

@@ -41,12 +41,10 @@ from ..geometry.box import Box
 from ..geometry.polygons import Polygons as Shapes
 from . import spans
 
-__all__ = ["HEAD_BITS", "ROOT", "Cells", "Heads", "Hierarchy", "Polygons"]
+__all__ = ["ROOT", "Cells", "Hierarchy", "Polygons"]
 
 ROOT = 1
-HEAD_BITS = 32  # of a head: half as long to sort as whole codes, and rarely do cells with crowds have more
 Cells = npt.NDArray[np.uint64]
-Heads = npt.NDArray[np.uint32]
 Polygons: TypeAlias = list[list[list[float]]]  # closed rings of one cell or region: counter-clockwise; holes clockwise
 
 
@@ -126,17 +124,6 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def codes(self, points: npt.ArrayLike) -> Cells:
         """Codes of positions float[n, d]: uint64[n]. Positions outside the domain are refused."""
         raise NotImplementedError
-
-    def heads(self, points: npt.ArrayLike) -> Heads:
-        """The leading bits of how far each code is behind the root's first one: uint32[n]."""
-        offsets = self.codes(points) - self.span([ROOT])[0]
-        return (offsets >> np.uint64(self.tail_bits)).astype(np.uint32)
-
-    @property
-    def tail_bits(self) -> int:
-        """How many bits of a code its head does not have."""
-        first, last = self.span([ROOT])
-        return max(int(last[0] - first[0]).bit_length() - HEAD_BITS, 0)
 
     def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
         """First and last code of each cell, both inclusive: uint64[m], uint64[m]."""

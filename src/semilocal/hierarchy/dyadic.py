@@ -30,7 +30,7 @@ from ..arrays import Flags, Floats, Integers, Words, cut_repr, is_integer, on_al
 from ..errors import InvalidInput
 from ..geometry import outline, sides
 from ..geometry.box import Box
-from .base import HEAD_BITS, ROOT, Cells, Heads, Polygons
+from .base import ROOT, Cells, Polygons
 from .hilbert import along_curve, ends_on_grid, next_halving, turn_below
 from .prefix import MAX_BITS, PrefixTree, cell_array
 from .spans import rows_of
@@ -107,16 +107,8 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
 
     def codes(self, points: npt.ArrayLike) -> Cells:
         """Cells of depth ``max_depth`` that hold the points: uint64[n]."""
-        return self._paths(points, np.uint64)
-
-    def heads(self, points: npt.ArrayLike) -> Heads:
-        """The leading bits of the paths to the points: uint32[n]."""
-        return BinaryTree(self.box, min(self.path_bits, HEAD_BITS), self.turn)._paths(points, np.uint32)
-
-    def _paths(self, points: npt.ArrayLike, dtype: type[_Path]) -> npt.NDArray[_Path]:
-        """Paths to the points, without the leading one if they are uint32."""
         array = self.box.shaped(points)
-        out = np.empty(len(array), dtype=dtype)
+        out = np.empty(len(array), dtype=np.uint64)
 
         def work(begin: int) -> bool:
             spare = np.empty((5, min(_CHUNK, len(array))))
@@ -129,18 +121,16 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
             self.box.check(array)  # says what is wrong
         return out
 
-    def _codes(self, points: Floats, spare: Floats, out: npt.NDArray[_Path]) -> bool:
+    def _codes(self, points: Floats, spare: Floats, out: Cells) -> bool:
         """Fill in the paths of float64[n, d]; False if a point is outside. ``spare`` is float64[5, n]."""
-        place, whole, tick, grid, path = spare[:, : len(points)]
+        place, whole, tick, grid, _ = spare[:, : len(points)]
         words = spare[:, : len(points)].view(np.uint64)
         for axis, column in enumerate(points.T):
             if not self._ticks(axis, column, (place, whole), tick.view(np.int64)):
                 return False
             self._interleave(axis, tick.view(np.int64), words[:2], grid.view(np.uint64))
-        self._along_curve(grid.view(np.uint64), words[:2], path.view(np.uint64))
-        out[:] = path.view(np.uint64)
-        if out.dtype == np.uint64:
-            out |= np.uint64(1 << self.path_bits)
+        self._along_curve(grid.view(np.uint64), words[:2], out)
+        out |= np.uint64(1 << self.path_bits)
         return True
 
     def _ticks(self, axis: int, column: Floats, spare: Floats | tuple[Floats, Floats], out: Integers) -> bool:

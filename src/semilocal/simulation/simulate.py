@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import check_generator
+from ..arrays import check_generator, sort_on_all_cores
 from ..errors import InvalidInput, NoCrowdWarning
-from ..hierarchy.base import Cells
-from ..hierarchy.intervals import CodeLabels
-from ..hierarchy.ranks import LeadingBits
+from ..hierarchy.ranks import SortedCodes
 from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES, HashChain
 from ..protocol.mark import Mark
@@ -97,22 +95,11 @@ def simulate(
     if secrets is not None:
         return _derived(positions, task, secrets, chain, dropout, rng)
     assert rng is not None
-    heads = task.hierarchy.heads(positions)
-    codes: list[Cells] = []
-
-    def whole() -> Cells:
-        if not codes:
-            codes.append(task.hierarchy.codes(positions))
-        return codes[0]
-
-    ranks = LeadingBits(task.hierarchy, heads, whole)
-    played = play(task, ranks, rng, progress=progress)
+    codes = task.hierarchy.codes(positions)
+    sort_on_all_cores(codes)
+    played = play(task, SortedCodes(codes), rng, progress=progress)
     partition = partition_of(task, played, Mark(seeded=True))
-    labels = CodeLabels(
-        task.hierarchy, partition.lower, np.arange(len(partition), dtype=np.int32), codes=len(heads),
-        heads=ranks.suffice,
-    )  # fmt: skip
-    regions = labels.of(heads if ranks.suffice else whole())
+    regions = SortedCodes(partition.lower[1:]).up_to(task.hierarchy.codes(positions)).astype(np.int32)
     return Run(task, partition, regions, played.rounds, played.splits, played.answers, played.announcements)
 
 

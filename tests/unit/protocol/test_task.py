@@ -93,7 +93,7 @@ def test_all_constructors_want_a_box() -> None:
 @pytest.mark.parametrize("d", range(1, 9))
 def test_build_has_our_defaults_in_all_dimensions(d: int) -> None:
     task = Task.build(Box((0,) * d, (1,) * d), epsilon=1.0, delta=1e-6, k=50)
-    assert task.hierarchy == BinaryTree(task.box, min(20 * d, 60))
+    assert task.hierarchy == BinaryTree(task.box, min(20, 60 // d) * d)
     assert task.randomizer == RandomizedResponse(1.0, 2)
     assert (task.rule, task.answers) == ("cut", 1)
     quad = Task.build(Box((0,) * d, (1,) * d), epsilon=1.0, delta=1e-6, k=50, tree="quad", rule="all")
