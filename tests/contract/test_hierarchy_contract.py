@@ -87,6 +87,21 @@ def test_children_cover_their_cell_without_gap_or_overlap(tree: Hierarchy) -> No
 
 
 @every
+def test_a_position_is_in_one_cell_of_every_depth_and_inside_its_box(tree: Hierarchy) -> None:
+    points = points_of(tree)
+    codes = tree.codes(points)
+    for depth in range(tree.max_depth + 1):
+        cells = tree.locate(points, depth)
+        first, last = tree.span(cells)
+        assert np.all((first <= codes) & (codes <= last))
+        assert tree.ancestors(codes, depth).tolist() == cells.tolist()
+        lower, upper = tree.boxes(cells).transpose(1, 0, 2)
+        assert np.all((lower <= points) & (points <= upper))
+        if depth:
+            assert tree.child_of(codes, depth - 1).tolist() == tree.number(cells).tolist()
+
+
+@every
 def test_no_cell_has_a_side_shorter_than_the_smallest(tree: Hierarchy) -> None:
     sides = tree.sides(levels(tree)[-1]).min(axis=0)
     assert tree.smallest_sides.tolist() == pytest.approx(sides.tolist())
