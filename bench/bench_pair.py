@@ -37,8 +37,8 @@ from bench.load import Measured, measure
 from bench.reports import public_parts
 from semilocal import Box
 from semilocal.pooled import PooledTask, replay
-from semilocal.service.pair.evaluator import CHUNK
 from semilocal.service.pair.keys import PairSecrets
+from semilocal.service.pair.live import CHUNK
 from semilocal.service.stores.base import open_store
 from semilocal.service.stores.pairs import UploadRow
 from semilocal.sharing.envelope import seal

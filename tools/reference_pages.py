@@ -66,7 +66,7 @@ def escaped(text: str) -> str:
 
 def routes() -> str:
     """All routes: method, path, what they are for, who may call them, what they answer."""
-    from semilocal.service.openapi import describe
+    from semilocal.service.app import describe
     from semilocal.service.routes import OPERATIONS
 
     document = describe(OPERATIONS)

@@ -22,7 +22,7 @@ import pytest
 
 from semilocal.errors import StoreUnavailable
 from semilocal.service.keys import Keyring
-from semilocal.service.pair.evaluator import ChunkEvaluator
+from semilocal.service.pair.live import ChunkEvaluator
 from semilocal.service.pair.work import OwnWorkers
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
@@ -41,7 +41,7 @@ PARENT = """
 import sys, time
 from semilocal.errors import StoreUnavailable
 from semilocal.service.keys import Keyring
-from semilocal.service.pair.evaluator import ChunkEvaluator
+from semilocal.service.pair.live import ChunkEvaluator
 from semilocal.service.pair.work import Processes
 if __name__ == "__main__":
     processes = Processes(2, sys.argv[1], Keyring.of([bytes(32)]), "test")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from semilocal.service.keys import Keyring
 from semilocal.service.pair.chunk_worker import ChunkWorker
-from semilocal.service.pair.evaluator import ChunkEvaluator
 from semilocal.service.pair.keys import PairSecrets
+from semilocal.service.pair.live import ChunkEvaluator
 from semilocal.service.stores.base import Store
 from semilocal.service.stores.pairs import SEED, PairTables, UploadRow
 from semilocal.sharing.pair import PairTask

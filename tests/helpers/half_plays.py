@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from semilocal.service.pair.evaluator import ChunkEvaluator, Wait
 from semilocal.service.pair.keys import PairSecrets
+from semilocal.service.pair.live import ChunkEvaluator, Wait
 from semilocal.service.pair.play import Play
 from semilocal.service.stores.base import Store
 from semilocal.sharing.evaluate import Half

@@ -10,7 +10,7 @@ from semilocal.service.campaign import Status
 from semilocal.service.rounds import catch_up, report_bytes, reports_of
 from semilocal.service.stores.base import Locked, Store
 from semilocal.transcript.file import TranscriptWriter
-from semilocal.transcript.saved_log import SavedLog
+from semilocal.transcript.merkle import SavedLog
 from semilocal.transcript.verify import verify_stream
 
 

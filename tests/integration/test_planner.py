@@ -205,8 +205,8 @@ def test_the_default_density_forecasts_real_maps(epsilon: float, delta: float) -
     """Regions, errors of counts and rounds within a factor 1.5, California always, others where the data is.
 
     Forty plays on towns, which differ by a factor of 3, know their mean to 7 %: the check allows that much more. Errors
-    of counts in Porto, whose box is far larger than the city, are up to 1.8 times the forecast. Seeds are fixed. Planted
-    bug: people who lie evenly.
+    of counts in Porto, whose box is far larger than the city, are up to 1.8 times the forecast. Seeds are fixed.
+    Planted bug: people who lie evenly.
     """
     n, square = 20_000, SQUARE
     task = sl.Task.build(square, epsilon=epsilon, delta=delta)

@@ -12,6 +12,7 @@ import contextlib
 import csv
 import errno
 import gzip
+import hashlib
 import os
 import re
 import zlib
@@ -24,18 +25,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, Words
 from ..errors import InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
+from ..simulation.people import Scores, smallest_scores
 from ..whole_file import whole_file
 from ..words import delimiter_of
 from .histogram import Lookup
 from .labels import in_arrow
-from .people import ChosenRows
 from .source import PARQUET, Attached, Streamed, Survey, attached_batches, check_axes
 
-__all__ = ["ArrowSource", "load_arrow", "open_files", "write_rows"]
+__all__ = ["ArrowSource", "ChosenRows", "load_arrow", "open_files", "write_rows"]
 
 BATCH = 1 << 17  # rows
 _LONGEST_HEADER = 1_000_000  # characters
@@ -408,3 +409,52 @@ def _reason(error: Exception) -> str:
     """What Arrow says, without the value that it could not read: it may be somebody's position."""
     words = re.sub(r"^.*Could not open CSV input source '(.*?)': \w+: ", r"\1: ", str(error).splitlines()[0])
     return re.sub(r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", words)
+
+
+# -- one row per person, chosen while rows go by: a keyed score of the row's number decides --------------------------
+
+
+_PENDING = 1 << 21  # rows that may wait before they are sorted by person
+
+
+class ChosenRows:
+    """The rows that are chosen so far.
+
+    Parameters
+    ----------
+    key : int
+        0 to 2**64 - 1.
+    rows_per_person : int
+    """
+
+    def __init__(self, key: int, rows_per_person: int = 1) -> None:
+        self._scores, self._most = Scores.of(key), rows_per_person
+        self._parts: list[tuple[Words, Integers, Integers]] = []
+        self._waiting, self._size = 0, 0
+
+    def add(self, labels: Sequence[Any], index: Integers, first: int) -> None:
+        """Rows in a row, of which row i belongs to ``labels[index[i]]``; ``first`` is the number of the first row."""
+        names = np.array([_person(label) for label in labels], dtype=np.uint64)
+        rows = np.arange(first, first + len(index), dtype=np.int64)
+        self._parts.append((names[index], self._scores.at(rows), rows))
+        self._waiting += len(rows)
+        if self._waiting > max(self._size, _PENDING):
+            self._choose()
+
+    def rows(self) -> Integers:
+        """Numbers of the chosen rows, ascending: int64[m]."""
+        if not self._parts:
+            return np.empty(0, dtype=np.int64)
+        self._choose()
+        return np.sort(self._parts[0][2])
+
+    def _choose(self) -> None:
+        people, scores, rows = (np.concatenate(columns) for columns in zip(*self._parts, strict=True))
+        kept = smallest_scores(people, scores, rows, self._most)
+        self._parts = [(people[kept], scores[kept], rows[kept])]
+        self._waiting, self._size = 0, len(kept)
+
+
+def _person(label: Any) -> int:
+    """64 bits for a person. Two people share them with a chance of 2^-64; then one of them has no row."""
+    return int.from_bytes(hashlib.blake2b(str(label).encode(), digest_size=8).digest(), "big")

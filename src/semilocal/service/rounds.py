@@ -39,7 +39,7 @@ from ..protocol.messages import (
 )
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint, seal_round
-from ..transcript.saved_log import SavedLog
+from ..transcript.merkle import SavedLog
 from .campaign import Campaign, Phase, Status
 from .keys import NO_KEYS, Keyring
 from .stores.base import Locked, ReportRow, Store

@@ -6,6 +6,8 @@ Addresses of devices are never written down. Knows uvicorn, sockets and the envi
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import importlib
 import inspect
@@ -16,26 +18,31 @@ import secrets
 import socket
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, MissingExtra, StoreUnavailable
 from ..words import number_of
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
 from .door import RESERVE, Door, Limits, raise_file_limit
+from .faults import Seldom
+from .http import Receive, Scope, Send, send_answer
+from .intake import Intake
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .metrics import FOLDER
-from .opening import Opening
 from .pair.form import PairSettings
 from .pair.service import PairService
+from .problems import Problem
 from .routes.table import Operation
 from .stopping import Stop
 from .stores.base import Store, check_database, open_store
 from .worker import Service
 
-__all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve", "set_up_logging"]
+__all__ = ["LOG_LEVELS", "Opening", "app_from_environment", "build_app", "serve", "set_up_logging"]
 
 _DATABASE, _ADMIN, _ADMIN_HASH = "SEMILOCAL_DB", "SEMILOCAL_ADMIN_TOKEN", "SEMILOCAL_ADMIN_HASH"
 _LOG_LEVEL, _ACCESS_LOG, _MORE = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_ACCESS_LOG", "SEMILOCAL_MORE_ROUTES"
@@ -297,3 +304,101 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+# -- a worker that may have to wait for its database: until then it answers everybody with 503 and Retry-After -------
+
+
+WAIT_SECONDS = 1.0  # between two tries to reach the database
+FIRST_SECONDS = 2.0  # for the first try; then the worker begins to answer, with or without a database
+
+
+class Opening:
+    """The application as soon as it can be opened.
+
+    Parameters
+    ----------
+    open_app : callable
+        Gives the application; blocks, and raises ``StoreUnavailable`` while the database is away. Called in a thread.
+    """
+
+    def __init__(self, open_app: Callable[[], App]) -> None:
+        self.open_app, self._seldom = open_app, Seldom()
+        self._app: App | None = None
+        self._waiting: asyncio.Task[None] | None = None
+
+    @property
+    def intake(self) -> Intake | None:
+        """Takes reports past the application; None before there is one."""
+        return None if self._app is None else self._app.intake
+
+    def leave(self) -> None:
+        """Answer all polls; the server is about to stop."""
+        if self._app is not None:
+            self._app.leave()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif self._app is not None:
+            await self._app(scope, receive, send)
+        else:
+            problem = Problem("unavailable", "the server waits for its database", retry_after=2)
+            await send_answer(send, problem.status, problem.headers, problem.body, scope.get("method", ""))
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._waiting = asyncio.get_running_loop().create_task(self._wait())
+                await asyncio.wait({self._waiting}, timeout=FIRST_SECONDS)
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self._stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _wait(self) -> None:
+        while self._app is None:
+            try:
+                app = await _in_a_thread(self.open_app)
+                await app.service.start()
+                self._app = app
+            except Exception as error:
+                if self._seldom.allow(type(error)):
+                    expected = isinstance(error, StoreUnavailable)
+                    log.warning("a worker waits for the database: %s", error, exc_info=None if expected else error)
+                await asyncio.sleep(WAIT_SECONDS)
+
+    async def _stop(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            await asyncio.wait({self._waiting})
+        if self._app is not None:
+            await self._app.service.stop()
+
+
+async def _in_a_thread(call: Callable[[], App]) -> App:
+    """Run a call in a thread that nobody has to wait for: a database may hang for ever."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[App] = loop.create_future()
+
+    def settle(result: Any, error: Exception | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def work() -> None:
+        result, failed = None, None
+        try:
+            result = call()
+        except Exception as error:
+            failed = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, result, failed)
+
+    threading.Thread(target=work, name="semilocal-opening", daemon=True).start()
+    return await future

@@ -16,13 +16,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from ..errors import InvalidInput
 from ..protocol.messages import Message, encode
 
 __all__ = [
-    "MerkleLog", "check_consistency", "check_inclusion", "consistency_proof", "inclusion_proof", "leaf_hash",
-    "merkle_root", "node_hash", "transcript_root",
-]  # fmt: skip
+    "MerkleLog",
+    "SavedLog",
+    "check_consistency",
+    "check_inclusion",
+    "consistency_proof",
+    "inclusion_proof",
+    "leaf_hash",
+    "merkle_root",
+    "node_hash",
+    "transcript_root",
+]
 
 DIGEST = 32
 
@@ -210,3 +220,42 @@ def check_consistency(old_root: bytes, new_root: bytes, *, old: int, size: int, 
                 after = node_hash(after, node)
         last, end = last >> 1, end >> 1
     return next(steps, None) is None and before == old_root and after == new_root
+
+
+# -- the transcript's Merkle tree between two transactions: a log that can be saved and continued --------------------
+
+
+class SavedLog(MerkleLog):
+    """A ``MerkleLog`` of events given by their bytes, with a state that fits into a column.
+
+    Examples
+    --------
+    >>> log = SavedLog()
+    >>> log.add([b"a", b"b", b"c"])
+    >>> again = SavedLog.from_bytes(log.to_bytes())
+    >>> again.add([b"d"])
+    >>> again.size, again.root() == SavedLog.of([b"a", b"b", b"c", b"d"]).root()
+    (4, True)
+    """
+
+    @classmethod
+    def of(cls, events: Iterable[bytes]) -> SavedLog:
+        """A log of these events."""
+        log = cls()
+        log.add(events)
+        return log
+
+    def add(self, events: Iterable[bytes]) -> None:
+        """Add events."""
+        self.extend([leaf_hash(event) for event in events])
+
+    def to_bytes(self) -> bytes:
+        """The state, to go on later."""
+        return msgspec.msgpack.encode([self.size, self._peaks])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SavedLog:
+        """The log that ``to_bytes`` wrote."""
+        log = cls()
+        log.size, log._peaks = msgspec.msgpack.decode(data, type=tuple[int, list[bytes | None]])
+        return log

@@ -10,12 +10,14 @@ who took part.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import assert_never
 
 import msgspec
 
-from ..errors import DeviceViolation, InvalidInput
+from ..errors import DeviceViolation, InvalidInput, ServerViolation
+from ..protocol.keys import pseudonym
 from ..protocol.messages import (
     AnyClosed,
     AnyQuery,
@@ -30,20 +32,20 @@ from ..protocol.messages import (
     ValueReport,
     decode,
     decode_event,
+    encode,
 )
+from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 from ..words import number_of
-from .checkpoints import Checkpoint, Seal, check_signature, next_head
+from .checkpoints import Checkpoint, Seal, check_signature, next_head, signature_fault
 from .file import END, MARK, SEAL, Frame
 from .findings import Own, Problems, Verification
 from .mark import Simulation
 from .merkle import MerkleLog, leaf_hash
-from .own import OwnReports
-from .replay_checks import check_seal, compare_heads, compare_values, not_ascending
 from .witness import Finding, Witness
 
-__all__ = ["Replay"]
+__all__ = ["OwnReports", "Replay", "check_seal", "compare_heads", "compare_values", "not_ascending"]
 
 _LOST = ("other-task", "other-round", "wrong-kind", "unknown-region", "other-region")  # reports that change nothing
 
@@ -339,3 +341,138 @@ class Replay:
         self._head = seal.head
         found.seals.append(seal)
         self._closed_round, self._sealed_size = None, self._log.size
+
+
+# -- single checks of the replay: pure functions of what was published and what was counted --------------------------
+
+
+def compare_heads(closed: Closed, slices: Mapping[tuple[int, int], Slice]) -> Iterator[Finding]:
+    """Differences between the heads of a closing and the reports of the round."""
+    claimed = {(head.lower, head.upper): head for head in closed.heads}
+    less, more, other = 0, 0, 0
+    for region in sorted(claimed.keys() | slices.keys()):
+        head, part = claimed.get(region), slices.get(region)
+        said, have = 0 if head is None else head.reports, 0 if part is None else len(part.entries)
+        less, more = less + max(0, said - have), more + max(0, have - said)
+        other += said == have and head is not None and part is not None and head.digest != part.digest()
+    if less:
+        yield Finding(
+            "missing-report", f"{less} reports missing: the closing counts them, the transcript does not", less
+        )
+    if more:
+        yield Finding("extra-report", f"{more} reports too many: the closing does not count them", more)
+    if other:
+        yield Finding("wrong-slice", f"{other} slices do not have the hash that the closing says", other)
+
+
+def compare_values(closed: ValueClosed, counted: ValueClosed) -> Iterator[Finding]:
+    """Differences between a closing of values and the one that follows from its reports."""
+    if closed == counted:
+        return
+    more = sum(closed.responders) - sum(counted.responders)
+    if more:
+        token, word = ("missing-report", "missing") if more > 0 else ("extra-report", "too many")
+        have = sum(counted.responders)
+        what = f"{abs(more)} values {word}: {have + more} were closed, the transcript has {have}"
+        yield Finding(token, what, abs(more))
+    else:
+        yield Finding("wrong-values", "the closing does not follow from the values reported")
+
+
+def check_seal(seal: Seal, task: Task, head: bytes, *, size: int, root: bytes) -> Iterator[tuple[str, str]]:
+    """Faults of a seal over events with this size and root, after the chain's head: token and words."""
+    point = seal.checkpoint
+    if point.size != size:
+        yield "wrong-size", f"the checkpoint is over {point.size} events; there are {size}"
+    elif point.root != root:
+        yield "wrong-root", "the checkpoint's root is not that of the events before it"
+    if seal.head != next_head(head, point):
+        yield "wrong-chain", "the checkpoint does not continue the one before"
+    fault = signature_fault(seal, task)
+    if fault is not None:
+        yield fault
+
+
+def not_ascending(names: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Neighbours of which the second does not come after the first; an empty name comes before all."""
+    for before, name in pairwise(names):
+        if not before < name:
+            yield before, name
+
+
+# -- a participant who reads a transcript: whether it holds what its device sent, and no more ------------------------
+
+
+_EVERYTHING = Policy(
+    max_epsilon=float("inf"), min_k=1, max_delta=1.0, allow_no_crowd=True, allow_simulation=True
+)  # fmt: skip
+
+
+class OwnReports:
+    """Follows a transcript as one device.
+
+    Parameters
+    ----------
+    task : Task
+    own : Own
+        What the device kept.
+    """
+
+    def __init__(self, task: Task, own: Own) -> None:
+        self.own, self.pseudonym = own, pseudonym(own.secret, task.id)
+        self._device: Participant | None = Participant(
+            task, own.position, own.secret, _EVERYTHING, plan=own.plan, value=own.value
+        )
+        self._query: AnyQuery | None = None
+        self._mine: list[AnyReport] = []
+        self.there, self.sent = 0, 0
+
+    def ask(self, query: AnyQuery) -> None:
+        """A round was opened."""
+        self._query, self._mine = query, []
+
+    def report(self, report: AnyReport) -> None:
+        """A report under its name."""
+        self._mine.append(report)
+
+    def close(self, closed: AnyClosed | None, slices: Mapping[tuple[int, int], Slice]) -> list[Finding]:
+        """The round was closed; what is different. Without a closing nothing can be followed any more."""
+        query, self._query = self._query, None
+        self.there += bool(self._mine)
+        if query is None:
+            return []
+        found: list[Finding] = []
+        try:
+            found += self._compare(query)
+            if isinstance(closed, Closed) and self._device is not None:
+                self._device.close(closed, slices.get(self._device.log.region))
+        except ServerViolation as error:
+            self._device = None
+            found.append(Finding("device-refuses", f"your device would refuse this: {error.reason}"))
+        if closed is None:
+            self._device = None
+        return found
+
+    def _compare(self, query: AnyQuery) -> list[Finding]:
+        device, theirs = self._device, [encode(report) for report in self._mine]
+        sends = query.round in self.own.reported
+        self.sent += sends
+        if device is not None and isinstance(query, Query):
+            device.observe(query)
+        if not sends:
+            never = "a report under your name that your device never sent"
+            return [Finding("foreign-report", never, len(theirs))] if theirs else []
+        mine = None if device is None else device.receive(query)
+        if not theirs:
+            return [Finding("own-report-missing", "your report is not in the transcript")]
+        if device is not None and (mine is None or encode(mine) not in theirs):
+            return [Finding("own-report-changed", "the transcript has another report under your name")]
+        more = len(theirs) - 1
+        return [Finding("foreign-report", f"{number_of(more, 'more report')} under your name", more)] if more else []
+
+    @property
+    def note(self) -> str:
+        """How many reports there are under its name."""
+        return (
+            f"under your name: {number_of(self.there, 'report')}; your vault knows of {self.sent} rounds it reported in"
+        )

@@ -16,8 +16,7 @@ from semilocal.service.problems import PROBLEMS, Problem
 from semilocal.service.rounds import reports_needed
 from semilocal.service.stores.base import Applied, Enrolment
 from semilocal.service.writer import PAUSES, SHORT_QUEUE, Writer
-from semilocal.transcript.merkle import leaf_hash, merkle_root
-from semilocal.transcript.saved_log import SavedLog
+from semilocal.transcript.merkle import SavedLog, leaf_hash, merkle_root
 from tests.helpers.service import sample_task
 
 

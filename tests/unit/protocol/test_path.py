@@ -33,8 +33,8 @@ class Log:
         return Question(*self.region, (cut,), asked, 0, asked, self.round, asked if threshold is None else threshold)
 
     def close(
-        self, question: Question | None, said: Mapping[bytes, Answer], *, outcome: str = "wall", tally: tuple[int, ...] = (),
-        nonces: Mapping[bytes, bytes] | None = None, preimage: bytes = b"",
+        self, question: Question | None, said: Mapping[bytes, Answer], *, outcome: str = "wall",
+        tally: tuple[int, ...] = (), nonces: Mapping[bytes, bytes] | None = None, preimage: bytes = b"",
     ) -> None:  # fmt: skip
         query = Query(self.task.id, self.round, () if question is None else (question,))
         own = nonces or {}
@@ -52,11 +52,6 @@ class Log:
         assert report is not None
         self.close(None, dict.fromkeys([*self.company, device.pseudonym]), nonces={device.pseudonym: report.nonce})
 
-    def split(self, cut: int) -> None:
-        """A made-up crowd agrees to a cut: two of the company are asked, and say what is needed."""
-        question = self.question(cut, 2, threshold=1)
-        self.close(question, {}, outcome="split", tally=(1, 1))
-
     def read(self, device: Participant, start: int = 0) -> None:
         for query, closed, reports in self.shown[start:]:
             device.observe(query)
@@ -68,16 +63,24 @@ def device(code: int = 8, policy: Policy = ANYTHING, task: Task = TASK) -> Parti
 
 
 def agreeing(log: Log, one: Participant, cut: int) -> None:
-    """A split at a cut that devices accept: all members but the device are asked by chance of the hash, and answer."""
-    path = one.path
-    limit = log.task.answers
-    free = len(path.log.askable(limit))
-    size = free - free % 2
-    question = Question(*log.region, (cut,), size, 0, size, log.round, size // 2)
+    """A split at a cut, by answers of the company: the device's own answer is not in the log."""
+    path = Path(log.task)
+    for row in range(len(log.shown)):
+        path = path_after(path, log, row)
+    size = len(path.log.askable(log.task.answers)) // 2 * 2
+    t = size // 2 - 1
+    question = Question(*log.region, (cut,), size, 0, size, log.round, t)
     path.observe(Query(log.task.id, log.round, (question,)))
-    drawn = sorted(path.asked)
-    said: dict[bytes, Answer] = {name: int(row < size // 2) for row, name in enumerate(drawn)}
-    log.close(question, said, outcome="split", tally=(size - size // 2, size // 2))
+    drawn = [name for name in sorted(path.asked) if name != one.pseudonym]
+    said = {name: int(row < t) for row, name in enumerate(drawn)}
+    log.close(question, said, outcome="split", tally=(len(drawn) - t, t))
+
+
+def path_after(path: Path, log: Log, row: int) -> Path:
+    """One round further, in the part that the log follows."""
+    query, closed, reports = log.shown[row]
+    path.observe(query)
+    return next(one for one in path.close(closed, reports) if one.region[0] <= log.code < one.region[1])
 
 
 @pytest.fixture
@@ -90,12 +93,10 @@ def test_a_device_that_was_away_names_no_region_below_its_owner_s_limits(lax: No
     """A split that its owner forbids, while it is away: it stays where it is, whichever side it is on."""
     policy = Policy(max_epsilon=9, min_k=1, max_delta=1, allow_simulation=True, min_side=(0.2,))
     for code in (8, 9, 15):
-        one, reader = device(code, policy), device(code)
-        log = Log(code)
+        one, log = device(code, policy), Log(code)
         log.enrol(one)
         state = one.state
-        log.read(reader)
-        agreeing(log, reader, 9)  # the lower part is an eighth of the domain
+        agreeing(log, one, 9)  # the lower part is an eighth of the domain
         away = Participant(TASK, place_of(TASK, code), b"d" * 32, policy, state=state)
         log.read(away)
         assert away.state.stopped
@@ -135,11 +136,9 @@ def test_a_retry_in_another_region_gets_no_second_report(lax: None) -> None:
     one.state = msgspec.structs.replace(one.state, round=3)  # as if it had announced the root in round 3
     one.path.observe(query)
     one.state = msgspec.structs.replace(one.state, question=one.path.digest)
-    forked, reader = Log(8), device(8)
+    forked = Log(8)
     forked.shown, forked.round = [log.shown[0]], 2
-    reader.state = msgspec.structs.replace(one.state, round=1)
-    forked.read(reader)
-    agreeing(forked, reader, 12)
+    agreeing(forked, one, 12)
     again = Participant(TASK, place_of(TASK, 8), b"d" * 32, ANYTHING, state=one.state)
     forked.read(again)
     assert again.path.region == (8, 12)
@@ -159,12 +158,6 @@ def refused_slice(said: Mapping[bytes, Answer], tally: tuple[int, ...], task: Ta
     with pytest.raises(ServerViolation) as refused:
         path.check(closed, reports)
     return refused.value.token
-
-
-def path_after(path: Path, log: Log, row: int) -> Path:
-    query, closed, reports = log.shown[row]
-    path.observe(query)
-    return path.close(closed, reports)[0]
 
 
 def drawn_names() -> list[bytes]:

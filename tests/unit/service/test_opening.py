@@ -12,7 +12,7 @@ import pytest
 
 from semilocal.errors import StoreUnavailable
 from semilocal.service import opening
-from semilocal.service.opening import Opening
+from semilocal.service.server import Opening
 
 
 class FakeService:

@@ -13,19 +13,22 @@ import contextlib
 import hashlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from ...errors import InvalidInput, PeerAway, Refused, StoreUnavailable
+from ...sharing.envelope import open_envelope
 from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
 from ..admin import MAX_TOKENS
 from ..campaign import new_token, token_hash
 from ..faults import PATIENCE, PUBLIC, Faults
 from ..keys import Keyring
-from ..stores.base import Outcome, Store
-from ..stores.pairs import NOT_OPEN, SEED, PairRow
+from ..stores.base import Applied, Outcome, Store
+from ..stores.pairs import NOT_OPEN, SEED, PairRow, PairTables, UploadRow
 from ..writer import Writer
 from .form import PairForm, PairSettings
 from .helper import answer_close, answer_forward, answer_step
@@ -33,11 +36,9 @@ from .keys import PairSecrets
 from .leader import Leader
 from .live import HELPER_ANSWERS, LivePair
 from .peer import Peer
-from .rota import Rota
-from .uploads import REASONS, IncomingUpload, UploadStore
 from .work import OwnWorkers
 
-__all__ = ["PairService"]
+__all__ = ["REASONS", "IncomingUpload", "PairService", "Rota", "UploadStore"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -474,3 +475,124 @@ class PairService:
             live = await self.find(task)
         await self._refresh_running(live)
         return ProposalAnswer(live.row.confirmed).to_bytes()
+
+
+# -- who looks after which pair: one task each does what is due; after a failure the next look waits, longer each ti
+
+
+LONGEST_PAUSE = 10.0
+
+
+class Rota:
+    """Looks at pairs, side by side.
+
+    Parameters
+    ----------
+    active : callable
+        The ids of the pairs that have to go on.
+    look_at : callable
+        Does what is due for one of them; False if that failed and should wait.
+    """
+
+    def __init__(
+        self, active: Callable[[], Awaitable[Iterable[bytes]]], look_at: Callable[[bytes], Awaitable[bool]]
+    ) -> None:
+        self._active, self._look_at = active, look_at
+        self._running: dict[bytes, asyncio.Task[None]] = {}
+        self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The looks that have not ended."""
+        return list(self._running.values())
+
+    async def begin(self) -> None:
+        """Look at every pair that nobody looks at now and that has no pause."""
+        for task in await self._active():
+            pause = self._pauses.get(task)
+            if task not in self._running and (pause is None or time.monotonic() >= pause[0]):
+                self._running[task] = asyncio.ensure_future(self._look(task))
+                self._running[task].add_done_callback(partial(self._forget, task))
+
+    async def tick(self) -> None:
+        """Look at every pair once, also after a failure, and wait until it is done."""
+        self._pauses.clear()
+        await self.begin()
+        await asyncio.gather(*self.tasks)
+
+    def _forget(self, task: bytes, _: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+
+    async def _look(self, task: bytes) -> None:
+        if await self._look_at(task):
+            self._pauses.pop(task, None)
+        else:
+            pause = min(2 * self._pauses.get(task, (0.0, 0.1))[1], LONGEST_PAUSE)
+            self._pauses[task] = (time.monotonic() + pause, pause)
+
+
+# -- uploads on their way into the database: the leader opens its envelope, so that a bad one is refused at the door-
+
+
+REASONS = {
+    "bad-upload": "the leader's envelope does not open: it was sealed for another key, pair, report or public part",
+    "not-open-yet": "uploads begin when both operators have confirmed the pair",
+    "uploads-closed": "uploads are closed; this one was not stored before",
+}
+
+
+class IncomingUpload(NamedTuple):
+    """An upload with the sizes of its pair; ``digest`` is of its bytes."""
+
+    live: LivePair
+    upload: Upload
+    digest: bytes
+
+    @property
+    def task(self) -> bytes:
+        """The pair."""
+        return self.live.task
+
+
+class UploadStore:
+    """Where a writer puts uploads.
+
+    Parameters
+    ----------
+    tables : PairTables
+    """
+
+    def __init__(self, tables: PairTables) -> None:
+        self._tables = tables
+
+    def apply(self, batch: Sequence[IncomingUpload]) -> Applied:
+        """Open and store a batch."""
+        outcomes: list[Outcome] = ["bad-upload"] * len(batch)
+        groups: dict[bytes, list[tuple[int, UploadRow]]] = {}
+        for place, (live, upload, digest) in enumerate(batch):
+            if live.secrets is None:
+                outcomes[place] = NOT_OPEN[live.row.phase]
+            elif (row := _opened(live, live.secrets, upload, digest)) is not None:
+                groups.setdefault(live.task, []).append((place, row))
+        full = set()
+        for task, rows in groups.items():
+            found, is_full = self._tables.add(task, [row for _, row in rows])
+            for (place, _), outcome in zip(rows, found, strict=True):
+                outcomes[place] = outcome
+            if is_full:
+                full.add(task)
+        return Applied(outcomes, full)
+
+
+def _opened(live: LivePair, secrets: PairSecrets, upload: Upload, digest: bytes) -> UploadRow | None:
+    """An upload as it is stored; None if the leader's envelope does not open."""
+    try:
+        private = open_envelope(
+            upload.leader_envelope, secrets.opening_key, role="leader", task=live.task, report=upload.id,
+            public=upload.public,
+        )  # fmt: skip
+    except InvalidInput:
+        return None
+    token = None if upload.token is None else token_hash(upload.token)
+    masked = secrets.masked(private, upload.id)
+    return UploadRow(upload.id, upload.bucket, digest, upload.public, masked, upload.helper_envelope, token)
