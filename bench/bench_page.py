@@ -21,7 +21,7 @@ from semilocal.protocol.messages import Query, encode
 from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import open_store
-from semilocal.simulation.run import Run
+from semilocal.simulation.simulate import Run
 from semilocal.testing import running_server
 from semilocal.transcript.checkpoints import Checkpoint, seal_round
 from tests.helpers.browser import chromium, looking

@@ -425,10 +425,11 @@ class Device:
 
     def _holds(self, question: Question, askable: int) -> bool:
         task, noise, w = self.task, self.task["randomizer"], len(self.log.put)
-        m, t, parts, k = question.asked, question.threshold, len(question.parts), task["k"] + task["tolerate_liars"]
+        m, parts, k, liars = question.asked, len(question.parts), task["k"], task["tolerate_liars"]
+        t = max(question.threshold - liars, 0)  # answers that the honest must have given
         if task["rule"] == "all":
             fits = w == 0 and m == askable
-            return fits and passes(noise["kind"], noise["epsilon"], parts, m, k, task["delta"], t)
+            return fits and passes(noise["kind"], noise["epsilon"], parts, max(m - liars, 0), k, task["delta"], t)
         return parts == 2 and holds(noise["epsilon"], askable, m, k, t, task["delta"], w)
 
     def answer(self, query: list[Any]) -> list[Any] | None:

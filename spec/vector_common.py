@@ -138,6 +138,7 @@ TASKS = {
     "all": build(unit(1), epsilon=4.0, rule="all", max_depth=6),
     "laplace": with_laplace(BinaryTree(unit(1), 4), 8.0),
     "liars": build(unit(1), epsilon=2.0, max_depth=6, tolerate_liars=2),
+    "all-liars": build(unit(1), epsilon=0.5, rule="all", max_depth=6, tolerate_liars=2),
     "coarse": build(unit(1), epsilon=2.0, max_depth=6, resolution=0.3, label="a second time"),
     "table": build(hierarchy=CUTS, epsilon=3.0),
     "sphere": build(hierarchy=SphereTree(12), epsilon=1.0, k=20, delta=1e-6),

@@ -79,7 +79,7 @@ def play_list() -> list[Play]:
              *([round(40 * x, 3), round(30 * y + 30, 3)] for x, y in cluster("k", 36, 2, 8, centre=0.4, width=0.3))]),
         Play("cut-table", "a tree given by cuts of one axis", build(hierarchy=CUTS, epsilon=6.0),
              [[round(120 * x, 3)] for x, in cluster("l", 40, 1, 12, centre=0.3, width=0.3)]),
-        Play("cut-liars", "two devices may lie: the crowd that is shown is k + 2", build(
+        Play("cut-liars", "two devices may lie: two answers more on every side", build(
             unit(1), epsilon=8.0, max_depth=5, tolerate_liars=2), cluster("h", 40, 1, 12, centre=0.5, width=0.5)),
         Play("all-binary-1d", "rule all: everybody answers about the children of a cell", build(
             unit(1), epsilon=4.0, rule="all", max_depth=4), cluster("d", 40, 1, 16, centre=0.5, width=0.5)),

@@ -326,22 +326,16 @@ def threshold_lies(told: Story, everybody: Story) -> Iterator[Lie]:
     assert question is not None
     yield Lie("threshold-one-too-small", "weak-threshold", "t - 1", "cut", after,
               asked(told, after, Change(question, threshold=question.threshold - 1)))  # fmt: skip
-    portion = threshold(told.seen[after][2], question.stop, task.crowd, task.randomizer.epsilon, task.delta / 2)
+    portion = threshold(told.seen[after][2], question.stop, task.k, task.randomizer.epsilon, task.delta / 2)
     yield Lie("threshold-of-the-first-portion", "weak-threshold", "t is for all that are asked", "cut", after,
               asked(told, after, Change(question, threshold=portion)))  # fmt: skip
     cuts = (question.cuts[0], question.cuts[0] + 1)
     yield Lie("three-parts-with-rule-cut", "weak-threshold", "one cut at a time", "cut", after,
               asked(told, after, Change(question, cuts=cuts)))  # fmt: skip
-    liars = story("liars")
-    place = liars.at("answer", lambda q, m: q is not None)
-    mild, people = liars.seen[place][1], liars.seen[place][2]
-    assert mild is not None
-    few = threshold(people, mild.asked, liars.task.k, liars.task.randomizer.epsilon, level(task.delta, 0))
-    yield Lie("threshold-without-the-liars", "weak-threshold", "for k, not for k + 2", "liars", place,
-              asked(liars, place, Change(mild, threshold=few)))  # fmt: skip
+    yield from weak_for_liars()
     for at, (_, later, people, failed) in enumerate(told.seen):
         if told.steps[at].kind == "answer" and later is not None and later.decides and later.drawn == _round(told, at):
-            forgotten = threshold(people, later.asked, task.crowd, task.randomizer.epsilon, level(task.delta, 0))
+            forgotten = threshold(people, later.asked, task.k, task.randomizer.epsilon, level(task.delta, 0))
             if failed and forgotten < later.threshold:
                 yield Lie("threshold-that-forgets-walls", "weak-threshold", "for w = 0", "cut", at,
                           asked(told, at, Change(later, threshold=forgotten)))  # fmt: skip
@@ -361,6 +355,21 @@ def threshold_lies(told: Story, everybody: Story) -> Iterator[Lie]:
     again = Question(lower, upper, (lower + 1,), 1, 0, 1, _round(everybody, walls[0]), 1)
     yield Lie("all-ask-a-second-time", "wrong-draw", "everybody has answered", "all", walls[0],
               asked(everybody, walls[0], again))  # fmt: skip
+
+
+def weak_for_liars() -> Iterator[Lie]:
+    """Weak thresholds where two may lie: a liar adds one answer for sure, an honest person only with probability p."""
+    for name in ("liars", "all-liars"):
+        told = story(name)
+        place = told.at("answer", lambda q, m: q is not None)
+        question = told.seen[place][1]
+        assert question is not None
+        for fewer, which, why in (
+            (2, "weak-threshold-with-liars", "for k, without two answers more"),
+            (1, "liars-as-a-larger-crowd", "for k + 2: one answer fewer than for k and two more"),
+        ):
+            changed = Change(question, threshold=question.threshold - fewer)
+            yield Lie(f"{told.task.rule}-{which}", "weak-threshold", why, name, place, asked(told, place, changed))
 
 
 def _round(told: Story, at: int) -> int:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
     from .release.onecall import cell_means, counts, mean, partition, points, values
     from .simulation.people import draw_rows
-    from .simulation.run import Run
-    from .simulation.simulate import simulate
+    from .simulation.simulate import Run, simulate
 
 __version__ = "0.1.0"
 

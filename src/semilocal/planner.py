@@ -34,8 +34,7 @@ from .protocol.promise import promise
 from .protocol.task import DELTA, K, Task
 from .release import split as jobs
 from .simulation import synthetic
-from .simulation.run import Run
-from .simulation.simulate import simulate
+from .simulation.simulate import Run, simulate
 from .words import number_of
 
 __all__ = ["CAUTION", "DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled", "traffic"]

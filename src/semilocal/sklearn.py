@@ -22,7 +22,7 @@ from .protocol.task import DELTA, K, Rule, Task
 from .release.point_release import Centres, centres, draws
 from .release.streamed import play_rows
 from .simulation.person_columns import POPULATION, check_frame, person_columns
-from .simulation.run import Run
+from .simulation.simulate import Run
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin

@@ -13,7 +13,7 @@ from semilocal import Task
 from semilocal.protocol.plan import Release
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
 from semilocal.service.stores.base import Store
-from semilocal.simulation.run import Run
+from semilocal.simulation.simulate import Run
 from semilocal.testing import cluster, secrets_of
 from tests.helpers.keystone import same_over_http
 from tests.helpers.service import sample_task

@@ -13,7 +13,7 @@ from semilocal.arrays import Floats
 from semilocal.hierarchy.tables import from_cuts, from_labels
 from semilocal.protocol.plan import Plan, Release
 from semilocal.service.stores.base import Store
-from semilocal.simulation.run import Run
+from semilocal.simulation.simulate import Run
 from semilocal.testing import secrets_of
 from tests.helpers.areas import AREAS
 from tests.helpers.keystone import same_in_a_loop, same_over_http

@@ -18,9 +18,8 @@ from ..geometry.box import Box
 from ..hierarchy import ROOT, Quadtree
 from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
-from .checks import check_people
 from .consistency import make_consistent, project_to_total
-from .counted_tree import CountedTree, deepest
+from .counted_tree import CountedTree, check_people, deepest
 from .oracles import best_oracle, estimate, variance
 from .results import SpatialCounts
 

@@ -14,7 +14,7 @@ from ..arrays import as_number
 from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..protocol.promise import Guarantee
-from .checks import evaluate
+from .counted_tree import evaluate
 from .results import MeanEstimate
 
 __all__ = ["central_mean"]

@@ -6,15 +6,18 @@ Knows exact counts of cells. Knows no noise: the rule that decides about splits 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, as_integer
 from ..errors import InvalidInput
+from ..functions import BoundedFunction, check_values
 from ..geometry.box import Box
 from ..hierarchy import MAX_BITS, ROOT, Cells, Quadtree
 
-__all__ = ["CountedTree", "deepest"]
+__all__ = ["CountedTree", "check_people", "check_share", "deepest", "evaluate"]
 
 MOST_CELLS = 20_000_000
 
@@ -75,3 +78,34 @@ class CountedTree:
                 )
             cells = self.tree.children(cells[goes_on])
         return np.concatenate(leaves), np.concatenate(counts)
+
+
+# -- what every baseline checks before it starts ---------------------------------------------------------------------
+
+
+class Evaluated(NamedTuple):
+    """Values of a function, and the bounds that the domain alone implies."""
+
+    values: Floats
+    low: float
+    high: float
+
+
+def check_people(points: npt.ArrayLike, box: Box) -> Floats:
+    """Return the positions as float64[n, d], at least one and all inside the box, or refuse them."""
+    array = box.check(points)
+    if not len(array):
+        raise InvalidInput("points must hold at least one position; got none")
+    return array
+
+
+def check_share(share: float, name: str) -> None:
+    """Refuse a share of the budget or of the people that leaves nothing for the rest."""
+    if not 0 < share < 1:
+        raise InvalidInput(f"{name} must lie strictly between 0 and 1; got {share!r}")
+
+
+def evaluate(points: npt.ArrayLike, f: BoundedFunction, box: Box) -> Evaluated:
+    """Values at the points and the range over the whole box; a value outside the stated range is refused."""
+    values, ranges = check_values(f, check_people(points, box), [[box.lower, box.upper]])
+    return Evaluated(values, float(ranges[0, 0]), float(ranges[0, 1]))

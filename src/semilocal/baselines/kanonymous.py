@@ -14,8 +14,7 @@ from ..geometry.box import Box
 from ..hierarchy import Cells
 from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
-from .checks import check_people
-from .counted_tree import CountedTree, quadtree_of
+from .counted_tree import CountedTree, check_people, quadtree_of
 from .results import SpatialCounts
 
 __all__ = ["kanonymous_quadtree"]

@@ -20,8 +20,8 @@ from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
-from .checks import check_people, check_share
 from .consistency import project_to_total, share_out
+from .counted_tree import check_people, check_share
 from .oracles import best_oracle, estimate, variance
 from .results import SpatialCounts
 

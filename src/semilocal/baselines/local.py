@@ -16,7 +16,7 @@ from ..errors import InvalidInput
 from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..protocol.promise import Guarantee
-from .checks import evaluate
+from .counted_tree import evaluate
 from .results import MeanEstimate
 
 __all__ = ["local_mean"]

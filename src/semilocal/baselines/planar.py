@@ -16,7 +16,7 @@ from ..arrays import Floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.promise import Guarantee
-from .checks import check_people
+from .counted_tree import check_people
 from .results import ReleasedPoints
 
 __all__ = ["laplace_points", "planar_laplace", "radius"]

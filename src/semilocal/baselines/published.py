@@ -22,8 +22,7 @@ from ..geometry.box import Box
 from ..hierarchy import ROOT
 from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
-from .checks import check_people, check_share
-from .counted_tree import CountedTree, quadtree_of
+from .counted_tree import CountedTree, check_people, check_share, quadtree_of
 from .results import MeanEstimate, ReleasedPoints, SpatialCounts
 
 __all__ = ["PublishedRegions", "published"]

@@ -17,9 +17,8 @@ from ..geometry.box import Box
 from ..hierarchy import ROOT, Quadtree
 from ..protocol.promise import Guarantee
 from ..release.boxes import BoxCounts
-from .checks import check_people
 from .consistency import project_to_total, share_out
-from .counted_tree import deepest
+from .counted_tree import check_people, deepest
 from .oracles import UnaryEncoding, best_oracle, estimate, variance
 from .results import SpatialCounts
 

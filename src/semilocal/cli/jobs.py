@@ -39,8 +39,7 @@ from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from ..release.streamed import AnyRun, Rows, count_rows, play_rows, with_mark
 from ..release.whom import TRUSTS, crowd_of
 from ..simulation.person_columns import person_columns
-from ..simulation.run import Run
-from ..simulation.simulate import simulate
+from ..simulation.simulate import Run, simulate
 from .domains import named_domain
 from .engines import OwnValue, engine_of, open_rows, position_columns
 from .exits import DONE
@@ -281,7 +280,7 @@ def check_basemap(html: Path | None, basemap: Path | None) -> None:
         return
     if html is None:
         raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
-    from ..io.coast import read_basemap
+    from ..io.plots import read_basemap
 
     read_basemap(basemap)
 

@@ -19,8 +19,7 @@ from ..protocol.task import Task
 from ..randomizer import DiscreteLaplace, PaperLaplace
 from ..simulation import synthetic
 from .harness.report import Claim
-from .harness.summary import FigureOptions, Output, stamped
-from .harness.tables import write_csv
+from .harness.summary import FigureOptions, Output, stamped, write_csv
 from .harness.trial import stream
 from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 from .ways import DEPTHS, PAPER_SHARE, At, paper_regions, published_regions

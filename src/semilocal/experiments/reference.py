@@ -17,8 +17,7 @@ from scipy.stats import chi2
 
 from .figures import mean, queries_synthetic
 from .harness.report import Claim
-from .harness.summary import FigureOptions, Output, select
-from .harness.tables import write_csv
+from .harness.summary import FigureOptions, Output, select, write_csv
 from .harness.trial import stream
 
 __all__ = ["Comparison", "compare", "make", "reference_rows"]

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any
 
 from .harness.report import Claim
-from .harness.summary import FigureOptions, Output, gather, present, select, stamped
-from .harness.tables import write_csv
+from .harness.summary import FigureOptions, Output, gather, present, select, stamped, write_csv
 from .harness.trial import Trial
 from .trials import CROWD, MADE, NEIGHBOURS, PARTICIPANTS, classifier_trial, counts_trial, mean_trial
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..release.count_release import counts
 from ..release.promised import Mapped
-from ..simulation.run import Run
+from ..simulation.simulate import Run
 from ..words import number_of
 from .single import map_html, rounds_of
 

@@ -19,7 +19,7 @@ import msgspec
 
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
-from ..io.coast import Lines, coast, inside, lines_json, read_basemap
+from ..io.plots import Lines, coast, inside, lines_json, read_basemap
 from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
 from ..service.keys import registered_key
@@ -29,9 +29,9 @@ from ..service.routes.pair import pair_findings, pair_of, pairs_of
 from ..service.routes.table import JSON, ROUND_PROBLEMS, TASK_PROBLEMS, Context, Operation
 from ..service.stores.base import Store
 from ..service.worker import Service
-from .assets import content_security_policy, index_html, media_type, packed_file, static_files
 from .documents import RoundDocuments, overview, pair_document, pair_overview
 from .drafts import Draft, draft, field_of
+from .single import content_security_policy, index_html, media_type, packed_file, static_files
 
 try:
     from starlette.responses import StreamingResponse

@@ -17,7 +17,7 @@ from ..arrays import Floats, as_number, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.partition import Partition
-from ..simulation.run import LOST, Run
+from ..simulation.simulate import LOST, Run
 from .intervals import check_level
 from .promised import Promised
 from .public import public_tree

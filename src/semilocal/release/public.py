@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers
+from ..protocol.clip import lengths, shares_above, strength_of, truth_chance
 from ..protocol.density import parts_of
 from ..protocol.estimate import Pieces, estimate
 from ..protocol.partition import Partition
-from ..protocol.strength import lengths, shares_above, strength_of, truth_chance
 from .tree import CountTree
 
 __all__ = ["LEAN", "pieces_of", "public_tree"]

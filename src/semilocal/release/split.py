@@ -27,7 +27,7 @@ from ..protocol.thresholds import level, needed
 from ..randomizer.base import EPSILON_RANGE
 from ..randomizer.values.mechanisms import MAX_EPSILON, MIN_EPSILON
 from ..simulation.population import Splits
-from ..simulation.run import Run
+from ..simulation.simulate import Run
 from .streamed import AnyRun, Rows, count_rows, play_rows
 
 __all__ = ["TREE_SHARE", "Split", "partition_for_values", "plan_split", "plan_values"]

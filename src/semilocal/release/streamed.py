@@ -26,8 +26,7 @@ from ..pooled.task import PooledTask
 from ..protocol.column import Column
 from ..protocol.mark import Mark
 from ..protocol.task import Task
-from ..simulation.run import LOST, Run
-from ..simulation.simulate import simulate
+from ..simulation.simulate import LOST, Run, simulate
 
 __all__ = [
     "AnyRun", "Rows", "check_reports", "check_source", "check_stored", "count_rows", "play_rows", "position_batches",

@@ -28,7 +28,7 @@ from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
 from ..protocol.plan import Release
 from ..randomizer.values.mechanisms import AnyMechanism, best
-from ..simulation.run import LOST, Run
+from ..simulation.simulate import LOST, Run
 from .asked import asked_of
 from .intervals import standard_errors
 from .promised import Promised

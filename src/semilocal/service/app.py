@@ -18,9 +18,18 @@ import msgspec
 
 from ..errors import MissingExtra, printable
 from .admin import admin_hash
-from .http import Watched, nameless, no_such_route, problem_of, report_path, send_answer, task_of, upload_path
+from .http import (
+    RateLimit,
+    Watched,
+    nameless,
+    no_such_route,
+    problem_of,
+    report_path,
+    send_answer,
+    task_of,
+    upload_path,
+)
 from .intake import Intake
-from .limits import RateLimit
 from .metrics import FOLDER, SHARE_EVERY, Metrics
 from .problems import PROBLEMS, Problem
 from .results import FindingsCache

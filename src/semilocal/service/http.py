@@ -19,6 +19,37 @@ from .faults import Seldom
 from .metrics import Metrics
 from .problems import Problem
 
+__all__ = [
+    "SELDOM",
+    "TASK",
+    "RateLimit",
+    "Receive",
+    "Request",
+    "Response",
+    "Scope",
+    "Send",
+    "Watched",
+    "decode_form",
+    "from_http",
+    "immutable_response",
+    "json_response",
+    "no_such_route",
+    "number_of",
+    "problem_of",
+    "pseudonym_of",
+    "read_body",
+    "read_request",
+    "refused_by_store",
+    "region_of",
+    "report_path",
+    "round_of",
+    "send_answer",
+    "size_of",
+    "task_of",
+    "upload_path",
+    "while_connected",
+]
+
 try:
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
@@ -27,12 +58,6 @@ try:
 except ImportError:
     raise MissingExtra("starlette", "service") from None
 
-__all__ = [
-    "SELDOM", "TASK", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form", "from_http",
-    "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of", "read_body",
-    "read_request", "refused_by_store", "region_of", "report_path", "round_of", "send_answer", "size_of", "task_of",
-    "upload_path", "while_connected",
-]  # fmt: skip
 
 T = TypeVar("T")
 log = logging.getLogger("semilocal.service")
@@ -253,3 +278,43 @@ async def send_answer(send: Any, status: int, headers: list[tuple[bytes, bytes]]
     length = (b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
+
+
+# -- how often one sender may ask: a bucket of requests per key, in bounded memory -----------------------------------
+
+
+class RateLimit:
+    """Lets each key through ``rate`` times a second on average, ``burst`` times at once.
+
+    Keys live in two generations; when the young one is full it becomes the old one, and the old one is forgotten. A
+    forgotten key starts afresh.
+
+    Parameters
+    ----------
+    keys : int
+        Most keys that are remembered.
+
+    Examples
+    --------
+    >>> limit = RateLimit(rate=1.0, burst=2)
+    >>> [limit.allow(b"a", 0.0), limit.allow(b"a", 0.0), limit.allow(b"a", 0.0), limit.allow(b"a", 1.0)]
+    [True, True, False, True]
+    """
+
+    def __init__(self, *, rate: float, burst: int, keys: int = 16_384) -> None:
+        self._rate, self._burst, self._half = rate, float(burst), max(1, keys // 2)
+        self._young: dict[bytes, tuple[float, float]] = {}
+        self._old: dict[bytes, tuple[float, float]] = {}
+
+    def allow(self, key: bytes, now: float) -> bool:
+        """Whether the key may ask now; counts it if so."""
+        left, then = self._young.get(key) or self._old.get(key) or (self._burst, now)
+        left = min(self._burst, left + max(0.0, now - then) * self._rate)
+        allowed = left >= 1.0
+        if len(self._young) >= self._half and key not in self._young:
+            self._young, self._old = {}, self._young
+        self._young[key] = (left - 1.0 if allowed else left, now)
+        return allowed
+
+    def __len__(self) -> int:
+        return len(self._young.keys() | self._old.keys())

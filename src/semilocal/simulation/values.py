@@ -16,7 +16,7 @@ from ..protocol.curator import Curator
 from ..protocol.messages import Event, ValueQuery
 from ..protocol.plan import Plan
 from .devices import Devices
-from .run import LOST, Run
+from .simulate import LOST, Run
 
 __all__ = ["play_values"]
 

@@ -16,7 +16,7 @@ import pytest
 
 from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput
 from semilocal.experiments.datasets import fetch as module
-from semilocal.experiments.datasets.fetch import download
+from semilocal.experiments.datasets.load import download
 from tests.helpers import HANG
 
 CONTENT = bytes(range(256)) * 5000

@@ -21,11 +21,9 @@ import pytest
 from scipy import stats
 
 from semilocal.errors import InvalidInput
-from semilocal.experiments.harness import version
-from semilocal.experiments.harness.runner import run
-from semilocal.experiments.harness.tables import summarise, table, write_csv
+from semilocal.experiments.harness.runner import run, source_version, sources
+from semilocal.experiments.harness.summary import summarise, table, write_csv
 from semilocal.experiments.harness.trial import Trial, stream
-from semilocal.experiments.harness.version import source_version
 from tests.helpers import HANG
 from tests.helpers.trials import draw, explode
 
@@ -203,27 +201,13 @@ def test_wrong_grids_and_rows_are_refused(tmp_path: Path) -> None:
         Trial.of("f", "m", seed=1, run=0, version=3)
 
 
-def test_the_version_follows_what_the_work_imports_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    files = {
-        "__init__.py": "", "work.py": "from .inner import used\nimport semilocal.lazy\n", "inner/__init__.py": "",
-        "inner/used.py": "def f():\n    from .. import deep\n", "deep.py": "", "lazy.py": "", "drawing.py": "",
-        "types.py": "", "inner/typed.py": "",
-    }  # fmt: skip
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "deep.py").write_text("if TYPE_CHECKING:\n    from .inner import typed\n")
-    found = {path.relative_to(tmp_path).as_posix() for path in version.sources_of("semilocal.work", tmp_path)}
-    assert found == {"__init__.py", "work.py", "inner/__init__.py", "inner/used.py", "deep.py", "lazy.py"}
-
-
 def test_the_version_of_the_trials_holds_mechanisms_and_data_but_no_pictures_or_servers() -> None:
-    sources = {path.relative_to(version.ROOT).as_posix() for path in version.sources_of("semilocal.experiments.trials")}
+    found = set(sources())
     needed = {"protocol/rule.py", "randomizer/response.py", "baselines/privtree.py", "experiments/datasets/load.py"}
-    assert needed | {"experiments/ways.py", "simulation/simulate.py", "release/boxes.py"} <= sources
-    packages = {name.split("/")[0] for name in sources}
+    assert needed | {"experiments/ways.py", "simulation/simulate.py", "release/boxes.py"} <= found
+    packages = {name.split("/")[0] for name in found}
     assert packages.isdisjoint({"cli", "service", "device", "page", "audit", "transcript", "testing.py"})
-    assert not {name for name in sources if "/figures/" in name or name.endswith(("style.py", "report.py"))}
+    assert not {name for name in found if "/figures/" in name or name.endswith(("style.py", "report.py"))}
     assert source_version(draw) != source_version()
     assert source_version(partial(draw)) == source_version(draw)
 

@@ -11,7 +11,7 @@ from typing import Any
 from semilocal import Task
 from semilocal.protocol.messages import encode
 from semilocal.service.admin import create_campaign
-from semilocal.service.limits import RateLimit
+from semilocal.service.http import RateLimit
 from semilocal.service.reports import check_report
 from semilocal.service.rounds import advance, start
 from semilocal.service.stores.base import Enrolment

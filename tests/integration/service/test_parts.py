@@ -11,7 +11,7 @@ import pytest
 
 from semilocal.errors import InvalidInput, Overloaded, StoreUnavailable
 from semilocal.service.campaign import Campaign, Status, new_token, token_hash, used_by
-from semilocal.service.limits import RateLimit
+from semilocal.service.http import RateLimit
 from semilocal.service.problems import PROBLEMS, Problem
 from semilocal.service.rounds import reports_needed
 from semilocal.service.stores.base import Applied, Enrolment

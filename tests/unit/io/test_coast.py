@@ -11,7 +11,7 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
 from semilocal.geometry.places import named_box
-from semilocal.io.coast import coast, lines_json, read_basemap
+from semilocal.io.plots import coast, lines_json, read_basemap
 from semilocal.testing import unit_box
 
 

@@ -15,7 +15,7 @@ from semilocal.hierarchy.tables import from_labels
 from semilocal.io.map_rows import MOST_LABELS, OPEN, REGION, domain_json, frame, partition_rows, split_rows
 from semilocal.pooled.task import PooledTask
 from semilocal.release.pooled_counts import pooled_counts, run_pooled
-from semilocal.simulation.run import Run
+from semilocal.simulation.simulate import Run
 from semilocal.testing import cluster, unit_box
 
 

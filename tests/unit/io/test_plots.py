@@ -17,7 +17,7 @@ from semilocal.io.map_rows import split_rows
 from semilocal.io.plots import robust_limits, save_side_by_side
 from semilocal.protocol.mark import Mark
 from semilocal.release import counts
-from semilocal.simulation.run import Run
+from semilocal.simulation.simulate import Run
 from semilocal.testing import cluster, unit_box
 
 matplotlib = pytest.importorskip("matplotlib")

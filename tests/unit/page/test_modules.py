@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import semilocal
-from semilocal.page.assets import (
+from semilocal.page.single import (
     content_security_policy,
     import_map,
     index_html,

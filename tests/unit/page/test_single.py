@@ -17,7 +17,7 @@ from semilocal.errors import InvalidInput
 from semilocal.page.single import map_html, rounds_of
 from semilocal.protocol.promise import promise
 from semilocal.release import counts
-from semilocal.simulation.run import Run
+from semilocal.simulation.simulate import Run
 from semilocal.testing import cluster, unit_box
 from tests.helpers.pages import data_of
 

@@ -558,7 +558,7 @@ def test_a_threshold_that_a_device_accepts_may_differ_by_a_rounding_only() -> No
     """The tolerance is 1e-6 of the level: t - 1 is refused in every row of the table, so it never stands for a step."""
     task = decode(bytes.fromhex(REFUSALS["tasks"]["cut"]["bytes"]), Task)
     for askable, asked in ((40, 24), (150, 80), (400, 64)):
-        least = threshold(askable, asked, task.crowd, task.randomizer.epsilon, level(task.delta, 2))
+        least = threshold(askable, asked, task.k, task.randomizer.epsilon, level(task.delta, 2))
         given = {"askable": askable, "asked": asked, "failed": 2, "parts": 2}
         assert threshold_holds(task, **given, threshold=least)
         assert not threshold_holds(task, **given, threshold=least - 1)

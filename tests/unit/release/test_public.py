@@ -10,9 +10,9 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.protocol import strength
+from semilocal.protocol.clip import STRENGTHS, learn_strength
 from semilocal.protocol.estimate import Walls
 from semilocal.protocol.partition import Away, Partition
-from semilocal.protocol.strength import STRENGTHS, learn_strength
 from semilocal.release import counts, public
 from semilocal.release.public import pieces_of, public_tree
 from semilocal.simulation import synthetic

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
+from semilocal.service.pair.chunk_worker import Order, compute, flags_of, read_share, read_sums, root_digest
 from semilocal.service.pair.keys import PairSecrets
-from semilocal.service.pair.orders import Order, compute, flags_of, read_share, read_sums, root_digest
 from semilocal.service.stores.chunks import Pending, choose
 from semilocal.sharing.evaluate import Half
 from tests.helpers.chunks import people

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from semilocal.errors import StoreUnavailable
-from semilocal.service import opening
+from semilocal.service import server
 from semilocal.service.server import Opening
 
 
@@ -71,8 +71,8 @@ class Life:
 def test_requests_are_answered_while_the_database_is_away_and_served_when_it_is_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(opening, "WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(opening, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(server, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(server, "FIRST_SECONDS", 0.01)
     there, tried, app = threading.Event(), threading.Semaphore(0), FakeApp()
 
     def open_app() -> Any:
@@ -106,7 +106,7 @@ def test_requests_are_answered_while_the_database_is_away_and_served_when_it_is_
 def test_a_database_that_hangs_at_the_start_is_answered_for_and_holds_nothing_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(opening, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(server, "FIRST_SECONDS", 0.01)
     back = threading.Event()
 
     def hang() -> Any:

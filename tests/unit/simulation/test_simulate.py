@@ -16,8 +16,7 @@ from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import Closed, Query, Report, ValueReport
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
-from semilocal.simulation.run import LOST
-from semilocal.simulation.simulate import simulate
+from semilocal.simulation.simulate import LOST, simulate
 from semilocal.simulation.values import play_values
 
 BOX = Box((0, 0), (1, 1))

@@ -24,7 +24,7 @@ from ...release.point_release import PointsRelease, centres, quantize
 from ...release.pooled_counts import PooledCounts
 from ...release.pooled_points import PooledPoints, pooled_points
 from ...release.streamed import AnyRun
-from ...simulation.run import Run
+from ...simulation.simulate import Run
 from ...words import number_of
 from .. import jobs
 from ..job_options import JobFile, JobOptions

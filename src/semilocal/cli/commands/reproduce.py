@@ -55,7 +55,7 @@ def run(
     """
     from ...experiments.harness.report import write_report
     from ...experiments.harness.summary import FigureOptions
-    from ...experiments.harness.version import source_version
+    from ...experiments.harness.runner import source_version
     from ...experiments.registry import EXPERIMENTS, chosen
 
     if listing:

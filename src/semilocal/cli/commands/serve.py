@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from ...errors import InvalidInput
-from ...io.coast import read_basemap
+from ...io.plots import read_basemap
 from ...service.stopping import Stop
 from ..arguments import whole
 from ..exits import DONE

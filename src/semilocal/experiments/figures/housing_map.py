@@ -11,8 +11,7 @@ import numpy as np
 
 from ..harness.report import FigureReport
 from ..harness.style import figure_style, save
-from ..harness.summary import FigureOptions, Output, stamped
-from ..harness.tables import write_csv
+from ..harness.summary import FigureOptions, Output, stamped, write_csv
 from ..harness.trial import stream
 from ..trials import PARTICIPANTS, housing
 

@@ -15,8 +15,7 @@ from ..datasets.catalogue import dataset
 from ..harness.panels import say_missing
 from ..harness.report import FigureReport
 from ..harness.style import figure_style, save
-from ..harness.summary import FigureOptions, Output, present, stamped
-from ..harness.tables import write_csv
+from ..harness.summary import FigureOptions, Output, present, stamped, write_csv
 from ..harness.trial import stream
 from ..trials import PARTICIPANTS, draw_people
 from .queries_synthetic import show_workload, workload_rows

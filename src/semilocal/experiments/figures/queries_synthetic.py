@@ -11,8 +11,7 @@ from typing import Any
 from ..harness.panels import Panel, line_panels
 from ..harness.report import FigureReport
 from ..harness.style import Saved, figure_style, save
-from ..harness.summary import FigureOptions, Gathered, Output, gather, lines, stamped
-from ..harness.tables import write_csv
+from ..harness.summary import FigureOptions, Gathered, Output, gather, lines, stamped, write_csv
 from ..harness.trial import Trial, stream
 from ..trials import CROWD, PARTICIPANTS, counts_trial, draw_people
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import hashlib
+import inspect
 import json
 import multiprocessing
 import os
@@ -16,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +27,15 @@ import numpy as np
 from ...errors import InvalidInput
 from ...io.progress import Progress
 from .trial import Row, Scalar, Trial
-from .version import source_version
 
-__all__ = ["Result", "Work", "run"]
+__all__ = ["Result", "Work", "run", "source_version", "sources"]
 
 Work = Callable[[Trial], Sequence[Mapping[str, Any]]]
 
+ROOT = Path(__file__).resolve().parents[2]
+# Packages that no trial depends on; nor does one depend on a picture.
+APART = {"audit", "cli", "device", "page", "service", "testing", "transcript"}
+PICTURES = {"figures", "panels.py", "report.py", "style.py", "summary.py"}
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -95,6 +101,32 @@ def run(
         Result(trial, tuple(cached[keys[trial]]["rows"]), float(cached[keys[trial]]["seconds"]), trial not in fresh)
         for trial in trials
     ]
+
+
+@functools.cache
+def sources() -> dict[str, bytes]:
+    """SHA-256 of every file of the package that a trial can depend on, by its path in it."""
+    paths = {path.relative_to(ROOT): path for path in sorted(ROOT.rglob("*.py"))}
+    chosen = {inside: path for inside, path in paths.items() if inside.parts[0] not in APART}
+    return {
+        inside.as_posix(): hashlib.sha256(path.read_bytes()).digest()
+        for inside, path in chosen.items()
+        if PICTURES.isdisjoint(inside.parts)
+    }
+
+
+def source_version(work: Callable[..., Any] | None = None) -> str:
+    """Return the version of the package with a digest of its sources, and of the file of ``work`` if that is elsewhere.
+
+    A result in the cache is used again only if nothing changed that it could depend on. The digest is in every CSV row,
+    after the ``+``.
+    """
+    hashed = hashlib.sha256(b"".join(sources().values()))
+    if work is not None:
+        file = inspect.getsourcefile(inspect.unwrap(work.func if isinstance(work, functools.partial) else work))
+        if file is not None and ROOT not in (path := Path(file).resolve()).parents:
+            hashed.update(path.read_bytes())
+    return f"{metadata.version('semilocal')}+{hashed.hexdigest()[:12]}"
 
 
 class _Cache:

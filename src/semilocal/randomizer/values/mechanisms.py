@@ -24,9 +24,8 @@ import numpy as np
 from ...arrays import Floats, Integers, Words
 from ...errors import InvalidInput
 from .._weights import exp_below
-from ._layout import Layout, outputs_of, suited, window_sums
 from ._window import BUCKETS, GRID, Window
-from .base import MAX_EPSILON, MIN_EPSILON, Mechanism, on_grid
+from .base import MAX_EPSILON, MIN_EPSILON, Layout, Mechanism, on_grid, outputs_of, suited, window_sums
 
 __all__ = [
     "GRID",

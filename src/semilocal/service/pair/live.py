@@ -23,8 +23,8 @@ from ...sharing.pair import PairTask
 from ...sharing.wire import MAX_TREE, Closing, join_ids, split_ids
 from ..stores.chunks import Fault
 from ..stores.pairs import PairRow, PairTables, StepRow
+from .chunk_worker import Order, read_share, read_sums, root_digest
 from .keys import PairSecrets
-from .orders import Order, read_share, read_sums, root_digest
 from .play import Play
 from .work import OwnWorkers
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..http import Request, Response
-from ..limits import RateLimit
+from ..http import RateLimit, Request, Response
 from ..metrics import Metrics
 from ..results import FindingsCache
 from ..worker import Service

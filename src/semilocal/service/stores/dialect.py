@@ -3,26 +3,90 @@
 A dialect says how it connects, begins and ends a transaction, locks a campaign, and moves whole batches in and out.
 Statements have ``?`` for a value; a dialect translates that if it must.
 
-Knows threads and connections. Knows no HTTP.
+Knows rows, threads and connections. Knows no HTTP.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Generic, Protocol, TypeVar
+from importlib import resources
+from string import Template
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from ...errors import StoreUnavailable
-from .base import Applied, Enrolment, Incoming
+from ...errors import InvalidInput, SchemaMismatch, StoreUnavailable
 
-__all__ = ["Cursor", "FoundParticipant", "FoundReport", "StoreDialect"]
+__all__ = [
+    "OLDEST",
+    "Applied",
+    "Cursor",
+    "Enrolment",
+    "FoundParticipant",
+    "FoundReport",
+    "Incoming",
+    "Item",
+    "Outcome",
+    "ReportRow",
+    "StoreDialect",
+    "What",
+    "check_version",
+    "migrations",
+]
 
 C = TypeVar("C")
 # (verifier, stored body) of a report; (verifier, token) of an enrolment.
 FoundReport = tuple[bytes | None, bytes | None]
 FoundParticipant = tuple[bytes | None, tuple[bytes | None] | None]
+
+
+class Incoming(NamedTuple):
+    """A report that passed every check which needs no database.
+
+    ``body`` is what follows the pseudonym in its canonical bytes. ``awaited`` says whether the round waits for it:
+    others are stored too, and close no round.
+    """
+
+    task: bytes
+    round: int
+    pseudonym: bytes
+    verifier: bytes
+    body: bytes
+    awaited: bool
+
+
+class Enrolment(NamedTuple):
+    """A request to enrol; ``token`` and ``used_by`` are hashes, None with open enrolment."""
+
+    task: bytes
+    pseudonym: bytes
+    verifier: bytes
+    token: bytes | None
+    used_by: bytes | None
+
+
+Item = Incoming | Enrolment
+What = Literal["query", "closed", "checkpoint", "seal"]
+Outcome = Literal[
+    "stored", "again", "other-answer", "unauthorized", "round-closed", "not-open-yet", "campaign-ended", "no-such-task",
+    "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "other-upload", "uploads-closed", "bad-upload",
+]  # fmt: skip
+
+
+class Applied(NamedTuple):
+    """Outcomes of a batch, and the tasks of which the open round may be full now."""
+
+    outcomes: list[Outcome]
+    full: set[bytes]
+
+
+class ReportRow(NamedTuple):
+    """A stored report; ``body`` is what follows the pseudonym in its canonical bytes."""
+
+    pseudonym: bytes
+    body: bytes
 
 
 class Cursor(Protocol):
@@ -170,3 +234,36 @@ class StoreDialect(ABC, Generic[C]):
             self._closed = True
             for connection in self._all:
                 self._cut(connection)
+
+
+# -- the tables of a store: numbered scripts of SQL, and which versions of them this program knows -------------------
+
+
+OLDEST = 6  # version of the first script
+
+
+def migrations(words: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Numbered SQL scripts, ascending without gaps, in the words of a dialect."""
+    files: Iterable[Any] = (resources.files(__package__) / "migrations").iterdir()
+    found = sorted(
+        (int(match[1]), Template(file.read_text("utf-8")).substitute(words))
+        for file in files
+        if (match := re.fullmatch(r"(\d{4})_\w+\.sql", file.name))
+    )
+    if [number for number, _ in found] != list(range(OLDEST, OLDEST + len(found))):
+        raise InvalidInput(f"migrations must be numbered {OLDEST}, …; got {[number for number, _ in found]}")
+    return found
+
+
+def check_version(version: int, *, newest: int, where: str) -> None:
+    """Refuse a database that is newer than this program, or holds campaigns of another protocol; 0 is an empty one."""
+    if 0 < version < OLDEST:
+        raise SchemaMismatch(
+            f"the database {where} has schema version {version}, of a protocol that this program does not play; finish "
+            "it with the program that made it, and use a new database"
+        )
+    if version > newest:
+        raise SchemaMismatch(
+            f"the database {where} has schema version {version}, but this program knows versions up to {newest}; "
+            "update the program, or use another database"
+        )

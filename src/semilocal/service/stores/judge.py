@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Sequence
 
 from ..campaign import Campaign, Phase
-from .base import Enrolment, Incoming, Outcome
+from .dialect import Enrolment, Incoming, Outcome
 
 __all__ = ["judge", "judge_enrolment", "judge_enrolments", "judge_reports", "judge_round"]
 

@@ -25,10 +25,8 @@ from typing import Any, cast
 
 from ...errors import MissingExtra, StoreUnavailable, printable
 from ..campaign import Phase
-from .base import Applied, Enrolment, Incoming
-from .dialect import FoundParticipant, FoundReport
+from .dialect import Applied, Enrolment, FoundParticipant, FoundReport, Incoming, check_version, migrations
 from .judge import judge_round
-from .schema import check_version, migrations
 from .sql import SQLStore
 
 try:

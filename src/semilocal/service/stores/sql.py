@@ -14,20 +14,11 @@ import msgspec
 
 from ...errors import InvalidInput
 from ..campaign import ENDED, Campaign, Phase, Status
-from .base import (
-    Applied,
-    Enrolment,
-    Incoming,
-    Item,
-    Outcome,
-    ReportRow,
-    What,
-)
-from .dialect import Cursor, StoreDialect
+from .dialect import Applied, Cursor, Enrolment, Incoming, Item, Outcome, ReportRow, StoreDialect, What
 from .judge import judge_enrolments, judge_reports
 from .pairs import PairTables
 
-__all__ = ["SQLStore"]
+__all__ = ["LockedCampaign", "SQLStore"]
 
 C = TypeVar("C")
 
@@ -67,6 +58,8 @@ class SQLStore(StoreDialect[C]):
     ----------
     url : str
         What ``open_store`` opens it with.
+    gather : float
+        Seconds that a writer should wait for more when it has little to write.
     """
 
     url: str
@@ -118,7 +111,7 @@ class SQLStore(StoreDialect[C]):
             return self._run(connection, _CREATE, campaign.task.id, body, needed, deadline, b"").rowcount == 1
 
     def statuses(self, *, active: bool = False) -> dict[bytes, Status]:
-        """Where all campaigns stand; only those that have not ended if ``active``."""
+        """Where all campaigns stand, in the order of creation; only those that have not ended if ``active``."""
         where = f"WHERE c.phase NOT IN {ENDED}" if active else ""
         return {row[0]: Status(*row[1:]) for row in self._read(f"{_STATUS} {where} ORDER BY c.id")}
 
@@ -274,7 +267,7 @@ def _alike(batch: Sequence[Item]) -> list[Incoming] | None:
 
 
 class LockedCampaign(Generic[C]):
-    """One campaign inside a transaction that holds it alone; see ``base.Locked``."""
+    """One campaign inside a transaction that holds it alone."""
 
     def __init__(
         self, store: SQLStore[C], connection: C, number: int, campaign: Campaign, status: Status, fold: bytes
@@ -286,9 +279,11 @@ class LockedCampaign(Generic[C]):
         return self._store._run(self._connection, sql, *values)
 
     def query(self, round_: int) -> bytes | None:
+        """Query of a round."""
         return self._message("query", round_)
 
     def seal(self, round_: int) -> bytes | None:
+        """Seal of a closed round."""
         return self._message("seal", round_)
 
     def _message(self, what: What, round_: int) -> bytes | None:
@@ -296,21 +291,26 @@ class LockedCampaign(Generic[C]):
         return row[0] if row else None
 
     def closings(self) -> Iterator[bytes]:
+        """Closings of all closed rounds in order."""
         sql = "SELECT closed FROM rounds WHERE campaign = ? AND closed IS NOT NULL ORDER BY round"
         return (row[0] for row in self._run(sql, self._number).fetchall())
 
     def reports(self, round_: int) -> Iterator[ReportRow]:
+        """Reports of a round by ascending pseudonym, as a stream."""
         sql = "SELECT pseudonym, body FROM reports WHERE campaign = ? AND round = ? ORDER BY pseudonym"
         return (ReportRow(*row) for row in self._store._stream(self._connection, sql, self._number, round_))
 
     def close_round(self, round_: int, closed: bytes, checkpoint: bytes, seal: bytes) -> None:
+        """Write what closes the open round."""
         if self._run(_CLOSE, closed, checkpoint, seal, self._number, round_).rowcount != 1:
             raise InvalidInput(f"round {round_} is not open")
 
     def open_round(self, round_: int, query: bytes) -> None:
+        """Write the query of the next round."""
         self._run("INSERT INTO rounds (campaign, round, query) VALUES (?, ?, ?)", self._number, round_, query)
 
     def move(
         self, phase: Phase, *, round_: int, closed: int, needed: int | None, deadline: int | None, fold: bytes
     ) -> None:
+        """Write where the campaign stands."""
         self._run(_MOVE, phase, round_, closed, needed, deadline, fold, self._number)

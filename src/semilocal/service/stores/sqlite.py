@@ -20,10 +20,8 @@ from typing import Any
 import msgspec
 
 from ...errors import InvalidInput, StoreUnavailable, UnsoundBatch
-from .base import Applied, Enrolment, Incoming
-from .dialect import FoundParticipant, FoundReport
+from .dialect import Applied, Enrolment, FoundParticipant, FoundReport, Incoming, check_version, migrations
 from .judge import judge_round
-from .schema import check_version, migrations
 from .sql import SQLStore
 
 __all__ = ["SQLiteStore", "check_file", "lock_for_serving"]

@@ -115,7 +115,8 @@ export function passes(randomizer, n, k, delta, count) {
  * @param {Task} task @param {{askable: number, asked: number, failed: number, parts: number, threshold: number}} question F, m, w, and what is published
  */
 export function thresholdHolds(task, { askable, asked, failed, parts, threshold }) {
-  const crowd = task.k + task.tolerate_liars;
-  if (task.rule === "all") return failed === 0 && asked === askable && threshold >= 1 && passes(forWidth(task.randomizer, parts), asked, crowd, task.delta, threshold);
-  return parts === 2 && tail(askable, asked, crowd, epsilonOf(task.randomizer), threshold) <= (TOLERANCE * task.delta) / ((failed + 1) * (failed + 2));
+  const { k, delta, tolerate_liars: liars } = task;
+  const honest = Math.max(threshold - liars, 0); // a liar adds at most one, whatever it says
+  if (task.rule === "all") return failed === 0 && asked === askable && threshold >= 1 && passes(forWidth(task.randomizer, parts), Math.max(asked - liars, 0), k, delta, honest);
+  return parts === 2 && tail(askable, asked, k, epsilonOf(task.randomizer), honest) <= (TOLERANCE * delta) / ((failed + 1) * (failed + 2));
 }
