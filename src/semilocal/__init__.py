@@ -28,38 +28,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BinaryTree",
-    "Box",
-    "Closed",
-    "Curator",
-    "DiscreteLaplace",
-    "Ledger",
-    "PaperLaplace",
-    "Participant",
-    "Partition",
-    "Policy",
-    "Quadtree",
-    "Query",
-    "RandomizedResponse",
-    "Report",
-    "Run",
-    "SphereTree",
-    "TableTree",
-    "Task",
-    "__version__",
-    "cell_means",
-    "counts",
-    "draw_rows",
-    "duckdb",
-    "functions",
-    "mean",
-    "partition",
-    "points",
-    "release",
-    "simulate",
-    "spark",
-    "values",
-]
+    "BinaryTree", "Box", "Closed", "Curator", "DiscreteLaplace", "Ledger", "PaperLaplace", "Participant",
+    "Partition", "Policy", "Quadtree", "Query", "RandomizedResponse", "Report", "Run", "SphereTree", "TableTree",
+    "Task", "__version__", "cell_means", "counts", "draw_rows", "duckdb", "functions", "mean", "partition",
+    "points", "release", "simulate", "spark", "values",
+]  # fmt: skip
 
 # Where a public name lives. Names are loaded when they are used, so that the command line's help is fast.
 _HOMES = {
@@ -74,8 +47,7 @@ _HOMES = {
     "randomizer": ("DiscreteLaplace", "PaperLaplace", "RandomizedResponse"),
     "release.onecall": ("cell_means", "counts", "mean", "partition", "points", "values"),
     "simulation.people": ("draw_rows",),
-    "simulation.run": ("Run",),
-    "simulation.simulate": ("simulate",),
+    "simulation.simulate": ("Run", "simulate"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -37,18 +37,9 @@ from .errors import InvalidInput
 from .geometry.box import Box
 
 __all__ = [
-    "BoundedFunction",
-    "CheckedValues",
-    "as_function",
-    "check_values",
-    "coordinate",
-    "function",
-    "gaussian_bump",
-    "indicator",
-    "linear",
-    "lipschitz",
-    "squared_norm",
-]
+    "BoundedFunction", "CheckedValues", "as_function", "check_values", "coordinate", "function", "gaussian_bump",
+    "indicator", "linear", "lipschitz", "squared_norm",
+]  # fmt: skip
 
 
 _SLACK = 8  # units in the last place

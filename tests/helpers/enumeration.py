@@ -11,9 +11,10 @@ place are alike.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy
 from fractions import Fraction
 from itertools import product
 from math import comb
@@ -193,9 +194,10 @@ def _play(setting: Setting, choices: Choices) -> Told:
     task = setting.task
     codes = range(*task.hierarchy.ends)
     said: dict[int, int] = {}
-    victims = {code: _device(setting, code, 0, said, choices) for code in codes}
-    others = [_device(setting, code, 1 + row, {}, choices) for row, code in enumerate(setting.others)]
-    late = [_device(setting, code, 100 + row, {}, choices) for row, code in enumerate(setting.late)]
+    path = Path(task)  # what is public is checked once for all
+    victims = {code: _device(setting, path, code, 0, said, choices) for code in codes}
+    others = [_device(setting, path, code, 1 + row, {}, choices) for row, code in enumerate(setting.others)]
+    late = [_device(setting, path, code, 100 + row, {}, choices) for row, code in enumerate(setting.late)]
     weights = {code: Fraction(1) for code in codes}
     cuts: list[int] = []
     server = Curator(task)
@@ -225,9 +227,11 @@ def _play(setting: Setting, choices: Choices) -> Told:
     return Told(region, tuple(cuts), {code: weights[code] for code in victims})
 
 
-def _device(setting: Setting, code: int, number: int, said: dict[int, int], choices: Choices) -> Scripted:
+def _device(
+    setting: Setting, path: Path, code: int, number: int, said: dict[int, int], choices: Choices
+) -> Scripted:  # fmt: skip
     kind, policy = (setting.kind, setting.policy) if number == 0 else (Scripted, ANYTHING)
-    device = kind(setting.task, place_of(setting.task, code), bytes([number]) * 32, policy)
+    device = kind(setting.task, place_of(setting.task, code), bytes([number]) * 32, policy, path=path)
     device.said, device.choices = said, choices
     return device
 
@@ -370,8 +374,18 @@ def least_threshold(task: Task, log: RegionLog, askable: int, asked: int) -> int
     """The smallest one that devices accept."""
     holds = vars(path_module)["threshold_holds"]  # what devices use, patched or not
     numbers = {"askable": askable, "asked": asked, "failed": len(log.failed), "parts": 2}
-    enough = (t for t in range(1, asked // 2 + 1) if holds(task, threshold=t, **numbers))
-    return next(enough, None)
+    candidates = range(1, asked // 2 + 1)
+    row = bisect_left(candidates, True, key=lambda t: bool(holds(task, threshold=t, **numbers)))
+    return candidates[row] if row < len(candidates) else None
+
+
+def _copied(path: Path) -> Path:
+    """A path of its own, which may move on while the other stays."""
+    out, log = copy(path), copy(path.log)
+    log.members, log.silent, log.failed = dict(log.members), set(log.silent), list(log.failed)
+    log.answers = {name: list(said) for name, said in log.answers.items()}
+    out.log = log
+    return out
 
 
 def _drawn(who: Sequence[bytes]) -> Any:
@@ -394,7 +408,7 @@ def _accepted(world: World, path: Path, question: Question, who: list[bytes], ye
 
 
 def _split_holds(path: Path, question: Question, who: list[bytes], no: int, yes: int) -> bool:
-    trial = deepcopy(path)
+    trial = _copied(path)
     answers = [0] * no + [1] * yes
     try:
         with _drawn(who):
@@ -420,7 +434,7 @@ def _follow(world: World, path: Path, question: Question, who: list[bytes], outc
     if world.loses and outcome == "wall":
         answers = {}
     with _drawn(who):
-        following = _after_round(deepcopy(path), question, {}, answers, outcome, world.victim)
+        following = _after_round(_copied(path), question, {}, answers, outcome, world.victim)
     if outcome == "split":
         lower, upper = following.region
         inside = {name: code for name, code in _located(path).items() if lower <= code < upper}

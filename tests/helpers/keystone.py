@@ -15,9 +15,9 @@ from semilocal.service.admin import with_chain
 from semilocal.service.rounds import chain_for, start
 from semilocal.service.stores.base import Store
 from semilocal.simulation.simulate import Run
-from semilocal.simulation.values import play_values
 from semilocal.testing import ALLOW_ALL, MockClock, play, running_app
 from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
+from tests.helpers.play_values import play_values
 from tests.helpers.service import enrolled, follow_campaign, open_campaign, transcript
 from tests.helpers.stored import verify
 

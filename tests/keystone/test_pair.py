@@ -14,10 +14,10 @@ from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import Closed, Report, ValueClosed, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Hybrid, Piecewise, TwoPoint
-from semilocal.simulation.values import play_values
 from semilocal.testing import cluster, participants_at, play, secret, secrets_of, unit_box
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers.keystone import same_in_a_loop
+from tests.helpers.play_values import play_values
 
 SIZE = 80
 CHAIN = HashChain(bytes(32), 1000)

@@ -3,11 +3,12 @@
 
 import { readFileSync } from "node:fs";
 import { Agent } from "../../src/semilocal/page/static/device/agent.js";
-import { hex, unhex } from "../../src/semilocal/page/static/device/bytes.js";
+import { hex } from "../../src/semilocal/page/static/device/bytes.js";
 import { Channel } from "../../src/semilocal/page/static/device/channel.js";
 import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
 import { Uploader } from "../../src/semilocal/page/static/device/uploader.js";
 import { Vault } from "../../src/semilocal/page/static/device/vault.js";
+import { unhex } from "./read.mjs";
 import { memoryStore } from "./store.mjs";
 
 const { server, task, kind, devices, policy } = JSON.parse(readFileSync(0, "utf8"));

@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { unhex } from "../../src/semilocal/page/static/device/bytes.js";
 import { beforePairLines, placeWords } from "../../src/semilocal/page/static/device/before.js";
 import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
 import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
 import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
+import { unhex } from "./read.mjs";
 
 // The templates want a document when they are loaded; nothing is drawn here.
 Object.assign(globalThis, { document: { createTreeWalker: () => null, createComment: () => null } });

@@ -1,13 +1,14 @@
 // Plays the device of the page for a test in Python: cases as JSON on standard input, what it sends on standard output.
 
 import { readFileSync } from "node:fs";
-import { hex, unhex } from "../../src/semilocal/page/static/device/bytes.js";
-import { readMessage, readServerMessage } from "../../src/semilocal/page/static/device/messages.js";
+import { hex } from "../../src/semilocal/page/static/device/bytes.js";
+import { readMessage } from "../../src/semilocal/page/static/device/messages.js";
 import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
 import { Participant } from "../../src/semilocal/page/static/device/participant.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
 import { makeUpload } from "../../src/semilocal/page/static/device/upload.js";
+import { readServerMessage, unhex } from "./read.mjs";
 
 const OPEN = { max_epsilon: 1e6, min_k: 1, max_delta: 1, allow_no_crowd: true, allow_simulation: true, min_side: [], max_depth: null, max_splits: null };
 const { plays, uploads } = JSON.parse(readFileSync(0, "utf8"));

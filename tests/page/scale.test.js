@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { niceStep } from "../../src/semilocal/page/static/map/measure.js";
-import { luminance, position, quantile, ramp, robustScale, ticks } from "../../src/semilocal/page/static/map/scale.js";
+import { position, quantile, ramp, robustScale, ticks } from "../../src/semilocal/page/static/map/scale.js";
 
 test("extremes do not set the range: one crowded cell among many leaves the colours of the others as they are", () => {
   const values = Array.from({ length: 1000 }, (_, index) => 1 + index / 100);
@@ -49,6 +49,12 @@ test("a legend has a few round numbers inside the range", () => {
   const depth = ticks(robustScale([3, 4, 5, 6], { log: false, integer: true }));
   assert.ok(depth.every(Number.isInteger));
 });
+
+/** How light a colour looks, 0 to 1. */
+const luminance = (rgb) => {
+  const [red, green, blue] = rgb.map((byte) => byte / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+};
 
 test("lightness goes one way along each ramp, so that the order can be seen without colours", () => {
   for (const [theme, sign] of [["light", -1], ["dark", 1]]) {

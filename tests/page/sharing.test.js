@@ -6,7 +6,7 @@ import * as node from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { aes128 } from "../../src/semilocal/page/static/device/aes.js";
-import { concat, fromLittleEndian, hex, littleEndian, unhex } from "../../src/semilocal/page/static/device/bytes.js";
+import { concat, fromLittleEndian, hex, littleEndian } from "../../src/semilocal/page/static/device/bytes.js";
 import { isSigned, x25519, x25519Public } from "../../src/semilocal/page/static/device/curve.js";
 import { hmac, sha256 } from "../../src/semilocal/page/static/device/sha256.js";
 import { roundingWord, uploadEntropy } from "../../src/semilocal/page/static/device/keys.js";
@@ -14,6 +14,7 @@ import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js"
 import { isPairTask, ownOfPair, readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { encodeValue, shareOf } from "../../src/semilocal/page/static/device/upload.js";
 import { makeReport, treeHashes } from "../../src/semilocal/page/static/device/sharing.js";
+import { unhex } from "./read.mjs";
 
 const VECTORS = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
 const MASK = (1n << 64n) - 1n;

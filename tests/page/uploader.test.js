@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import * as node from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { bigEndian, concat, exactUnits, hex, unhex, utf8 } from "../../src/semilocal/page/static/device/bytes.js";
+import { bigEndian, concat, exactUnits, hex, utf8 } from "../../src/semilocal/page/static/device/bytes.js";
 import { Channel } from "../../src/semilocal/page/static/device/channel.js";
 import { BudgetExceeded, InvalidInput } from "../../src/semilocal/page/static/device/errors.js";
 import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
@@ -14,6 +14,7 @@ import { sha256 } from "../../src/semilocal/page/static/device/sha256.js";
 import { readUpload } from "../../src/semilocal/page/static/device/upload.js";
 import { Uploader } from "../../src/semilocal/page/static/device/uploader.js";
 import { Vault } from "../../src/semilocal/page/static/device/vault.js";
+import { unhex } from "./read.mjs";
 import { memoryStore } from "./store.mjs";
 
 const { asked } = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));

@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { fromBigEndian, hex, unhex } from "../../src/semilocal/page/static/device/bytes.js";
+import { fromBigEndian, hex } from "../../src/semilocal/page/static/device/bytes.js";
 import { InvalidInput, ServerViolation } from "../../src/semilocal/page/static/device/errors.js";
 import { Tree } from "../../src/semilocal/page/static/device/hierarchy.js";
 import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
 import * as keys from "../../src/semilocal/page/static/device/keys.js";
 import { outputOf } from "../../src/semilocal/page/static/device/mechanisms.js";
-import { readMessage, readServerMessage, seedOf } from "../../src/semilocal/page/static/device/messages.js";
+import { readMessage, seedOf } from "../../src/semilocal/page/static/device/messages.js";
 import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
 import { FRESH, Participant } from "../../src/semilocal/page/static/device/participant.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
@@ -20,6 +20,7 @@ import { draw } from "../../src/semilocal/page/static/device/region.js";
 import { checkFunction } from "../../src/semilocal/page/static/device/plan.js";
 import { checkTask } from "../../src/semilocal/page/static/device/policy.js";
 import { clippedValue, functionRange, functionValue } from "../../src/semilocal/page/static/device/values.js";
+import { readServerMessage, unhex } from "./read.mjs";
 
 const load = (name) => JSON.parse(readFileSync(new URL(`../../spec/vectors/${name}.json`, import.meta.url), "utf8"));
 const [TABLES, PLAYS, REFUSALS, MALFORMED, VALUES] = ["tables", "plays", "refusals", "malformed", "values"].map(load);

@@ -36,19 +36,7 @@ from .quadtree import ldp_quadtree
 from .results import MeanEstimate, ReleasedPoints, SpatialCounts
 
 __all__ = [
-    "Guarantee",
-    "MeanEstimate",
-    "PublishedRegions",
-    "ReleasedPoints",
-    "SpatialCounts",
-    "ahead",
-    "central_mean",
-    "kanonymous_quadtree",
-    "laplace_points",
-    "ldp_kdtree",
-    "ldp_quadtree",
-    "local_mean",
-    "planar_laplace",
-    "privtree",
-    "published",
-]
+    "Guarantee", "MeanEstimate", "PublishedRegions", "ReleasedPoints", "SpatialCounts", "ahead", "central_mean",
+    "kanonymous_quadtree", "laplace_points", "ldp_kdtree", "ldp_quadtree", "local_mean", "planar_laplace",
+    "privtree", "published",
+]  # fmt: skip

@@ -34,7 +34,7 @@ from ..whole_file import whole_file
 from ..words import delimiter_of
 from .histogram import Lookup
 from .labels import in_arrow
-from .source import PARQUET, Attached, Streamed, Survey, attached_batches, check_axes
+from .source import PARQUET, Attached, Source, Survey, attached_batches, check_axes
 
 __all__ = ["ArrowSource", "ChosenRows", "load_arrow", "open_files", "write_rows"]
 
@@ -57,7 +57,7 @@ def load_arrow() -> Any:
     return pyarrow
 
 
-class ArrowSource(Streamed):
+class ArrowSource(Source):
     """A source over record batches; use :func:`semilocal.engines.open_source`.
 
     Parameters

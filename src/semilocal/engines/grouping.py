@@ -23,7 +23,7 @@ from .expressions import Dialect, coarser, condition_of_rows, key
 from .histogram import CHANGED, Histogram, Lookup
 from .joins import Groups, JoinTable, Wanted, covers, join_tables, unclear_cells
 from .keys import cells_of_keys, fits_keys, keys_of_cells, whole_levels
-from .source import Streamed, check_axes, refuse_bad_rows, refuse_values
+from .source import Source, check_axes, refuse_bad_rows, refuse_values
 
 __all__ = ["CHANGED", "KEY", "ROW", "Grouping", "region_columns"]
 
@@ -32,7 +32,7 @@ _FIRST_ROWS = 1000  # rows that show what went wrong
 _RESERVED = "semilocal "  # names of columns that queries add begin with this
 
 
-class Grouping(Streamed):
+class Grouping(Source):
     """A source whose engine groups rows by an expression; use ``DuckDBSource`` or ``SparkSource``.
 
     Parameters

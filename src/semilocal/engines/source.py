@@ -7,8 +7,8 @@ played in between, in numpy, on cells and counts (:mod:`semilocal.engines.run`).
 A source has an **order of its rows** that never changes: reading it twice gives the same rows in the same order. It
 decides which word of noise a row gets.
 
-:class:`Streamed` does everything from batches of positions, in memory that does not grow with the rows. An engine that
-can group and join by itself overrides the three.
+It does everything from batches of positions, in memory that does not grow with the rows. An engine that can group and
+join by itself overrides the three.
 
 Knows rows. Knows no mechanisms and no randomness.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,94 +31,13 @@ from ..protocol.column import refuse_values
 from .histogram import GrowingHistogram, Histogram, Lookup
 
 __all__ = [
-    "PARQUET",
-    "Attached",
-    "PointsSource",
-    "Source",
-    "Streamed",
-    "Survey",
-    "attached_batches",
-    "check_axes",
-    "refuse_bad_rows",
-    "refuse_values",
-]
+    "PARQUET", "Attached", "PointsSource", "Source", "Survey", "attached_batches", "check_axes",
+    "refuse_bad_rows", "refuse_values",
+]  # fmt: skip
 
 PARQUET = (".parquet", ".parq", ".pq")  # how the names of such files end
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 _CHUNK = 1 << 18  # rows of an array that are looked at in one go
-
-
-@runtime_checkable
-class Source(Protocol):
-    """Rows of people inside ``box``; at most ``rows_per_person`` of everybody, chosen by the source."""
-
-    @property
-    def box(self) -> Box:
-        """The domain that the rows must be in; its axes are the source's columns, in this order."""
-
-    @property
-    def rows_per_person(self) -> int:
-        """The most rows that anybody has; 1 unless more were asked for."""
-
-    @property
-    def guarded(self) -> bool:
-        """Whether ``sample`` and ``histogram`` refuse bad rows themselves, so that no scan is needed for it alone."""
-
-    def count(self) -> int:
-        """Number of rows."""
-
-    def check(self) -> None:
-        """Refuse rows that are NaN, infinite, NULL or outside the box, with how many there are and what to do.
-
-        Called before anything is released, unless the source is ``guarded``.
-
-        Raises
-        ------
-        OutsideDomain
-        """
-
-    def sample(self, size: int) -> Floats:
-        """At most ``size`` positions, float64[s, d], which show where the rows are. Only the depth depends on them."""
-
-    def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
-        """How many rows are in each cell of this depth (in levels of the hierarchy). One scan.
-
-        The depth is one of whole levels of the curve (:func:`semilocal.engines.keys.whole_levels`), here and below.
-        """
-
-    def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
-        """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone. One scan.
-
-        Parameters
-        ----------
-        cells : uint64[m]
-            Ascending.
-        """
-
-    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
-        """Every row with the index of its region, in the engine's own form.
-
-        The rules are those of :class:`~semilocal.engines.histogram.Lookup`. ``options`` are the engine's: where to
-        write, which columns to keep, which columns to add per region.
-        """
-
-    def check_value(self, name: str, low: float, high: float) -> None:
-        """Refuse a column of people's own values if one of them is missing or outside its public range.
-
-        Raises
-        ------
-        InvalidInput
-            With how many such rows there are.
-        """
-
-    def batches(self, *others: str) -> Iterator[Floats]:
-        """Positions float64[b, d] in the order of the rows. What an engine cannot compute is streamed through this.
-
-        Parameters
-        ----------
-        *others : str
-            Further columns of numbers, which follow the positions: float64[b, d + len(others)].
-        """
 
 
 class Attached(NamedTuple):
@@ -160,12 +79,23 @@ class Survey(NamedTuple):
     sample: Floats
 
 
-class Streamed:
-    """A source that has batches of positions; everything else follows from them.
+class Source:
+    """Rows of people inside a box; a subclass has ``batches`` of positions, and everything else follows from them.
+
+    Depths are in levels of the hierarchy, and those of whole levels of the curve
+    (:func:`semilocal.engines.keys.whole_levels`).
 
     Parameters
     ----------
     box : Box
+        The domain that the rows must be in; its axes are the source's columns, in this order.
+
+    Attributes
+    ----------
+    rows_per_person : int
+        The most rows that anybody has, chosen by the source; 1 unless more were asked for.
+    guarded : bool
+        Whether ``sample`` and ``histogram`` refuse bad rows themselves, so that no scan is needed for it alone.
     """
 
     rows_per_person = 1
@@ -175,7 +105,7 @@ class Streamed:
         self.box = box
 
     def batches(self, *others: str) -> Iterator[Floats]:
-        """Positions float64[b, d] in the order of the rows, and further columns; not yet checked."""
+        """Positions in the order of the rows, then further columns, not yet checked: float64[b, d + len(others)]."""
         raise NotImplementedError
 
     @cached_property
@@ -204,7 +134,7 @@ class Streamed:
         return self._surveyed.rows
 
     def check(self) -> None:
-        """Refuse rows that are not finite or outside, with how many there are."""
+        """Refuse rows that are not finite or outside (``OutsideDomain``), with how many there are and what to do."""
         found = self._surveyed
         refuse_bad_rows(
             self.box, rows=found.rows, missing=found.missing, outside=found.outside, null=found.null, first=found.first,
@@ -224,26 +154,29 @@ class Streamed:
         refuse_values(name, low, high, rows=rows, bad=bad, missing=missing, first=first)
 
     def sample(self, size: int = SAMPLE) -> Floats:
-        """Positions at even distances, of the whole source: float64[s, d]."""
+        """At most ``size`` positions, which show where rows are: float64[s, d]. Only the depth depends on them."""
         kept = self._surveyed.sample
         return kept[:: max(1, -(-len(kept) // size))]
 
     def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
-        """How many rows are in each cell of this depth."""
+        """How many rows are in each cell of this depth. One scan."""
         found = GrowingHistogram(depth)
         for codes in self._codes(hierarchy):
             found.add(hierarchy.ancestors(codes, depth))
         return found.close()
 
     def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
-        """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone."""
+        """The same at depth ``deeper``, of the rows in these cells (ascending) of depth ``depth`` alone. One scan."""
         found = GrowingHistogram(deeper)
         for codes in self._codes(hierarchy):
             found.add(hierarchy.ancestors(codes[_is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
         return found.close()
 
-    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Iterator[Attached]:
-        """Rows with their regions, batch by batch, in the order of the rows."""
+    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
+        """Every row with the index of its region, in the engine's own form; here batches of :class:`Attached`.
+
+        ``options`` are the engine's: where to write, which columns to keep, which columns to add per region.
+        """
         if options:
             raise InvalidInput(f"this source takes no options for attach; got {', '.join(sorted(options))}")
         return attached_batches(self, hierarchy, lookup)
@@ -264,7 +197,7 @@ def attached_batches(
         yield Attached(positions, lookup.regions(hierarchy.codes(positions)), read[:, axes:])
 
 
-class PointsSource(Streamed):
+class PointsSource(Source):
     """Positions that are in memory, or in a file that is mapped into it.
 
     Parameters

@@ -28,23 +28,9 @@ from .methods import way_of
 from .ways import CROWD, DELTA, DEPTHS, At, EstimatedMean, Pooled, Regions
 
 __all__ = [
-    "CROWD",
-    "DELTA",
-    "FACTS",
-    "FOREST",
-    "PARTICIPANTS",
-    "PLANE",
-    "classifier",
-    "classifier_trial",
-    "counts_trial",
-    "density_trial",
-    "draw_people",
-    "facts_of",
-    "housing",
-    "mean_trial",
-    "released_values",
-    "scores",
-]
+    "CROWD", "DELTA", "FACTS", "FOREST", "PARTICIPANTS", "PLANE", "classifier", "classifier_trial", "counts_trial",
+    "density_trial", "draw_people", "facts_of", "housing", "mean_trial", "released_values", "scores",
+]  # fmt: skip
 
 Row = dict[str, Any]
 People = tuple[Floats, Floats, Integers, float]

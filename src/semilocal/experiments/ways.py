@@ -32,27 +32,10 @@ from ..simulation.simulate import simulate
 from ..simulation.synthetic import UNIT_SQUARE, uniform
 
 __all__ = [
-    "CROWD",
-    "DELTA",
-    "DEPTHS",
-    "PAPER_SHARE",
-    "At",
-    "EstimatedMean",
-    "Exact",
-    "Ours",
-    "Papers",
-    "PlainCounts",
-    "PlainPoints",
-    "PlainValues",
-    "Pooled",
-    "Purpose",
-    "Regions",
-    "Way",
-    "Zero",
-    "laplace_values",
-    "paper_regions",
+    "CROWD", "DELTA", "DEPTHS", "PAPER_SHARE", "At", "EstimatedMean", "Exact", "Ours", "Papers", "PlainCounts",
+    "PlainPoints", "PlainValues", "Pooled", "Purpose", "Regions", "Way", "Zero", "laplace_values", "paper_regions",
     "published_regions",
-]
+]  # fmt: skip
 
 DELTA = 0.05  # the paper's; a deployment takes far less
 CROWD = 20  # the paper's k in most experiments

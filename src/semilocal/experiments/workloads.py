@@ -12,12 +12,7 @@ from ..arrays import Floats, Integers
 from ..errors import InvalidInput
 from ..geometry.index import count_points
 
-__all__ = [
-    "anchored_floor",
-    "anchored_queries",
-    "uniform_floor",
-    "uniform_queries",
-]
+__all__ = ["anchored_floor", "anchored_queries", "uniform_floor", "uniform_queries"]
 
 
 PATIENCE = 1_000  # rounds of candidates before a workload is called impossible

@@ -13,14 +13,6 @@ AnyTree: TypeAlias = BinaryTree | Quadtree | SphereTree | TableTree  # what a ta
 Halved: TypeAlias = BinaryTree | SphereTree | TableTree  # at most two children per cell: what a pooled tree refines
 
 __all__ = [
-    "MAX_BITS",
-    "ROOT",
-    "AnyTree",
-    "BinaryTree",
-    "Cells",
-    "Halved",
-    "Hierarchy",
-    "Quadtree",
-    "SphereTree",
+    "MAX_BITS", "ROOT", "AnyTree", "BinaryTree", "Cells", "Halved", "Hierarchy", "Quadtree", "SphereTree",
     "TableTree",
-]
+]  # fmt: skip

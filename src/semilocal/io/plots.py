@@ -33,18 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "PICTURES",
-    "Lines",
-    "animate",
-    "coast",
-    "draw_regions",
-    "inside",
-    "lines_json",
-    "need_matplotlib",
-    "read_basemap",
-    "save_picture",
-    "save_side_by_side",
-]
+    "PICTURES", "Lines", "animate", "coast", "draw_regions", "inside", "lines_json", "need_matplotlib",
+    "read_basemap", "save_picture", "save_side_by_side",
+]  # fmt: skip
 
 PICTURES = (".png", ".svg", ".pdf")
 SIZE = (7, 6.2)  # inches

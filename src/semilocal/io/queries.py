@@ -28,20 +28,9 @@ from .regions import box_geometries
 from .sources import TableFile, open_source
 
 __all__ = [
-    "AREA_FILES",
-    "CORNERS",
-    "MOST_CELLS",
-    "Properties",
-    "Queries",
-    "boxes_around",
-    "corner_names",
-    "features_of",
-    "grid_queries",
-    "is_geoparquet",
-    "label_queries",
-    "read_area_file",
-    "read_queries",
-]
+    "AREA_FILES", "CORNERS", "MOST_CELLS", "Properties", "Queries", "boxes_around", "corner_names", "features_of",
+    "grid_queries", "is_geoparquet", "label_queries", "read_area_file", "read_queries",
+]  # fmt: skip
 
 CORNERS = ("x0", "y0", "x1", "y1")
 MOST_CELLS = 10_000_000

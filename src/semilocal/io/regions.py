@@ -29,20 +29,10 @@ from .files import replacing, write_text
 from .tables import geoparquet, map_boxes, marked
 
 __all__ = [
-    "SEED",
-    "AnyPartition",
-    "box_geometries",
-    "csv_text",
-    "feature_collection",
-    "region_geometries",
-    "regions_geojson",
-    "regions_geoparquet",
-    "regions_json",
-    "ring",
-    "seed_column",
-    "write_geojson",
+    "SEED", "AnyPartition", "box_geometries", "csv_text", "feature_collection", "region_geometries",
+    "regions_geojson", "regions_geoparquet", "regions_json", "ring", "seed_column", "write_geojson",
     "write_regions",
-]
+]  # fmt: skip
 
 AnyPartition = Partition | PooledPartition
 SEED = "simulation_seed"  # the column of files whose noise can be repeated

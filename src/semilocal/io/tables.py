@@ -26,18 +26,9 @@ from ..protocol.mark import NAME, Mark
 from .files import replacing
 
 __all__ = [
-    "Columns",
-    "areas_geoparquet",
-    "box_wkb",
-    "geoparquet",
-    "map_boxes",
-    "marked",
-    "to_arrow",
-    "to_geodataframe",
-    "to_pandas",
-    "to_polars",
-    "write_geoparquet",
-]
+    "Columns", "areas_geoparquet", "box_wkb", "geoparquet", "map_boxes", "marked", "to_arrow", "to_geodataframe",
+    "to_pandas", "to_polars", "write_geoparquet",
+]  # fmt: skip
 
 Columns = Mapping[str, npt.NDArray[Any]]
 DECIMALS = 2  # of estimates in GeoParquet: far below their noise, and a third of the size

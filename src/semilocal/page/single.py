@@ -32,19 +32,9 @@ from ..protocol.promise import Guarantee
 from ..simulation.simulate import Run
 
 __all__ = [
-    "FOLDERS",
-    "content_security_policy",
-    "import_map",
-    "index_html",
-    "map_html",
-    "media_type",
-    "module_urls",
-    "modules_of",
-    "packed_file",
-    "rounds_of",
-    "static_files",
-    "write_html",
-]
+    "FOLDERS", "content_security_policy", "import_map", "index_html", "map_html", "media_type", "module_urls",
+    "modules_of", "packed_file", "rounds_of", "static_files", "write_html",
+]  # fmt: skip
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:"
 

@@ -13,17 +13,6 @@ from .spread import spread_inside
 from .task import MAX_LEVELS, UNITS, PooledTask, Trust
 
 __all__ = [
-    "MAX_LEVELS",
-    "UNITS",
-    "Counter",
-    "Estimates",
-    "MemoryCounter",
-    "PooledTask",
-    "Published",
-    "Tree",
-    "Trust",
-    "estimate",
-    "play",
-    "replay",
-    "spread_inside",
-]
+    "MAX_LEVELS", "UNITS", "Counter", "Estimates", "MemoryCounter", "PooledTask", "Published", "Tree", "Trust",
+    "estimate", "play", "replay", "spread_inside",
+]  # fmt: skip

@@ -4,7 +4,7 @@ Weighted least squares: N is exact, every difference and every final count is un
 over the tree solve it. Going up, each cell learns its best estimate from everything below it. Going down, the parent's
 final estimate corrects its children. Errors form a chain: with e the error of a cell, its children's are
 ``share * e + w`` and ``(1 - share) * e - w``, where w is independent of e and has variance ``spread``. So the variance
-of any weighted sum of final cells is a sum over opened cells; see :meth:`Estimates.variance_of`.
+of any weighted sum of final cells is a sum over opened cells.
 
 Last, no child gets less than nothing or more than its parent; sums stay as they are.
 
@@ -19,15 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import short_repr
-from ..errors import InvalidInput
 from . import noise
 from .play import Tree
-from .rule import Level, siblings
+from .rule import siblings
 
 __all__ = ["Estimates", "estimate"]
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,30 +53,6 @@ class Estimates:
     spreads: tuple[Floats, ...]
 
     __repr__ = short_repr
-
-    def variance_of(self, weights: npt.ArrayLike) -> Floats:
-        """Exact variances of weighted sums of ``unbiased``: float64[q].
-
-        Parameters
-        ----------
-        weights : array_like, shape (q, m)
-            One row per sum, one column per final cell.
-        """
-        rows = np.atleast_2d(np.asarray(weights, dtype=np.float64))
-        if rows.ndim != 2 or rows.shape[1] != len(self.counts):
-            raise InvalidInput(f"weights must have shape (q, {len(self.counts)}); got {rows.shape}")
-        places = self.tree.final_places
-        total = np.zeros(len(rows))
-        below = np.zeros((len(rows), 0))
-        for level, place, share, spread in _upwards(self.tree.levels, places, self.shares, self.spreads):
-            opened = level.opened
-            level_weights = np.empty((len(rows), len(opened)))
-            level_weights[:, ~opened] = rows[:, place]
-            first, second = below[:, 0::2], below[:, 1::2]
-            total += ((first - second) ** 2) @ spread
-            level_weights[:, opened] = share * first + (1 - share) * second
-            below = level_weights
-        return total
 
 
 def estimate(tree: Tree) -> Estimates:
@@ -125,12 +99,6 @@ def estimate(tree: Tree) -> Estimates:
 def _padded(tree: Tree) -> list[Floats]:
     """Differences per level, none for the last."""
     return [*(level.astype(np.float64) for level in tree.differences), np.zeros(0)]
-
-
-def _upwards(
-    levels: tuple[Level, ...], places: list[Integers], shares: tuple[Floats, ...], spreads: tuple[Floats, ...]
-) -> list[tuple[Level, Integers, Floats, Floats]]:
-    return list(zip(levels, places, shares, spreads, strict=True))[::-1]
 
 
 def _split(parent: Floats, first: Floats) -> tuple[Floats, Floats]:

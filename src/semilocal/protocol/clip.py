@@ -35,17 +35,9 @@ if TYPE_CHECKING:
     from .partition import Partition
 
 __all__ = [
-    "STRENGTHS",
-    "CutOff",
-    "clips",
-    "cut_off",
-    "learn_strength",
-    "lengths",
-    "shares_above",
-    "strength_of",
-    "truth_chance",
-    "unit_value",
-]
+    "STRENGTHS", "CutOff", "clips", "cut_off", "learn_strength", "lengths", "shares_above", "strength_of",
+    "truth_chance", "unit_value",
+]  # fmt: skip
 
 GRID = 32  # steps of the first look; the second one divides two of them by as many
 _BATCH = 1 << 20  # numbers in a table of ranges

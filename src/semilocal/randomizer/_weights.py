@@ -15,15 +15,9 @@ from ..arrays import Floats, Integers, Words
 from ._tails import ChernoffCurve
 
 __all__ = [
-    "WORD",
-    "discrete_curve",
-    "exp_below",
-    "laplace_chances",
-    "laplace_curve",
-    "laplace_thresholds",
-    "laplace_weights",
-    "response_weights",
-]
+    "WORD", "discrete_curve", "exp_below", "laplace_chances", "laplace_curve", "laplace_thresholds",
+    "laplace_weights", "response_weights",
+]  # fmt: skip
 
 WORD = 1 << 64
 _EDGE_MASS = 2.0**-44  # discrete Laplace: clamp where the remaining tail has about this mass

@@ -23,9 +23,7 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..words import check_name
 
-__all__ = [
-    "Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by",
-]  # fmt: skip
+__all__ = ["Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by"]
 
 Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
 ENDED: tuple[Phase, ...] = ("finished", "cancelled")

@@ -20,35 +20,11 @@ from .metrics import Metrics
 from .problems import Problem
 
 __all__ = [
-    "SELDOM",
-    "TASK",
-    "RateLimit",
-    "Receive",
-    "Request",
-    "Response",
-    "Scope",
-    "Send",
-    "Watched",
-    "decode_form",
-    "from_http",
-    "immutable_response",
-    "json_response",
-    "no_such_route",
-    "number_of",
-    "problem_of",
-    "pseudonym_of",
-    "read_body",
-    "read_request",
-    "refused_by_store",
-    "region_of",
-    "report_path",
-    "round_of",
-    "send_answer",
-    "size_of",
-    "task_of",
-    "upload_path",
-    "while_connected",
-]
+    "SELDOM", "TASK", "RateLimit", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form",
+    "from_http", "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of",
+    "read_body", "read_request", "refused_by_store", "region_of", "report_path", "round_of", "send_answer",
+    "size_of", "task_of", "upload_path", "while_connected",
+]  # fmt: skip
 
 try:
     from starlette.exceptions import HTTPException

@@ -16,20 +16,9 @@ from ..errors import InvalidInput
 from ..geometry.frames import column_names, count_content, is_frame
 
 __all__ = [
-    "CALL",
-    "COMMAND",
-    "DEVICES",
-    "POPULATION",
-    "SOURCE",
-    "Filled",
-    "Ways",
-    "check_frame",
-    "check_rows_are_people",
-    "count_filled",
-    "person_columns",
-    "refuse_content_as_person",
-    "refuse_person_columns",
-]
+    "CALL", "COMMAND", "DEVICES", "POPULATION", "SOURCE", "Filled", "Ways", "check_frame", "check_rows_are_people",
+    "count_filled", "person_columns", "refuse_content_as_person", "refuse_person_columns",
+]  # fmt: skip
 
 _PERSON = re.compile(
     r"(?!phones?code)"  # of a country or a town

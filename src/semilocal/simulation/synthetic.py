@@ -11,10 +11,7 @@ from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
 
-__all__ = [
-    "CLUSTERS", "TOGETHER", "UNIT_SQUARE", "clusters", "towns",
-    "truncated_gaussian", "uniform",
-]  # fmt: skip
+__all__ = ["CLUSTERS", "TOGETHER", "UNIT_SQUARE", "clusters", "towns", "truncated_gaussian", "uniform"]
 
 
 UNIT_SQUARE = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))

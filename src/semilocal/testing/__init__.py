@@ -21,26 +21,7 @@ from .campaign import (
 from .processes import Postgres, Server, free_port, running_server
 
 __all__ = [
-    "ADMIN_TOKEN",
-    "ALLOW_ALL",
-    "MockClock",
-    "Played",
-    "PlayedRound",
-    "Postgres",
-    "RunningApp",
-    "Server",
-    "build_app",
-    "client_of",
-    "cluster",
-    "free_port",
-    "keys_for_tests",
-    "participants_at",
-    "play",
-    "read_log",
-    "restart",
-    "running_app",
-    "running_server",
-    "secret",
-    "secrets_of",
-    "unit_box",
-]
+    "ADMIN_TOKEN", "ALLOW_ALL", "MockClock", "Played", "PlayedRound", "Postgres", "RunningApp", "Server",
+    "build_app", "client_of", "cluster", "free_port", "keys_for_tests", "participants_at", "play", "read_log",
+    "restart", "running_app", "running_server", "secret", "secrets_of", "unit_box",
+]  # fmt: skip

@@ -31,14 +31,7 @@ from .mark import Simulation
 from .merkle import MerkleLog, inclusion_proof, leaf_hash
 
 __all__ = [
-    "Event",
-    "Frame",
-    "Inclusion",
-    "TranscriptWriter",
-    "prove",
-    "read_frames",
-    "write_events",
-    "write_frame",
+    "Event", "Frame", "Inclusion", "TranscriptWriter", "prove", "read_frames", "write_events", "write_frame",
     "write_transcript",
 ]  # fmt: skip
 

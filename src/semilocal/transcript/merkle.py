@@ -22,17 +22,9 @@ from ..errors import InvalidInput
 from ..protocol.messages import Message, encode
 
 __all__ = [
-    "MerkleLog",
-    "SavedLog",
-    "check_consistency",
-    "check_inclusion",
-    "consistency_proof",
-    "inclusion_proof",
-    "leaf_hash",
-    "merkle_root",
-    "node_hash",
-    "transcript_root",
-]
+    "MerkleLog", "SavedLog", "check_consistency", "check_inclusion", "consistency_proof", "inclusion_proof",
+    "leaf_hash", "merkle_root", "node_hash", "transcript_root",
+]  # fmt: skip
 
 DIGEST = 32
 

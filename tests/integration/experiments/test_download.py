@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput
-from semilocal.experiments.datasets import fetch as module
+from semilocal.experiments.datasets import load as module
 from semilocal.experiments.datasets.load import download
 from tests.helpers import HANG
 

@@ -24,15 +24,13 @@ from semilocal.protocol.messages import (
     Query,
     Report,
     Slice,
-    ValueClosed,
-    ValueQuery,
     Verdict,
     decode,
     encode,
 )
 from semilocal.protocol.participant import Participant, State
 from semilocal.protocol.path import Path
-from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.plan import Plan
 from semilocal.protocol.policy import Policy
 from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL, Played, cluster, participants_at, play, restart, secret, unit_box
@@ -47,7 +45,6 @@ ALL = Task.build(unit_box(), epsilon=6.0, rule="all", tree="quad", max_depth=4, 
 SIZE = 80
 POINTS = cluster(SIZE)
 VICTIM = 50
-MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 
 
 def played(task: Task = ONE, **options: Any) -> Played:
@@ -463,40 +460,6 @@ def test_a_log_that_leads_out_of_the_announced_region_gets_no_word(honest: Playe
     assert isinstance(query, Query)
     with pytest.raises(ServerViolation, match="grown-region"):
         whole.answer(query)
-
-
-def test_values_are_given_once_for_the_pinned_plan_and_after_the_partition() -> None:
-    plan = Plan(ONE.id, (MEAN, Release("counts")))
-    people = participants_at(ONE, POINTS, plan=plan)
-    done = play(ONE, people, plan=plan, chain=CHAIN)
-    row = done.rounds[-1]
-    assert isinstance(row.query, ValueQuery)
-    one = people[VICTIM]
-    assert one.value(row.query) == next(report for report in row.reports if report.pseudonym == one.pseudonym)
-    assert one.spent == one.inside * ONE.randomizer.epsilon + 1.0
-    replace = msgspec.structs.replace
-    for query, token in (
-        (replace(row.query, task=bytes(32)), "other-plan"),
-        (replace(row.query, plan=bytes(32)), "other-plan"),
-        (replace(row.query, index=1), "not-planned"),
-        (replace(row.query, round=1), "too-early"),
-        (
-            replace(row.query, clips=tuple(replace(clip, high=clip.high + 1) for clip in row.query.clips)),
-            "changed-query",
-        ),
-    ):
-        with pytest.raises(ServerViolation, match=token):
-            one.value(query)
-    early = device(plan=plan)
-    early.state = replace(early.state, region=ENDS)
-    with pytest.raises(ServerViolation, match="too-early"):
-        early.value(row.query)
-    report = one.value(row.query)
-    assert report is not None
-    assert isinstance(row.closed, ValueClosed)
-    one.check_counted(row.closed, report)
-    with pytest.raises(ServerViolation, match="not-counted"):
-        one.check_counted(replace(row.closed, regions=(), counts=()), report)
 
 
 # -- anything at all -------------------------------------------------------------------------------------------------

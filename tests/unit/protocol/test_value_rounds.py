@@ -1,4 +1,4 @@
-"""Messages and pure functions of value rounds: pinned plans, derived noise, honest epsilon, unbiased means."""
+"""Rounds of values: what a plan may ask, what a device gives and refuses, and that a retry changes no byte."""
 
 from __future__ import annotations
 
@@ -10,52 +10,192 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput, ServerViolation
-from semilocal.protocol.keys import value_entropy
-from semilocal.protocol.messages import ValueClosed, ValueQuery, ValueReport, decode, encode
-from semilocal.protocol.participant import Participant, Released, State
-from semilocal.protocol.partition import Partition, Trims
+from semilocal.protocol.clip import unit_value
+from semilocal.protocol.keys import HashChain, value_entropy
+from semilocal.protocol.messages import Clip, ValueClosed, ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import promise
-from semilocal.release import collected_mean, region_values
-from semilocal.testing import ALLOW_ALL, secrets_of
-from tests.helpers.service import sample_task
+from semilocal.protocol.task import Task
+from semilocal.testing import ALLOW_ALL, participants_at, play, read_log, secret, unit_box
 
-TASK = sample_task()
+CHAIN = HashChain(bytes(32), 8)
+TASK = Task.build(unit_box(), epsilon=1.0, max_rounds=8, chain=CHAIN.end)
 MEAN = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
-PLAN = Plan(
-    TASK.id, (MEAN, Release("counts"), Release.ask("values", "linear", epsilon=0.5, parameters=[0.0, 1.0, 2.0]))
-)
-REGION = 0b100  # the lower left quarter
-SECRET = b"s" * 32
+SECOND = Release.ask("values", "linear", epsilon=0.5, parameters=[0.0, 1.0, 2.0])
+PLAN = Plan(TASK.id, (MEAN, Release("counts"), SECOND))
+FARES = Plan(TASK.id, (Release.ask("mean", "own:fare", epsilon=1.0, parameters=[0, 100]),))
+HOME = [0.1, 0.3]
+# Eleven people are no crowd: the map is one region, after round 1.
+MAP = play(TASK, participants_at(TASK, np.array([HOME] * 11)), chain=CHAIN)
+REGION = TASK.hierarchy.ends
+replace = msgspec.structs.replace
 
 
-def ended(
-    point: list[float],
-    *,
-    plan: Plan = PLAN,
-    secret: bytes = SECRET,
-    region: int = REGION,
-    code: int = 1,
-    moves: int = 0,
-) -> Participant:
-    """A participant whose path ended in the region in round 8."""
-    state = State(phase="finished", round=8, cell=region, code=code, moves=moves, answered=8)
-    return Participant(TASK, point, secret, ALLOW_ALL, plan=plan, state=state)
+def device(plan: Plan = PLAN, *, number: int = 0, point: list[float] = HOME, **options: Any) -> Participant:
+    """A device when the map is finished."""
+    one = Participant(TASK, point, secret(number), ALLOW_ALL, plan=plan, **options)
+    if one.region is None:
+        one.answer(MAP.queries[0])
+    assert read_log(one, MAP.rounds).partitioned
+    return one
 
 
-def respond(
-    point: list[float], *, plan: Plan = PLAN, index: int = 0, secret: bytes = SECRET, **state: int
-) -> ValueReport:
-    query = ValueQuery(TASK.id, 9 + plan.asked.index(index), plan.digest, index)
-    report = ended(point, plan=plan, secret=secret, **state).receive(query)
+def asks(plan: Plan = PLAN, index: int = 0, low: float = 0.0, high: float = 1.0) -> ValueQuery:
+    """A round of values whose server clips to a range."""
+    round_ = len(MAP.rounds) + 1 + plan.asked.index(index)
+    return ValueQuery(TASK.id, round_, plan.digest, index, (Clip(*REGION, low, high),))
+
+
+def given(one: Participant, query: ValueQuery) -> ValueReport:
+    report = one.receive(query)
     assert isinstance(report, ValueReport)
+    assert (report.pseudonym, report.region, report.round) == (one.pseudonym, REGION, query.round)
     return report
 
 
-def test_the_total_epsilon_is_the_worst_case_of_the_partition_and_all_releases() -> None:
-    assert PLAN.epsilon == 1.5
-    assert PLAN.total_epsilon(TASK) == TASK.epsilon_worst + 1.5
+# -- what a device gives ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.05, 0.2), (0.4, 0.9), (-5.0, 0.05), (0.1, 0.1)])
+def test_a_value_is_clipped_to_the_public_range_and_goes_through_the_mechanism(low: float, high: float) -> None:
+    """For 11 secrets. Planted bug: the range of the domain in place of the clip gives other answers."""
+    mechanism = MEAN.mechanism
+    assert mechanism is not None
+    found, wrong = [], []
+    for number in range(11):
+        words = value_entropy(secret(number), TASK.id, PLAN.digest, 0, REGION, mechanism.words)
+        answer = given(device(number=number), asks(low=low, high=high)).answer
+        assert answer == mechanism.release_one(unit_value(HOME[0], low, high), words)
+        found.append(answer)
+        wrong.append(mechanism.release_one(HOME[0], words))
+    assert (found == wrong) == ((low, high) == (0.0, 1.0))
+
+
+def test_whatever_the_range_is_two_places_differ_by_epsilon_at_the_most() -> None:
+    """By the mechanism's exact weights. Planted bug: without clipping, inputs leave [0, 1] and are refused."""
+    mechanism = MEAN.mechanism
+    assert mechanism is not None
+    for low, high in ((0.0, 1.0), (0.3, 0.4), (-9.0, 0.2), (0.5, 0.5)):
+        units = [unit_value(x, low, high) for x in np.linspace(0.0, 1.0, 21).tolist()]
+        weights = np.array([mechanism.probabilities(unit) for unit in units], dtype=object)
+        assert math.log(max(max(column) / min(column) for column in weights.T)) <= 1.0 + 1e-12
+    with pytest.raises(InvalidInput):
+        mechanism.probabilities((0.5 - 0.3) / (0.4 - 0.3))
+
+
+def test_a_retry_and_a_restart_give_the_same_bytes_and_cost_nothing_more() -> None:
+    one = device()
+    queries = [asks(), asks(index=2)]
+    first = [encode(given(one, query)) for query in queries]
+    assert one.spent == PLAN.epsilon == 1.5
+    assert [index for index, _ in one.state.values] == list(PLAN.asked)
+    again = device(state=one.state)
+    for late in (one, again, device()):
+        assert [encode(given(late, query)) for query in [*queries, *queries]] == first * 2
+        assert (late.spent, late.state) == (one.spent, one.state)
+
+
+def test_the_words_of_a_value_change_with_every_label() -> None:
+    other = Plan(TASK.id, PLAN.releases[:1])
+    labels = [
+        (secret(0), PLAN, 0, REGION), (secret(1), PLAN, 0, REGION), (secret(0), other, 0, REGION),
+        (secret(0), PLAN, 2, REGION), (secret(0), PLAN, 0, (REGION[0], REGION[1] - 1)),
+    ]  # fmt: skip
+    words = {value_entropy(key, plan.task, plan.digest, index, region, 4) for key, plan, index, region in labels}
+    assert len(words) == len(labels)
+
+
+def test_who_missed_the_first_value_still_gives_the_second() -> None:
+    one = device()
+    assert given(one, asks(index=2)) == given(device(), asks(index=2))
+    assert one.spent == 0.5
+
+
+def test_an_own_value_is_given_wherever_its_owner_is() -> None:
+    mechanism = FARES.releases[0].mechanism
+    assert mechanism is not None
+    words = value_entropy(secret(0), TASK.id, FARES.digest, 0, REGION, mechanism.words)
+    query = asks(FARES, high=100.0)
+    for value in (0.0, 12.5, 100.0):
+        reports = {given(device(FARES, point=point, value=value), query) for point in (HOME, [0.9, 0.9])}
+        assert [report.answer for report in reports] == [mechanism.release_one(value / 100, words)]
+
+
+# -- what it refuses -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "token"),
+    [
+        ({"task": bytes(32)}, "other-plan"),
+        ({"plan": bytes(32)}, "other-plan"),
+        ({"round": 1}, "too-early"),
+        ({"index": 1}, "not-planned"),
+        ({"index": 5}, "not-planned"),
+        ({"clips": (Clip(*REGION, 0.0, 0.5),)}, "changed-query"),
+        ({"round": len(MAP.rounds) + 5}, "changed-query"),
+    ],
+)
+def test_a_query_outside_the_pinned_plan_is_refused_and_changes_nothing(changes: dict[str, Any], token: str) -> None:
+    one = device()
+    report, before = given(one, asks()), one.state
+    with pytest.raises(ServerViolation) as refused:
+        one.value(replace(asks(), **changes))
+    assert refused.value.token == token
+    assert one.state == before
+    assert given(one, asks()) == report
+
+
+def test_nothing_is_given_before_the_map_is_finished() -> None:
+    early = Participant(TASK, HOME, secret(0), ALLOW_ALL, plan=PLAN)
+    assert early.value(asks()) is None  # it announced no region
+    early.answer(MAP.queries[0])
+    with pytest.raises(ServerViolation, match="too-early"):
+        early.value(asks())
+    assert early.state.values == ()
+
+
+def test_a_stopped_device_and_a_region_that_is_not_asked_give_nothing() -> None:
+    stopped = device()
+    stopped.state = replace(stopped.state, stopped="its owner's limits")
+    other = replace(asks(), clips=(Clip(REGION[0], REGION[1] - 1, 0.0, 1.0),))
+    for one, query in ((stopped, asks()), (device(), other)):
+        before = one.state
+        assert one.value(query) is None
+        assert one.state == before
+
+
+def test_a_closing_must_count_the_value_that_was_given() -> None:
+    one = device()
+    report = given(one, asks())
+    closed = ValueClosed(TASK.id, report.round, PLAN.digest, 0, (REGION,), (((report.answer, 1),),))
+    one.check_counted(closed, report)
+    for changes in ({"counts": (((report.answer + 1, 1),),)}, {"regions": (), "counts": ()}):
+        with pytest.raises(ServerViolation, match="not-counted"):
+            one.check_counted(replace(closed, **changes), report)
+
+
+@pytest.mark.parametrize("value", [None, -0.1, 100.1, math.nan, math.inf, True, "7"])
+def test_an_own_value_outside_its_range_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="fare from 0 to 100"):
+        device(FARES, value=value)
+
+
+def test_a_value_that_nobody_asked_for_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="asks for no value of your own"):
+        device(value=3.0)
+
+
+# -- plans -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_adds_up() -> None:
+    assert PLAN.total_epsilon(TASK) == TASK.epsilon + 1.5
     assert PLAN.asked == (0, 2)
+    found = promise(TASK, FARES)
+    assert (found.own, found.epsilon) == ("fare from 0 to 100", TASK.epsilon + 1.0)
+    assert promise(TASK, PLAN).own == ""
 
 
 def test_equal_plans_with_other_bytes_have_other_digests() -> None:
@@ -63,138 +203,6 @@ def test_equal_plans_with_other_bytes_have_other_digests() -> None:
     plans = [Plan(TASK.id, (Release("mean", MEAN.mechanism, "linear", (zero, 1.0, 2.0)),)) for zero in (0.0, -0.0)]
     assert plans[0] == plans[1]
     assert len({plan.digest for plan in plans}) == len({encode(plan) for plan in plans}) == 2
-
-
-def test_the_same_question_gets_the_same_bytes_and_every_label_changes_them() -> None:
-    assert encode(respond([0.1, 0.1])) == encode(respond([0.1, 0.1]))
-    entropy = value_entropy(SECRET, PLAN.task, PLAN.digest, 0, REGION, 4)
-    other_plan = Plan(TASK.id, PLAN.releases[:1])
-    others = [
-        value_entropy(b"t" * 32, PLAN.task, PLAN.digest, 0, REGION, 4),
-        value_entropy(SECRET, other_plan.task, other_plan.digest, 0, REGION, 4),
-        value_entropy(SECRET, PLAN.task, PLAN.digest, 2, REGION, 4),
-        value_entropy(SECRET, PLAN.task, PLAN.digest, 0, REGION + 1, 4),
-    ]
-    assert len({entropy, *others}) == 5
-
-
-@pytest.mark.parametrize(
-    ("query", "token"),
-    [
-        (ValueQuery(bytes(32), 9, PLAN.digest, 0), "other-task"),
-        (ValueQuery(TASK.id, 9, bytes(32), 0), "other-plan"),
-        (ValueQuery(TASK.id, 9, PLAN.digest, 1), "unknown-release"),
-        (ValueQuery(TASK.id, 9, PLAN.digest, 5), "unknown-release"),
-        (ValueQuery(TASK.id, 10, PLAN.digest, 0), "skipped-round"),
-        (ValueQuery(TASK.id, 9, PLAN.digest, 2), "repeated-round"),
-    ],
-)
-def test_a_query_outside_the_pinned_plan_is_refused(query: ValueQuery, token: str) -> None:
-    participant = ended([0.1, 0.1])
-    participant.receive(ValueQuery(TASK.id, 9, PLAN.digest, 0))
-    with pytest.raises(ServerViolation) as refused:
-        participant.receive(query)
-    assert refused.value.token == token
-    assert participant.released.indices == (0,)
-
-
-def test_a_retry_and_a_restart_give_the_same_bytes_and_cost_nothing_more() -> None:
-    participant = ended([0.1, 0.1])
-    queries = [ValueQuery(TASK.id, 9, PLAN.digest, 0), ValueQuery(TASK.id, 10, PLAN.digest, 2)]
-    first = [participant.receive(query) for query in queries]
-    assert participant.spent == TASK.epsilon + PLAN.epsilon
-    assert participant.exposure == 8 * TASK.epsilon + PLAN.epsilon
-    for released in (participant.released, Released(), Released(9, participant.released.answered[:1])):
-        restarted = Participant(
-            TASK, [0.1, 0.1], SECRET, ALLOW_ALL, plan=PLAN, state=participant.state, released=released
-        )
-        assert [restarted.receive(query) for query in [*queries, *queries]] == first * 2
-        assert restarted.released == participant.released
-        assert restarted.spent == participant.spent
-
-
-def test_who_missed_the_first_value_still_gives_the_second_and_no_other_round_then_fits() -> None:
-    participant = ended([0.1, 0.1])
-    assert participant.receive(ValueQuery(TASK.id, 10, PLAN.digest, 2)) is not None
-    assert participant.released.first_round == 9
-    with pytest.raises(ServerViolation, match="repeated-round"):
-        participant.receive(ValueQuery(TASK.id, 8, PLAN.digest, 0))
-    with pytest.raises(ServerViolation, match="skipped-round"):
-        participant.receive(ValueQuery(TASK.id, 10, PLAN.digest, 0))
-
-
-def test_closings_of_values_that_were_not_given_are_for_others() -> None:
-    participant = ended([0.1, 0.1])
-    assert participant.receive(ValueClosed(TASK.id, 9, PLAN.digest, 0, (), ())) is None
-    assert participant.released == Released()
-    lost = Participant(
-        TASK, [0.1, 0.1], SECRET, ALLOW_ALL, plan=PLAN, state=msgspec.structs.replace(participant.state, phase="lost")
-    )
-    assert lost.receive(ValueQuery(TASK.id, 9, PLAN.digest, 0)) is None
-
-
-def test_no_two_positions_in_the_region_differ_by_more_than_epsilon() -> None:
-    """By enumeration of the mechanism's exact weights at positions all over the region; with a planted fault.
-
-    The planted fault scales by half of the range, as if the region were smaller than it is: its inputs leave [0, 1].
-    """
-    mechanism = MEAN.mechanism
-    assert mechanism is not None
-    low, high = MEAN.build().range_over(TASK.hierarchy.boxes(np.array([REGION], dtype=np.uint64)))[0]
-    units = [(x - low) / (high - low) for x in np.linspace(low, high, 41)]
-    weights = np.array([mechanism.probabilities(unit) for unit in units], dtype=object)
-    worst = max(max(column) / min(column) for column in weights.T)
-    assert math.log(worst) <= 1.0 + 1e-12
-    with pytest.raises(InvalidInput):
-        mechanism.probabilities((high - low) / ((high - low) / 2))
-
-
-def test_a_moved_participant_answers_from_the_place_it_was_moved_to() -> None:
-    """From outside the answer is that of the middle of its code, for every secret. Planted bug: another place."""
-    codes = TASK.hierarchy.codes([[0.2, 0.1], [0.4, 0.3]])
-    inside, other = TASK.hierarchy.middles(codes).tolist()
-    code = int(codes[0])
-    answers = [
-        (respond([0.99, 0.1], secret=secret, code=code, moves=1).answer, respond(inside, secret=secret).answer,
-         respond(other, secret=secret).answer)
-        for secret in secrets_of(60)
-    ]  # fmt: skip
-    assert [got for got, _, _ in answers] == [wanted for _, wanted, _ in answers]
-    assert [got for got, _, _ in answers] != [wrong for _, _, wrong in answers]
-
-
-def one_region(crowd: int) -> Partition:
-    nothing, cells = np.full((1, 2), np.nan), np.array([REGION], dtype=np.uint64)
-    return Partition(TASK, cells, np.array([crowd]), nothing, np.zeros(1, dtype=np.int64), Trims.join([], 2))
-
-
-def test_the_mean_of_decoded_reports_is_unbiased() -> None:
-    """500 participants; six standard errors, a false alarm below 2e-9. Without decoding to the range it fails."""
-    secrets = secrets_of(500)
-    rng = np.random.default_rng(3)
-    points = rng.random((500, 2)) * TASK.hierarchy.boxes(np.array([REGION], dtype=np.uint64))[0, 1]
-    counts: dict[int, int] = {}
-    for point, secret in zip(points, secrets, strict=True):
-        answer = respond(point.tolist(), secret=secret).answer
-        counts[answer] = counts.get(answer, 0) + 1
-    closed = ValueClosed(TASK.id, 9, PLAN.digest, 0, (REGION,), (tuple(sorted(counts.items())),))
-    overall = collected_mean(one_region(500), closed, MEAN)
-    assert overall.participants == overall.regions.responders[0] == 500
-    assert overall.value == pytest.approx(overall.regions.value[0])
-    assert overall.stderr == pytest.approx(overall.regions.stderr[0])
-    truth = points[:, 0].mean()
-    assert abs(overall.value - truth) < 6 * overall.stderr
-    ((values, numbers),) = region_values(one_region(500), closed, MEAN)
-    assert np.average(values, weights=numbers) == pytest.approx(overall.value)
-    raw = sum(output * count for output, count in counts.items()) / 500
-    assert abs(raw - truth) > 6 * overall.stderr
-
-
-def test_a_mean_of_nobody_and_of_other_regions_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="nobody"):
-        collected_mean(one_region(0), ValueClosed(TASK.id, 9, PLAN.digest, 0, (), ()), MEAN)
-    with pytest.raises(InvalidInput, match="not regions of this partition"):
-        collected_mean(one_region(1), ValueClosed(TASK.id, 9, PLAN.digest, 0, (REGION + 1,), (((0, 1),),)), MEAN)
 
 
 @pytest.mark.parametrize(
@@ -216,11 +224,13 @@ def test_a_mean_of_nobody_and_of_other_regions_is_refused() -> None:
         lambda: Plan(b"", (MEAN,)),
         lambda: Plan(bytes(32), (MEAN,)).check(TASK),
         lambda: Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[2]),)).check(TASK),
-        lambda: ValueQuery(TASK.id, 0, PLAN.digest, 0),
-        lambda: ValueQuery(TASK.id, 1, b"", 0),
-        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (2,), ((),)),
-        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (2,), (((1, 1), (0, 1)),)),
-        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (2,), (((1, 0),),)),
+        lambda: Clip(*REGION, 1.0, 0.0),
+        lambda: Clip(*REGION, 0.0, math.inf),
+        lambda: ValueQuery(TASK.id, 0, PLAN.digest, 0, ()),
+        lambda: ValueQuery(TASK.id, 1, b"", 0, ()),
+        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (REGION,), ((),)),
+        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (REGION,), (((1, 1), (0, 1)),)),
+        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (REGION,), (((1, 0),),)),
         lambda: decode(encode(PLAN) + b"\x00", Plan),
     ],
 )
@@ -245,54 +255,7 @@ def test_every_function_travels_in_a_plan(function: str, parameters: list[float]
     plan = Plan(TASK.id, (Release.ask("mean", function, epsilon=2.0, parameters=parameters),))
     plan.check(TASK)
     assert decode(encode(plan), Plan) == plan
-    assert respond([0.1, 0.1], plan=plan) == respond([0.1, 0.1], plan=plan)
-
-
-# -- people's own values -------------------------------------------------------------------------------------------
-
-
-FARES = Plan(TASK.id, (Release.ask("mean", "own:fare", epsilon=1.0, parameters=[0, 100]),))
-
-
-def own_report(point: list[float], value: float | None, **options: Any) -> ValueReport:
-    state = State(phase="finished", round=8, cell=REGION, code=1, answered=8)
-    person = Participant(TASK, point, SECRET, ALLOW_ALL, plan=FARES, value=value, state=state, **options)
-    report = person.receive(ValueQuery(TASK.id, 9, FARES.digest, 0))
-    assert isinstance(report, ValueReport)
-    return report
-
-
-def test_an_own_value_is_answered_wherever_its_owner_is_in_the_region() -> None:
-    reports = {encode(own_report(point, 42.0)) for point in ([0.1, 0.1], [0.49, 0.2], [0.0, 0.0])}
-    assert len(reports) == 1
-    assert len({own_report([0.1, 0.1], value).answer for value in np.linspace(0, 100, 30).tolist()}) > 1
-
-
-def test_the_output_of_an_own_value_is_that_of_its_mechanism() -> None:
-    mechanism = FARES.releases[0].mechanism
-    assert mechanism is not None
-    entropy = value_entropy(SECRET, TASK.id, FARES.digest, 0, REGION, mechanism.words)
-    for value in (0.0, 12.5, 100.0):
-        assert own_report([0.1, 0.1], value).answer == mechanism.release_one(value / 100, entropy)
-
-
-@pytest.mark.parametrize("value", [None, -0.1, 100.1, math.nan, math.inf, True, "7"])
-def test_an_own_value_outside_its_range_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidInput, match="fare from 0 to 100"):
-        own_report([0.1, 0.1], value)
-
-
-def test_a_value_that_nobody_asked_for_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="asks for no value of your own"):
-        Participant(TASK, [0.1, 0.1], SECRET, ALLOW_ALL, plan=PLAN, value=3.0)
-
-
-def test_the_promise_of_a_plan_names_the_own_value() -> None:
-    found = promise(TASK, FARES)
-    assert found.own == "fare from 0 to 100"
-    assert found.epsilon == TASK.epsilon + 1.0
-    assert "region, with any two values of fare from 0 to 100" in found.sentence()
-    assert promise(TASK, PLAN).own == ""
+    assert given(device(plan), asks(plan)) == given(device(decode(encode(plan), Plan)), asks(plan))
 
 
 @pytest.mark.parametrize(

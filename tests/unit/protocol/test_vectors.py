@@ -524,6 +524,23 @@ def test_the_second_client_refuses_it_too(entry: Json) -> None:
         assert (None if report is None else reference.pack(report).hex()) == entry["then"]
 
 
+@pytest.mark.parametrize("entry", named([row for row in REFUSALS["messages"] if "larger-crowd" in row["name"]]))
+def test_a_client_that_takes_liars_for_a_larger_crowd_is_caught(entry: Json) -> None:
+    """The planted bug: a test for k + L in place of L answers more takes what is to be refused."""
+    story = REFUSALS["stories"][entry["story"]]
+    for planted in (False, True):
+        device = reference.Device(raw(story["bytes"]), story["point"], bytes.fromhex(story["secret"]))
+        if planted:
+            device.task = device.task | {"k": device.task["k"] + device.task["tolerate_liars"], "tolerate_liars": 0}
+        for kind, data, reports in told_before(entry):
+            device.close(raw(data), reports and raw(reports)) if kind == "close" else device.answer(raw(data))
+        if planted:
+            device.answer(raw(entry["step"][1]))
+            return
+        with pytest.raises(reference.Refused, match="weak-threshold"):
+            device.answer(raw(entry["step"][1]))
+
+
 @pytest.mark.parametrize("entry", named(REFUSALS["reports"]))
 def test_a_server_refuses_a_report_and_goes_on(entry: Json) -> None:
     play = next(play for play in PLAYS["plays"] if play["name"] == entry["play"])

@@ -9,7 +9,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.arrays import Floats
-from semilocal.protocol import strength
+from semilocal.protocol import clip
 from semilocal.protocol.clip import STRENGTHS, learn_strength
 from semilocal.protocol.estimate import Walls
 from semilocal.protocol.partition import Away, Partition
@@ -76,7 +76,7 @@ def test_evidence_is_the_marginal_likelihood_up_to_a_constant() -> None:
         prior = share ** (0.75 * number - 1) * (1 - share) ** (0.25 * number - 1)
         exact.append(np.log((likelihood * prior).sum() / prior.sum()))
         pieces = public.estimate(low, high, walls, p, prior=number)
-        approximate.append(strength._evidence(pieces, walls, p, number))
+        approximate.append(clip._evidence(pieces, walls, p, number))
     assert np.diff(approximate) == pytest.approx(np.diff(exact), abs=0.15)
 
 

@@ -11,6 +11,7 @@ import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
 from semilocal.pooled.partition import PooledPartition
+from tests.helpers.pooled_variance import variance_of
 
 TREE = sl.SphereTree(36)
 CITIES = np.array([[13.4, 52.5], [-74.0, 40.7], [139.7, 35.7], [179.5, -16.5], [0.0, -89.0]])
@@ -66,7 +67,7 @@ def test_noise_is_told_apart_from_how_people_lie(counted: Any) -> None:
         return
     estimates = counted.partition.estimates
     taken = TREE.shares(estimates.tree.cells, queries=QUERIES)
-    assert found.noise == pytest.approx(estimates.variance_of(taken))
+    assert found.noise == pytest.approx(variance_of(estimates, taken))
     assert (found.noise[1:] < found.stderr[1:] ** 2).all()
 
 

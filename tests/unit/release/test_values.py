@@ -16,8 +16,8 @@ from semilocal.protocol.messages import ValueClosed
 from semilocal.protocol.plan import Plan, Release
 from semilocal.randomizer.values.mechanisms import best
 from semilocal.release import collected_mean, mean, region_values, values
-from semilocal.simulation.values import play_values
 from semilocal.testing import secrets_of, unit_box
+from tests.helpers.play_values import play_values
 from tests.helpers.release_runs import crowded, run_of
 
 SIGMAS = 5.0  # a normal variable is farther out with probability 6e-7

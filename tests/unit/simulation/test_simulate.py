@@ -17,7 +17,7 @@ from semilocal.protocol.messages import Closed, Query, Report, ValueReport
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
 from semilocal.simulation.simulate import LOST, simulate
-from semilocal.simulation.values import play_values
+from tests.helpers.play_values import play_values
 
 BOX = Box((0, 0), (1, 1))
 

@@ -54,8 +54,8 @@ def run(
         list the figures and stop
     """
     from ...experiments.harness.report import write_report
-    from ...experiments.harness.summary import FigureOptions
     from ...experiments.harness.runner import source_version
+    from ...experiments.harness.summary import FigureOptions
     from ...experiments.registry import EXPERIMENTS, chosen
 
     if listing:

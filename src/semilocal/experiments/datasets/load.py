@@ -30,20 +30,9 @@ from .catalogue import CATALOGUE, Dataset, Variant, dataset
 from .originals import convert_porto, convert_snap, read_geolife
 
 __all__ = [
-    "VARIABLE",
-    "FileStatus",
-    "Positions",
-    "Sample",
-    "data_folder",
-    "describe",
-    "download",
-    "fetch",
-    "load",
-    "sample_people",
-    "sample_users",
-    "sha256_of",
-    "status",
-]
+    "VARIABLE", "FileStatus", "Positions", "Sample", "data_folder", "describe", "download", "fetch", "load",
+    "sample_people", "sample_users", "sha256_of", "status",
+]  # fmt: skip
 
 VARIABLE = "SEMILOCAL_DATA"
 SHIPPED = "california_housing"

@@ -17,16 +17,7 @@ from ...errors import MissingExtra
 from ...protocol.promise import Guarantee
 from ..methods import METHODS, crowd_kept, look
 
-__all__ = [
-    "Saved",
-    "epsilon_axis",
-    "error_axis",
-    "figure_style",
-    "legend_label",
-    "line",
-    "save",
-    "shared_legend",
-]
+__all__ = ["Saved", "epsilon_axis", "error_axis", "figure_style", "legend_label", "line", "save", "shared_legend"]
 
 DPI = 160
 MANY_DECADES = 1e4  # high over low of an axis from which on powers of ten read better

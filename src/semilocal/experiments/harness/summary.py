@@ -28,20 +28,9 @@ if TYPE_CHECKING:
     from .runner import Result
 
 __all__ = [
-    "Experiment",
-    "FigureOptions",
-    "Gathered",
-    "Output",
-    "gather",
-    "line_of",
-    "lines",
-    "present",
-    "select",
-    "stamped",
-    "summarise",
-    "table",
-    "write_csv",
-]
+    "Experiment", "FigureOptions", "Gathered", "Output", "gather", "line_of", "lines", "present", "select",
+    "stamped", "summarise", "table", "write_csv",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...arrays import Floats, Integers, Words
 from .._weights import exp_below
-from .base import window_sums
+from ._layout import window_sums
 
 __all__ = ["BUCKETS", "GRID", "Window"]
 

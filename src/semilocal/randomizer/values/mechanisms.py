@@ -24,22 +24,14 @@ import numpy as np
 from ...arrays import Floats, Integers, Words
 from ...errors import InvalidInput
 from .._weights import exp_below
+from ._layout import Layout, outputs_of, suited, window_sums
 from ._window import BUCKETS, GRID, Window
-from .base import MAX_EPSILON, MIN_EPSILON, Layout, Mechanism, on_grid, outputs_of, suited, window_sums
+from .base import MAX_EPSILON, MIN_EPSILON, Mechanism, on_grid
 
 __all__ = [
-    "GRID",
-    "MAX_EPSILON",
-    "MIN_EPSILON",
-    "AnyMechanism",
-    "DiscreteLaplaceValue",
-    "Hybrid",
-    "Mechanism",
-    "Piecewise",
-    "SlidingWindow",
-    "TwoPoint",
-    "best",
-]
+    "GRID", "MAX_EPSILON", "MIN_EPSILON", "AnyMechanism", "DiscreteLaplaceValue", "Hybrid", "Mechanism",
+    "Piecewise", "SlidingWindow", "TwoPoint", "best",
+]  # fmt: skip
 
 _BITS = 48  # of a word; the other 16 leave room for products in 64 bits
 

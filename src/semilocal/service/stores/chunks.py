@@ -23,17 +23,9 @@ if TYPE_CHECKING:
     from .sql import SQLStore
 
 __all__ = [
-    "CHUNK_TABLES",
-    "LONGEST_LEASE",
-    "ChunkClaim",
-    "ChunkRow",
-    "ChunkTables",
-    "Fault",
-    "OrderRow",
-    "Pending",
-    "ShareRow",
-    "choose",
-]
+    "CHUNK_TABLES", "LONGEST_LEASE", "ChunkClaim", "ChunkRow", "ChunkTables", "Fault", "OrderRow", "Pending",
+    "ShareRow", "choose",
+]  # fmt: skip
 
 LONGEST_LEASE = 600  # seconds; one that ends later was given before the clock was set back, and is over
 CHUNK_TABLES = ("pair_chunks", "pair_orders", "pair_results")

@@ -20,21 +20,9 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from ...errors import InvalidInput, SchemaMismatch, StoreUnavailable
 
 __all__ = [
-    "OLDEST",
-    "Applied",
-    "Cursor",
-    "Enrolment",
-    "FoundParticipant",
-    "FoundReport",
-    "Incoming",
-    "Item",
-    "Outcome",
-    "ReportRow",
-    "StoreDialect",
-    "What",
-    "check_version",
-    "migrations",
-]
+    "OLDEST", "Applied", "Cursor", "Enrolment", "FoundParticipant", "FoundReport", "Incoming", "Item", "Outcome",
+    "ReportRow", "StoreDialect", "What", "check_version", "migrations",
+]  # fmt: skip
 
 C = TypeVar("C")
 # (verifier, stored body) of a report; (verifier, token) of an enrolment.

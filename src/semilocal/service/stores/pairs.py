@@ -19,16 +19,8 @@ from typing import Any, Literal, NamedTuple
 from .chunks import CHUNK_TABLES, ChunkTables
 
 __all__ = [
-    "LAST_STEP",
-    "NOT_OPEN",
-    "SEED",
-    "PairPhase",
-    "PairRow",
-    "PairTables",
-    "StepRow",
-    "UploadOutcome",
-    "UploadRow",
-]
+    "LAST_STEP", "NOT_OPEN", "SEED", "PairPhase", "PairRow", "PairTables", "StepRow", "UploadOutcome", "UploadRow",
+]  # fmt: skip
 
 PairPhase = Literal["confirming", "open", "closing", "levels", "done", "cancelled"]
 ENDED: tuple[PairPhase, ...] = ("done", "cancelled")

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from semilocal.errors import StoreUnavailable
-from semilocal.service.pair import chunk_worker, orders
+from semilocal.service.pair import chunk_worker
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.wire import SignedTree
@@ -112,10 +112,10 @@ def play(folder: Path, pair: PairTask, *, side: int, at: int, after: bool) -> tu
     async def body(stores: tuple[Store, Store]) -> tuple[SignedTree, int]:
         sound = stores[side].pairs
         crashing = Crashing(sound, at, after=after)
-        stores[side].pairs = crashing  # type: ignore[misc, assignment]
+        stores[side].pairs = crashing  # type: ignore[assignment]
         async with running_pair(stores, MockClock()) as servers:
             result = await until_done(servers, pair, lambda: crashing.dead)
-        stores[side].pairs = sound  # type: ignore[misc]
+        stores[side].pairs = sound
         if result is None:
             async with running_pair(stores, MockClock()) as servers:
                 result = await until_done(servers, pair, lambda: False)
@@ -150,7 +150,7 @@ def test_a_worker_that_fails_changes_nothing(
     source, pair = filled
     shutil.copytree(source, tmp_path / "whole")
     expected, _ = play(tmp_path / "whole", pair, side=0, at=-1, after=False)
-    honest, calls = orders.compute, 0
+    honest, calls = chunk_worker.compute, 0
 
     def dying(*given: Any) -> bytes:
         nonlocal calls

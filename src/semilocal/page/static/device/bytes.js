@@ -21,12 +21,6 @@ export function concat(...parts) {
 /** @param {Uint8Array} data */
 export const hex = (data) => Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** @param {string} text */
-export function unhex(text) {
-  check(/^([0-9a-f]{2})*$/.test(text), `bytes are written as pairs of lower-case hex digits; got ${text.slice(0, 40)}`);
-  return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
-}
-
 /** @param {Uint8Array} a @param {Uint8Array} b */
 export const equal = (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]);
 

@@ -143,7 +143,7 @@ export class Tree extends Hierarchy {
 }
 
 /** A walk down the Hilbert curve, one halving at a time. */
-export class Curve {
+class Curve {
   /** @param {number} axes */
   constructor(axes) {
     this.axes = axes;

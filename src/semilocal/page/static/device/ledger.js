@@ -12,7 +12,7 @@ const WORDS = "epsilon (delta = 0; between any two positions inside your publish
 export const exactSum = (parts) => parts.reduce((sum, part) => sum + exactUnits(part), 0n);
 
 /** What may still be reserved; null for no cap. @param {Contents} contents */
-export function leftOf({ cap, ledger }) {
+function leftOf({ cap, ledger }) {
   if (cap === null) return null;
   return Object.values(ledger).reduce((left, line) => left - (line.settled ? line.spent : line.reserved), exactUnits(cap));
 }

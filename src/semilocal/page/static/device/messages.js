@@ -17,7 +17,6 @@ import { sha256 } from "#device/sha256.js";
 /** @typedef {ReturnType<typeof READERS["value-closed"]>} ValueClosed */
 /** @typedef {ReturnType<typeof READERS.checkpoint>} Checkpoint */
 /** @typedef {ReturnType<typeof READERS.seal>} Seal */
-/** @typedef {Query | Closed | ValueQuery | ValueClosed} ServerMessage */
 /** @typedef {[bigint, bigint]} Region codes from the first to before the second */
 /** @typedef {{lower: bigint, upper: bigint}} Ends */
 /** @typedef {bigint | bigint[] | null} Answer */
@@ -97,14 +96,6 @@ const READERS = {
 export function readMessage(data, kind) {
   const message = /** @type {any} */ (READERS[kind](unpack(data)));
   return Object.defineProperty(message, "bytes", { value: data }); // beside the fields: what is hashed
-}
-
-/** A message of the server, whichever it is. @param {Uint8Array} data @returns {ServerMessage & {bytes: Uint8Array}} */
-export function readServerMessage(data) {
-  const value = unpack(data);
-  const kind = Array.isArray(value) ? value[0] : null;
-  check(kind === "query" || kind === "closed" || kind === "value-query" || kind === "value-closed", "not a query or a closing");
-  return readMessage(data, kind);
 }
 
 /** @param {Ends} named @returns {Region} */

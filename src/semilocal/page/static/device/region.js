@@ -23,7 +23,7 @@ export function draw(names, seed, count) {
 }
 
 /** The sums with one more answer. @param {number[]} tally @param {Exclude<Answer, null>} answer */
-export function added(tally, answer) {
+function added(tally, answer) {
   return tally.map((sum, part) => sum + (Array.isArray(answer) ? Number(answer[part]) : BigInt(part) === answer ? 1 : 0));
 }
 

@@ -67,7 +67,7 @@ export function summarise(contents, name, refusal = null) {
  * What is promised to a participant, from the parts of the text that the server has with the task's numbers.
  * @param {Record<string, string>} words @param {{members: number, answered: number, inside: number, late: boolean, values: boolean}} found
  */
-export function participantSentence(words, { members, answered, inside, late, values }) {
+function participantSentence(words, { members, answered, inside, late, values }) {
   const which = !answered ? "none" : !inside ? "outside" : inside === answered ? "inside" : "mixed";
   const chosen = [words.region, words[late ? "crowd-late" : "crowd"] + words.now, words[which], ...(inside ? [words.lines] : []), ...(values ? [words.values] : []), words.rest];
   const fields = { members: members.toLocaleString("en"), answered: `${answered} ${answered === 1 ? "question" : "questions"}`, inside: String(inside) };

@@ -95,11 +95,6 @@ const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) /
 /** @param {number} value */
 const gamma = (value) => (value <= 0.0031308 ? value * 12.92 : 1.055 * value ** (1 / 2.4) - 0.055);
 
-/** How light a colour looks, 0 to 1. @param {[number, number, number]} rgb */
-export function luminance([red, green, blue]) {
-  return 0.2126 * linear(red / 255) + 0.7152 * linear(green / 255) + 0.0722 * linear(blue / 255);
-}
-
 /**
  * A ramp of 256 colours: the anchors joined in linear light. @param {Theme} theme
  * @returns {[number, number, number][]}

@@ -7,7 +7,7 @@ import { corners, count, digits, people, sure } from "#views/format.js";
 const MOST_PIECES = 8; // that a card has room for
 
 /** The pieces between the lines of a region, and the estimated shares of its people. @param {import("#map/cells.js").Wall[]} walls @returns {[string, number][]} */
-export function piecesOf(walls) {
+function piecesOf(walls) {
   const above = [1, ...walls.map((wall) => wall.above), 0];
   const names = walls.map((_, i) => (i ? `${i} to ${i + 1}` : "before 1"));
   return [...names, `after ${walls.length}`].map((name, i) => [name, Math.max(0, above[i] - above[i + 1])]);

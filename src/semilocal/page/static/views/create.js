@@ -42,6 +42,8 @@ export class CreateView {
     /** @type {Trust} */
     this.trust = "nobody";
     this.enrolment = "tokens";
+    /** @type {Map<Field, string>} */
+    this.typed = new Map(); // also into fields that are not shown now
     this.tokens = 0; // to be made when the campaign is there
     /** @type {{form: object, path: string, promise: {sentence: string, text: string, trust: string}, warnings: string[]} | null} */
     this.draft = null;
@@ -58,6 +60,7 @@ export class CreateView {
   /** @param {Event} event */
   #edited(event) {
     const data = new FormData(/** @type {HTMLFormElement} */ (event.currentTarget));
+    for (const field of this.#fields) this.typed.set(field, String(data.get(field.name) ?? ""));
     this.trust = /** @type {Trust} */ (data.get("trust"));
     this.enrolment = String(data.get("enrolment"));
     this.draft = null;
@@ -117,10 +120,12 @@ export class CreateView {
   }
 
   /** @param {Field} field */
-  #input({ name, words, kind = "number", value = "", help, free = false, whole = false }) {
+  #input(field) {
+    const { name, words, kind = "number", help, free = false, whole = false } = field;
+    const value = this.typed.get(field) ?? field.value ?? "";
     const wrong = this.field === name;
     return html`<label>${words}
-      <input name=${name} type=${kind} step=${whole ? 1 : "any"} value=${value} ?required=${!free} autocomplete="off" aria-invalid=${wrong}
+      <input name=${name} type=${kind} min=${whole ? 0 : ""} step=${whole ? 1 : "any"} value=${value} ?required=${!free} autocomplete="off" aria-invalid=${wrong}
         aria-describedby=${`help-${name}${wrong ? ` error-${name}` : ""}`} />
       <small id=${`help-${name}`}>${help}</small>${this.#refusal(name)}</label>`;
   }

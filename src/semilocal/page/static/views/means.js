@@ -6,7 +6,7 @@ import { corners, count, digits } from "#views/format.js";
 
 /**
  * @typedef {{value: number, interval: [number, number], people: number}} Mean
- * @typedef {Mean & {cell: string, lower: number[], upper: number[]}} RegionMean
+ * @typedef {Mean & {region: string, lower: number[], upper: number[]}} RegionMean
  * @typedef {{what: string, level: number, everybody: (Mean & {about: string}) | null,
  *   regions: {about: string, areas: {regions: RegionMean[], more: number}[]} | null}} Released
  */

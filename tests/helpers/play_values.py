@@ -10,15 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidInput
-from ..protocol.column import Column
-from ..protocol.curator import Curator
-from ..protocol.messages import Event, ValueQuery
-from ..protocol.plan import Plan
-from .devices import Devices
-from .simulate import LOST, Run
-
-__all__ = ["play_values"]
+from semilocal.errors import InvalidInput
+from semilocal.protocol.column import Column
+from semilocal.protocol.curator import Curator
+from semilocal.protocol.messages import Event, ValueQuery
+from semilocal.protocol.plan import Plan
+from semilocal.simulation.devices import Devices
+from semilocal.simulation.simulate import LOST, Run
 
 
 def play_values(
