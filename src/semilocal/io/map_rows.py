@@ -172,7 +172,7 @@ def region_rows(
     """
     tree = task.hierarchy
     crowd = np.asarray(members, dtype=np.float64)
-    text = f"Not cut further: no cut would likely show {task.crowd} people on both sides."
+    text = f"Not cut further: no cut would likely show {task.k} people on both sides."
     return Rows(
         tuple(tree.interval_names(lower, upper)), lower, upper, tree.interval_boxes(lower, upper),
         tree.interval_areas(lower, upper), tree.depth(tree.largest_cells(lower, upper)), state, crowd, crowd, crowd,
