@@ -26,7 +26,7 @@ FILES = (
 )  # fmt: skip
 SETTINGS = ((1.0, 1e-6, 20), (1.0, 0.05, 20), (2.0, 1e-6, 20))
 PLAYS = 12  # the default of `semilocal plan`
-NUMBERS = ("count_error", "mean_margin", "regions", "crowd", "area", "rounds", "messages", "sent", "received")
+NUMBERS = ("count_error", "mean_margin", "regions", "crowd", "rounds", "messages", "sent", "received")
 
 
 def places(name: str, folder: Path) -> Density:

@@ -343,6 +343,7 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         page.locator('select[name="trust"]').select_option("two-servers")
         assert page.locator('input[name="resolution"]').input_value() == "", "k is not the narrowest cell"
         page.locator('select[name="trust"]').select_option("nobody")
+        assert page.locator('input[name="k"]').input_value() == "2.5", "what was typed is kept"
         page.locator('input[name="k"]').fill("50")
         page.locator('input[name="capacity"]').fill("3")
         page.locator('input[name="resolution"]').fill("2.5")

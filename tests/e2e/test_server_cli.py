@@ -230,7 +230,7 @@ def test_a_wrong_schema_version_does_not_start(tmp_path: Path, capsys: pytest.Ca
     with sqlite3.connect(tmp_path / "service.db") as connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
-    assert main(["serve", "--db", f"sqlite:///{tmp_path / 'service.db'}"]) == 2
+    assert main(["serve", "--port", "0", "--db", f"sqlite:///{tmp_path / 'service.db'}"]) == 2
     assert (
         "has schema version 7, but this program knows versions up to 6; update the program" in capsys.readouterr().err
     )

@@ -104,7 +104,7 @@ def test_from_serve_to_the_map(
     assert "You have uploaded" in out
     (entry,) = read_vault(vault).uploads
     assert Receipt.from_bytes(entry.receipt).task == PairTask.from_bytes(entry.task).id
-    assert [line.spent_epsilon for line in read_vault(vault).ledger.lines] == ["20"]
+    assert [line.spent for line in read_vault(vault).ledger.lines] == ["20"]
     assert run(capsys, *join, "--yes")[0] == 0, "once is enough; again changes nothing"
 
     # a crowd

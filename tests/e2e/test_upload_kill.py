@@ -127,4 +127,4 @@ def test_a_killed_upload_goes_on_with_the_same_bytes(tmp_path: Path) -> None:
             assert len(servers.fake.stored) == 1
             (entry,) = read_vault(vault).uploads
             assert entry.receipt
-            assert [line.spent_epsilon for line in read_vault(vault).ledger.lines] == ["2"]
+            assert [line.spent for line in read_vault(vault).ledger.lines] == ["2"]

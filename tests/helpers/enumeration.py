@@ -390,7 +390,11 @@ def _copied(path: Path) -> Path:
 
 def _drawn(who: Sequence[bytes]) -> Any:
     """A draw that gives these."""
-    return mock.patch.object(region_module, "draw", return_value=tuple(who))
+
+    def draw(names: list[bytes], seed: bytes, count: int) -> tuple[bytes, ...]:
+        return tuple(who)
+
+    return mock.patch.object(region_module, "draw", draw)
 
 
 def _passing(task: Task, accepted: Sequence[bool], above: int) -> float:

@@ -167,14 +167,15 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: 
 
 def test_the_numbers_of_is_this_for_me_are_those_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "is-this-for-me.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| ([\d.]+ to [\d.]+ %) \|$", page, flags=re.MULTILINE)
-    assert len(rows) == 3
-    for people, regions, share in rows:
+    rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| ([\d.]+ %) \| (\d+) \| ([\d.]+) \|$", page, flags=re.MULTILINE)
+    assert len(rows) == 4
+    for people, regions, error, rounds, reports in rows:
         words = ["--epsilon", "1", "--bounds", "california"]
         assert command("plan", "--n", people.replace(",", ""), *words) == 0
         out = capsys.readouterr().out
         assert re.search(rf"^regions +{regions}[ ,]", out, flags=re.MULTILINE)
-        assert re.search(rf"^typical region +{share} of the domain, by where people live$", out, flags=re.MULTILINE)
+        assert re.search(rf"^error of a count +.*as a share of all {error} ", out, flags=re.MULTILINE)
+        assert re.search(rf"^rounds +{rounds}; a device sends {reports} reports$", out, flags=re.MULTILINE)
 
 
 def test_the_command_takes_public_positions_and_refuses_nonsense(
@@ -187,7 +188,7 @@ def test_the_command_takes_public_positions_and_refuses_nonsense(
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1,1", "--density", str(file)) == 0
     out = capsys.readouterr().out
     assert CAUTION not in out
-    assert re.search(r"known to [\d.]+ % of its range", out)  # one play: from a number to itself is that number
+    assert re.search(r"interval is [\d.]+ % of its range", out)  # one play: from a number to itself is that number
     assert command(*words, "--bounds", "0,0,1,1") == 2
     assert "--want" in capsys.readouterr().err
     assert command(*words, "--epsilon", "1", "--bounds", "0,0,1") == 2

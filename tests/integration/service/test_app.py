@@ -340,7 +340,7 @@ def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite:
             ("unknown-region", {"upper": fine.upper - 1}), ("unknown-region", {"upper": 2**63}),
             ("not-drawn", {"answer": 1}), ("not-drawn", {"answer": (0, 1)}),
         ):  # fmt: skip
-            problem(await b.put(roster_report(TASK, b.pseudonym, **changes)), token)  # type: ignore[arg-type]
+            problem(await b.put(roster_report(TASK, b.pseudonym, **changes)), token)
         problem(await b.put(roster_report(TASK, b.pseudonym, round=2), 1), "other-round")
         problem(await b.put(ValueReport(TASK.id, 1, b.pseudonym, *fine.region, 0)), "wrong-kind")
         problem(await b.put(roster_report(TASK, b.pseudonym, round=2)), "not-open-yet")

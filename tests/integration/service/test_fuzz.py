@@ -195,8 +195,8 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
             valid = chance.choice(VALID)[1]
             if name is not None and chance.random() < 0.7:
                 in_path = 2 if "/rounds/2/" in path else 1
-                answer = chance.choice((0, 1, 1, None)) if in_path == 2 else None
-                valid = encode(roster_report(TASK, devices[name].pseudonym, round=in_path, answer=answer))
+                said = chance.choice((0, 1, 1, None)) if in_path == 2 else None
+                valid = encode(roster_report(TASK, devices[name].pseudonym, round=in_path, answer=said))
             if path.rsplit("/", 1)[-1] not in names and chance.random() < 0.7:
                 valid = chance.choice(
                     [

@@ -266,7 +266,7 @@ def other_clip(events: list[bytes], played: Played) -> None:
 def foreign_region(events: list[bytes], played: Played) -> None:
     at = places(played, "value-report")[3]
     report = decode(events[at], ValueReport)
-    lower, upper = next(d.region for d in played.devices if d.region not in (None, report.region))  # type: ignore[misc]
+    lower, upper = next(d.region for d in played.devices if d.region not in (None, report.region))
     events[at] = edited(events[at], lower=lower, upper=upper)
 
 

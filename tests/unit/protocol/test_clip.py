@@ -24,8 +24,8 @@ def line(asked: int, yes: int, *, wall: float = 0.25, crowd: int = 1_000) -> Par
     low, high = task.hierarchy.ends
     cut = np.array([low + int((high - low) * wall)], dtype=np.uint64)
     walls = Walls(np.array([0, 1]), cut, np.array([asked]), np.array([yes])) if asked else Walls.none(1)
-    ends = (np.array([code], dtype=np.uint64) for code in (low, high))
-    return Partition(task, *ends, np.array([crowd]), np.array([0]), walls, Away.nobody())
+    lower, upper = (np.array([code], dtype=np.uint64) for code in (low, high))
+    return Partition(task, lower, upper, np.array([crowd]), np.array([0]), walls, Away.nobody())
 
 
 def test_an_empty_part_is_cut_off() -> None:

@@ -82,11 +82,14 @@ def test_one_answer_inside_is_the_whole_loss_and_it_is_reached(share: float) -> 
     assert math.log(largest) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_two_answers_inside_are_the_whole_loss_and_it_is_reached() -> None:
+@pytest.mark.parametrize(
+    "victim", [4, pytest.param(5, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)]
+)
+def test_two_answers_inside_are_the_whole_loss_and_it_is_reached(victim: int) -> None:
     task = line(2, epsilon=4.0)
     assert task.answers == 2
     with tiny_rule():
-        largest, most = worst((told for one in settings(task, 4, 6)[::3] for told in transcripts(one)), task)
+        largest, most = worst(transcripts(Setting(task, (4, 6), victim)), task)
     assert most == 2
     assert math.log(largest) == pytest.approx(4.0, abs=1e-12)
 
@@ -94,7 +97,7 @@ def test_two_answers_inside_are_the_whole_loss_and_it_is_reached() -> None:
 def test_people_freed_by_a_split_are_asked_again_and_lose_no_more() -> None:
     task = line(3, epsilon=2.0)
     with tiny_rule():
-        found = [told for one in settings(task, 8, 10, 12, 14) for told in transcripts(one, plays=40, seed=one.victim)]
+        found = [told for one in settings(task, 8, 10, 12, 14) for told in transcripts(one, plays=20, seed=one.victim)]
     assert max(len(told.cuts) for told in found) > task.answers
     worst(found, task)
 
@@ -102,18 +105,18 @@ def test_people_freed_by_a_split_are_asked_again_and_lose_no_more() -> None:
 def test_late_members_lose_no_more() -> None:
     task = line(3, epsilon=4.0)
     with tiny_rule(0.7):
-        worst((told for one in settings(task, 8, 9, 13, late=(8, 15)) for told in transcripts(one, plays=40)), task)
+        worst((told for one in settings(task, 8, 9, 13, late=(8, 15)) for told in transcripts(one, plays=20)), task)
 
 
-def lossy(kind: type[Scripted] = Scripted) -> list[Told]:
+def lossy(kind: type[Scripted]) -> None:
     task = line(3, epsilon=2.0)
     with tiny_rule(0.4):
-        all_settings = settings(task, 8, 9, 10, 12, 13, 14, 15, losses=True, kind=kind)
-        return [told for one in all_settings for told in transcripts(one, plays=40, seed=one.victim)]
+        found = settings(task, 8, 9, 10, 12, 13, 14, 15, losses=True, kind=kind)
+        worst((told for one in found for told in transcripts(one, plays=30, seed=one.victim)), task)
 
 
 def test_lost_answers_absence_and_silence_lose_no_more() -> None:
-    worst(lossy(), line(3, epsilon=2.0))
+    lossy(Scripted)
 
 
 def test_planted_a_device_without_a_book_is_asked_too_often_when_its_answers_are_lost() -> None:
@@ -122,7 +125,7 @@ def test_planted_a_device_without_a_book_is_asked_too_often_when_its_answers_are
             return 0
 
     with pytest.raises(AssertionError, match="too many answers"):
-        worst(lossy(Bookless), line(3, epsilon=2.0))
+        lossy(Bookless)
 
 
 def limited(kind: type[Scripted]) -> None:
@@ -130,7 +133,7 @@ def limited(kind: type[Scripted]) -> None:
     policy = Policy(max_epsilon=9, min_k=1, max_delta=1, allow_simulation=True, min_side=(0.3,))
     with tiny_rule(0.5):
         found = settings(task, 8, 9, 10, 11, 12, 14, policy=policy, kind=kind)
-        worst((told for one in found for told in transcripts(one, plays=40, seed=one.victim)), task)
+        worst((told for one in found for told in transcripts(one, plays=15, seed=one.victim)), task)
 
 
 def test_owners_limits_do_not_tell_the_side() -> None:
@@ -265,7 +268,7 @@ def test_answers_lost_by_choice_do_not_help_a_cut_to_pass() -> None:
 def test_late_members_and_silent_ones_do_not_help_a_cut_to_pass() -> None:
     plain = crowd_failure(beside_a_crowd(60))
     assert crowd_failure(beside_a_crowd(60, late={7: 20})) == pytest.approx(plain, rel=1e-12)
-    assert crowd_failure(beside_a_crowd(60, silent={4: 30})) <= beside_a_crowd().task.delta
+    assert crowd_failure(beside_a_crowd(160, silent={4: 120})) <= beside_a_crowd().task.delta
 
 
 def levels_that_do_not_fall() -> AbstractContextManager[object]:
@@ -338,7 +341,7 @@ def silent_ones_counted() -> Iterator[None]:
     ],
 )
 def test_planted_bugs_break_the_crowd(bug: Callable[[], AbstractContextManager[object]], world: World) -> None:
-    assert crowd_failure(world) <= world.task.delta
+    # the worlds are those of the tests above
     with bug():
         assert crowd_failure(world) > world.task.delta
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from semilocal.pooled.asked import AskedValue
+from semilocal.pooled.partition import PooledPartition
 from semilocal.release.pair_counts import pair_counts
 from semilocal.release.pooled_mean import CellMeans, PooledMean
 from semilocal.service.stores.base import Store
@@ -68,6 +69,7 @@ def test_the_mean_that_was_asked_for_comes_along_with_counts(
             assert found["regions"] is None
         else:
             assert isinstance(expected, CellMeans)
+            assert isinstance(expected.partition, PooledPartition)
             assert found["everybody"] is None
             known = dict(zip(map(str, expected.partition.cells.tolist()), expected.value.tolist(), strict=True))
             areas = found["regions"]["areas"]
