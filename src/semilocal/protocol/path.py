@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 
+import msgspec
+
 from ..errors import InvalidInput, ServerViolation
 from .keys import HashChain
 from .messages import Closed, Head, Query, Question, Slice, Verdict, encode, seed_of
@@ -19,7 +21,7 @@ from .region import RegionLog
 from .rule import randomizer_for, threshold_holds
 from .task import Task
 
-__all__ = ["Path"]
+__all__ = ["Path", "continues"]
 
 
 class Path:
@@ -128,7 +130,7 @@ class Path:
                     "weak-threshold",
                     f"{question.threshold} answers of {question.asked} do not show a crowd of {task.k}",
                 )
-        elif log.question is None or not _continues(question, log.question):
+        elif log.question is None or not continues(question, log.question):
             raise ServerViolation("wrong-draw", "a second portion does not continue the question before it")
         if not question.decides and (len(question.cuts) != 1 or task.rule != "cut"):
             raise ServerViolation("wrong-question", "an estimate is refined by one cut, with rule 'cut' only")
@@ -244,8 +246,7 @@ class Path:
         return trial.tally
 
 
-def _continues(question: Question, before: Question) -> bool:
-    same = (question.region, question.cuts, question.asked, question.drawn, question.threshold)
-    return (before.region, before.cuts, before.asked, before.drawn, before.threshold) == same and (
-        question.start == before.stop and question.stop == question.asked
-    )
+def continues(question: Question, before: Question) -> bool:
+    """Whether a question is the second portion of the one before it."""
+    same = msgspec.structs.replace(question, start=before.start, stop=before.stop) == before
+    return same and question.start == before.stop and question.stop == question.asked

@@ -22,14 +22,13 @@ from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import TreeIndex
-from .intervals import Asker, CutOff, above_mean, check_level, ends_for_both, mean_above_zero, standard_errors
+from .intervals import check_level, mean_above_zero, standard_errors
 
 __all__ = ["Answers", "BoxCounts", "CountAnswers", "mean_relative_error"]
 
 
 QUERIES_AT_ONCE = 1 << 14
 DENSITY_CELLS = 50_000_000
-_NORMAL_FROM = 100.0  # standard errors above zero: beyond that a gamma law is a normal one
 _HARDLY = 1e-100  # standard errors: so few are nobody
 
 
@@ -105,65 +104,29 @@ class CountAnswers(Answers):
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
         It holds the truth with this level for anybody who asks about a box, and for somebody who knows a person in it.
-        The lower end is the former's and the upper end the latter's; each asks for less than the level, because few
-        numbers that miss one end for one of them miss the other (:func:`ends_for_both`). Ends are those of the shortest
-        interval of a normal law between nobody and ``most``: where nobody can be missed below, all of the error is
-        above. But those who live elsewhere have a gamma law, whose long tail is below.
+        Both ends are normal; the lower one is the former's and the upper one the latter's. There the sampling is
+        size-biased: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If people lie in
+        clumps around a mean that is not negative and is known but for normal noise, that is the estimate and
+        ``stderr ** 2 / E[X]``, exactly. E[X] is the mean of a normal law cut off at zero, never less than 0.8 standard
+        errors of the noise. Clumps become as much wider as they bring people; noise does not, because a normal law
+        weighted by people is no wider. It makes no difference where many are expected.
 
         How often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
         check_level(level)
-        unsure, ends = np.flatnonzero(self.stderr > 0), np.stack([self.fewer, self.more], axis=1)
-
-        def work(start: int) -> None:
-            some = unsure[start : start + QUERIES_AT_ONCE]
-            ends[some] = self._ends(float(level), some)
-
-        on_all_cores(work, range(0, len(unsure), QUERIES_AT_ONCE))
+        away, error = standard_errors(level), np.where(self.stderr > 0, self.stderr, 1.0)
+        middle = np.maximum((self.fewer + self.more) / 2, self.value)  # estimates may be negative
+        expected = np.maximum(mean_above_zero(middle, np.sqrt(self.noise)), _HARDLY * error)
+        seen, clumps = (part / expected for part in (self.stderr**2, np.maximum(self.stderr**2 - self.noise, 0.0)))
+        low = self.fewer - away * self.stderr
+        high = np.maximum(self.more, self.value) + seen + away * np.hypot(self.stderr, clumps)
+        ends = np.stack([low, np.where(self.stderr > 0, high, self.more)], axis=1)
         ends = np.rint(np.clip(ends, 0.0, self.most[:, None]))
         exact = (self.stderr == 0) & (self.fewer == self.more)
         # Sums of fractions are off by a rounding error: exact answers have one number of people, and the value.
         around = np.stack([np.floor(self.value), np.ceil(self.value)], axis=1)
         ends[exact], around[exact] = np.rint(self.value[exact, None]), self.value[exact, None]
         return np.stack([np.minimum(ends[:, 0], around[:, 0]), np.maximum(ends[:, 1], around[:, 1])], axis=1)
-
-    def _ends(self, level: float, rows: Integers) -> Floats:
-        """Ends of answers that have an error, not yet in whole people: float64[m, 2]."""
-        anybody, knowing = self._askers(rows)
-        low, high = ends_for_both(level, anybody, knowing)
-        elsewhere = anybody.more.above
-        skewed = np.flatnonzero((elsewhere > 0) & (elsewhere < _NORMAL_FROM))
-        reach = above_mean(level, elsewhere[skewed]) * self.stderr[rows[skewed]]
-        low[skewed] = np.minimum(low[skewed], self.fewer[rows[skewed]] - reach)
-        return np.stack([low, high], axis=1)
-
-    def _askers(self, rows: Integers) -> tuple[Asker, Asker]:
-        """Anybody, and somebody who knows a person in the box, of answers that have an error.
-
-        People who ask mostly do: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If
-        people lie in clumps around a mean that is not negative and is known but for normal noise, that is the estimate
-        and ``stderr ** 2 / E[X]``, exactly. E[X] is then the mean of a normal law cut off at zero, never less than 0.8
-        standard errors of the noise. Clumps become as much wider as they bring people; noise does not, because a normal
-        law weighted by people is no wider.
-
-        It makes no difference where many are expected.
-        """
-        columns = self.value, self.stderr, self.fewer, self.more, self.most, self.noise
-        value, error, fewer, more, most, noise = (column[rows] for column in columns)
-        expected = mean_above_zero(np.maximum((fewer + more) / 2, value), np.sqrt(noise))  # estimates may be negative
-        some = expected > _HARDLY * error
-        seen, clumps = (
-            np.divide(part, expected, out=np.zeros(len(rows)), where=some)
-            for part in (error**2, np.maximum(error**2 - noise, 0.0))
-        )
-        wider = np.hypot(error, clumps)
-        return (
-            Asker(*(CutOff.between(0.0, most, middle, error) for middle in (fewer, more))),
-            Asker(*(
-                CutOff.between(0.0, most, np.minimum(np.maximum(middle, value) + seen, most), wider)
-                for middle in (fewer, more)
-            )),
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, init=False)

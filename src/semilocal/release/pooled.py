@@ -3,9 +3,8 @@
 Estimates are kept from being negative, which takes people from crowded parts and gives them to empty ones. The errors
 are those of the unbiased estimates, so the tree has both numbers, and an interval holds both answers.
 
-Final cells are divided further by the densities of their neighbours (pooled/spread.py). How unevenly cells of a depth
-and size divide is learned from all divisions of the run; which share of that the neighbours leave, from the divisions
-of the cells most like final ones (_halved.py).
+Final cells are divided further by the densities of their neighbours (pooled/spread.py). How unevenly people lie in
+them is learnt from the run's divisions (prior.py).
 
 Knows published numbers. Knows no positions.
 """
@@ -14,15 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Floats, Integers
-from ..hierarchy import TableTree
 from ..hierarchy.base import Hierarchy
 from ..pooled.estimate import Estimates
-from ..pooled.spread import Density, spread_inside
+from ..pooled.spread import spread_inside
 from ..protocol.density import Parts
 from ..protocol.mark import Mark
-from ._halved import clumped, last_halved
-from .spread import Spread, share_left
+from .prior import clumped
 from .tree import CountTree
 
 __all__ = ["pooled_tree"]
@@ -52,7 +48,7 @@ def pooled_tree(estimates: Estimates, mark: Mark | None = None) -> CountTree:
     hierarchy, parts = _parts(estimates)
     begin, end = hierarchy.span(np.concatenate([level.cells for level in levels]))
     uneven = np.zeros(len(opened))
-    uneven[finals] = _uneven(estimates, people, starts).clumped
+    uneven[finals] = clumped(estimates)
     return CountTree(
         hierarchy, begin, end + np.uint64(1), first, people, weight, rest, error, parts, uneven,
         unbiased=unbiased, mark=mark,
@@ -71,17 +67,3 @@ def _parts(estimates: Estimates) -> tuple[Hierarchy, Parts]:
     total = estimates.counts[piece]
     np.divide(counts, total, out=share, where=total > 0)
     return deeper, Parts(cells, piece, share)
-
-
-def _uneven(estimates: Estimates, people: Floats, starts: Integers) -> Spread:
-    """How far people may lie from where the parts have them, in each final cell."""
-    tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
-    alone = clumped(estimates, people, starts)
-    if isinstance(hierarchy, TableTree) or not hierarchy.cells_are_boxes:
-        return Spread.of(alone)
-    last = last_halved(estimates, people, starts)
-    first = Density(hierarchy, tree.cells, estimates.counts).first_half(last.cells, last.people)
-    suggested = np.stack([first, 1.0 - first], axis=1)
-    left = share_left(last.people, last.children, last.noise, np.full(suggested.shape, 0.5), suggested)
-    wide = np.all([other == tree.cells for other in hierarchy.beside(tree.cells)], axis=0)  # as wide as the domain
-    return Spread.of(alone * np.where(wide, 1.0, left))

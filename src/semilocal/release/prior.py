@@ -19,7 +19,7 @@ Knows published numbers. Knows no positions.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,10 +31,10 @@ from ..pooled.estimate import Estimates
 from ..pooled.rule import last_opened
 from ..pooled.spread import Density
 
-__all__ = ["Halved", "clumped"]
+__all__ = ["Halved", "clumped", "told_together"]
 
 _WIDEST = 1.0 / 12.0  # variance of a share if all divisions are equally likely
-_EVEN = 1.0 / 3.0  # the chance to be in the same place that belongs to it
+_EQUAL = 1.0 / 3.0  # the chance to be in the same place that belongs to it
 _NEARBY = 2.0  # depths away that count half
 
 
@@ -77,7 +77,7 @@ class Halved(NamedTuple):
         return Halved(*(column[rows] for column in self))
 
     def uneven(self, hierarchy: Hierarchy, share: Floats | None = None) -> tuple[Floats, Floats]:
-        """What each cell says about ``clumped``, and its weight: float64[m] each.
+        """What each cell says about ``clumped``, and the variance of its share by noise: float64[m] each.
 
         Parameters
         ----------
@@ -92,28 +92,39 @@ class Halved(NamedTuple):
         size = np.maximum(self.size, 2.0)
         beyond = (self.difference / 2.0 - size * (share - 0.5)) ** 2 - self.noise - self.variance * (share - 0.5) ** 2
         found = (beyond - size * share * (1.0 - share)) / (size * (size - 1.0) * area * (1.0 - area))
-        return found, 1.0 / (_WIDEST + self.noise / size**2) ** 2
+        return found, self.noise / size**2
 
 
 def clumped(estimates: Estimates) -> Floats:
     """Chance that two people of a final cell are in the same place, apart from what its parts show: float64[m]."""
     tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
     some, depth = Halved.of(estimates), hierarchy.depth(tree.cells)
-    found, weight = some.uneven(hierarchy)
-    above = hierarchy.depth(some.cells)
-    apart = np.abs(depth.max() - np.arange(depth.max() + 1))
-    near = np.exp2(-np.abs(np.subtract.outer(np.arange(len(apart)), np.arange(len(apart)))) / _NEARBY)
-    told, known = (near @ np.bincount(above, column, minlength=len(near)) for column in (weight * found, weight))
-    alone = np.clip((told + _EVEN / _WIDEST**2) / (known + 1.0 / _WIDEST**2), 0.0, 1.0)[depth]
+    found, error = some.uneven(hierarchy)
+    weight, every = _weight(error), np.arange(int(depth.max()) + 1)
+    near = np.exp2(-np.abs(every - every[:, None]) / _NEARBY)
+    at = hierarchy.depth(some.cells)
+    told, known = (near @ np.bincount(at, column, minlength=len(every)) for column in (weight * found, weight))
+    alone = np.clip((told + _EQUAL * _weight(0.0)) / (known + _weight(0.0)), 0.0, 1.0)[depth]
     if isinstance(hierarchy, TableTree) or not hierarchy.cells_are_boxes:
         return np.asarray(alone)
     last = some.take(some.last)
     share = Density(hierarchy, tree.cells, estimates.counts).first_half(last.cells, np.maximum(last.size, 0.0))
-    flat, left = (_mean(*last.uneven(hierarchy, expected)) for expected in (None, share))
+    flat, left = (told_together(*last.uneven(hierarchy, expected)) for expected in (None, share))
     wide = np.all([other == tree.cells for other in hierarchy.beside(tree.cells)], axis=0)  # as wide as the domain
     return np.asarray(alone * np.where(wide, 1.0, min(left / flat, 1.0) if flat > 0 else 1.0))
 
 
-def _mean(found: Floats, weight: Floats) -> float:
-    """What cells say together, with one of which all divisions are equally likely."""
-    return max(float((weight @ found + _EVEN / _WIDEST**2) / (weight.sum() + 1.0 / _WIDEST**2)), 0.0)
+def told_together(found: Floats, error: Floats) -> float:
+    """``clumped`` by divisions that say ``found`` each, float64[m], with variances of their shares by noise; 0 or more.
+
+    Examples
+    --------
+    >>> told_together(np.empty(0), np.empty(0)), told_together(np.full(9_999, 0.5), np.zeros(9_999))
+    (0.3333333333333333, 0.49998333333333334)
+    """
+    weight = _weight(error)
+    return max(float((weight @ found + _EQUAL * _weight(0.0)) / (weight.sum() + _weight(0.0))), 0.0)
+
+
+def _weight(error: Floats | float) -> Any:
+    return 1.0 / (_WIDEST + error) ** 2

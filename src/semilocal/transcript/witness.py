@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from ..protocol.curator import Curator
 from ..protocol.keys import HashChain
 from ..protocol.messages import Closed, Query, Question, Report, Verdict, seed_of
+from ..protocol.path import continues
 from ..protocol.rule import threshold_holds
 from ..protocol.task import Task
 
@@ -96,7 +95,7 @@ class Witness(Curator):
         if not question.decides and len(question.cuts) != 1:
             return Finding("wrong-query", f"a refinement {where} has {len(question.cuts)} cuts")
         if question.drawn != self.round:
-            if log.question is None or not _continues(question, log.question):
+            if log.question is None or not continues(question, log.question):
                 return Finding("wrong-draw", f"a second portion {where} does not continue a question")
             return None
         askable = len(log.askable(self.task.answers, late=not question.decides))
@@ -173,8 +172,3 @@ class Witness(Curator):
 
 
 _WORDS = {"wall": "given up", "more": "not given up"}
-
-
-def _continues(question: Question, before: Question) -> bool:
-    same = msgspec.structs.replace(question, start=before.start, stop=before.stop) == before
-    return same and question.start == before.stop and question.stop == question.asked

@@ -7,7 +7,6 @@ import numpy.typing as npt
 import pytest
 
 from semilocal import Box
-from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask, Tree, estimate, noise, replay
 from tests.helpers.pooled_runs import seeded
 from tests.helpers.pooled_variance import variance_of
@@ -78,10 +77,3 @@ def test_without_negative_numbers_nothing_is_changed() -> None:
     found = estimate(replay(seeded(task, np.linspace(0, 1, 400), 0)))
     assert (found.unbiased > 1).all()
     np.testing.assert_allclose(found.counts, found.unbiased, atol=1e-9)
-
-
-def test_weights_need_one_column_per_final_cell() -> None:
-    task = PooledTask.build(Box((0,), (1,)), epsilon=1.0, trust="curator")
-    found = estimate(replay(seeded(task, np.zeros((3, 1)), 0)))
-    with pytest.raises(InvalidInput, match="shape"):
-        variance_of(found, np.ones((2, 5)))
