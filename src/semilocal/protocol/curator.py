@@ -47,13 +47,12 @@ from .messages import (
 from .partition import Away, Partition
 from .plan import Plan, Release
 from .region import RegionLog, walls_of
-from .rule import Asking, Census, go_on, questions, randomizer_for, refinements, splits
+from .rule import ROUNDS_OF_A_QUESTION, Asking, Census, go_on, questions, randomizer_for, refinements, splits
 from .task import Task
 
 __all__ = ["Curator"]
 
 Region = tuple[int, int]
-_ROUNDS_OF_A_QUESTION = 3  # two portions, and the announcement
 
 
 class Curator:
@@ -348,7 +347,7 @@ class Curator:
         out = [_portion(question, question.stop, question.asked) for question in pending.values()]
         waiting = [region for region in self.logs if region not in pending and region not in self._announcing]
         deciding = [region for region in waiting if region not in self._finishing]
-        if self.round + _ROUNDS_OF_A_QUESTION > self.task.max_rounds:
+        if self.round + ROUNDS_OF_A_QUESTION > self.task.max_rounds:
             self._finishing |= set(deciding)
             deciding = []
         if deciding:

@@ -32,10 +32,11 @@ from .task import Task
 from .thresholds import level, needed_many, passing, tail, thresholds
 
 __all__ = [
-    "Asking", "Census", "first_portion", "go_on", "questions", "randomizer_for", "refinements", "splits",
-    "threshold_holds",
+    "ROUNDS_OF_A_QUESTION", "Asking", "Census", "first_portion", "go_on", "questions", "randomizer_for", "refinements",
+    "splits", "threshold_holds",
 ]  # fmt: skip
 
+ROUNDS_OF_A_QUESTION = 3  # two portions, and the announcement
 _LOW, _HIGH = 0.4, 0.6  # a cut lies where the estimated share below it is in between
 _CHANCE_TO_END = 0.3  # of a split at an even cut, with everybody asked: below it a region ends
 _CHANCE_TO_GO_ON = 0.5  # of passing, after the first portion
@@ -168,6 +169,12 @@ def _halves(task: Task, census: Census) -> Asking:
     cuts[keep] = task.hierarchy.coarsest(lowest[keep], highest[keep])
     keep = keep[_large_enough(task, some.lower[keep], cuts[keep]) & _large_enough(task, cuts[keep], some.upper[keep])]
     above, doubt = _expected(pieces, cuts)
+    # No place between walls divides evenly: one of the two walls around the middle is wrong, or one place holds it.
+    again, answers = _thin_wall(some, pieces)
+    stuck = (again > 0) & ((above < _LOW - 0.01) | (above > _HIGH + 0.01))
+    cuts = np.where(stuck, again, cuts)
+    above, doubt = _expected(pieces, cuts)
+    keep = keep[(~stuck | (answers < asked) | (passing(t, asked, epsilon, above) >= _CHANCE_TO_END))[keep]]
     most = first_portion(task)
     portion = np.minimum(np.maximum(np.minimum((_PORTION * asked).astype(np.int64), most), _FEWEST), asked)
     return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t[keep], above[keep], doubt[keep])
@@ -297,6 +304,19 @@ def _answer_noise(task: Task) -> float:
     p = task.truth
     q = 1.0 - p
     return p * q / ((p - q) * (p - q))
+
+
+def _thin_wall(some: Census, pieces: Pieces) -> tuple[Cells, Integers]:
+    """Of the two walls around each region's middle the one with fewer answers (0: no wall), and how many."""
+    most = np.iinfo(np.int64).max
+    _, row = _before(pieces, np.full(len(some.lower), 0.5))
+    answers = np.full(len(pieces.share) + 1, most)  # about the lower end of each piece
+    place = np.arange(len(some.walls.cuts)) + np.repeat(np.arange(len(some.lower)), np.diff(some.walls.first))
+    answers[place + 1] = some.walls.asked
+    below, above = answers[row], np.where(row + 1 < pieces.first[1:], answers[row + 1], most)
+    cuts = np.where(below <= above, pieces.lower[row], pieces.upper[row])
+    fewest = np.minimum(below, above)
+    return np.where(fewest < most, cuts, np.uint64(0)), fewest
 
 
 def _large_enough(task: Task, lower: Cells, upper: Cells) -> Flags:

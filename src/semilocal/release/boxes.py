@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, as_boxes, as_column, as_floats, as_number, on_all_cores, short_repr
+from ..arrays import Floats, as_boxes, as_column, as_floats, as_number, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import MAX_DIMENSIONS, Box
 from ..geometry.index import TreeIndex

@@ -1,4 +1,4 @@
-"""How unevenly people lie in final cells of a pooled tree: a Beta prior for each depth, learnt from the run's divisions.
+"""How unevenly people lie in final cells of a pooled tree: a Beta prior for each depth, learnt from the run itself.
 
 Two people of a cell are in the same place with the chance ``clumped``, and anywhere in it otherwise. Of n people a part
 with the share b then holds n b on average, with the variance (Beta-binomial)
@@ -74,7 +74,8 @@ class Halved(NamedTuple):
 
     def take(self, rows: Flags) -> Halved:
         """Some of them."""
-        return Halved(*(column[rows] for column in self))
+        columns: tuple[Any, ...] = self
+        return Halved(*(column[rows] for column in columns))
 
     def uneven(self, hierarchy: Hierarchy, share: Floats | None = None) -> tuple[Floats, Floats]:
         """What each cell says about ``clumped``, and the variance of its share by noise: float64[m] each.

@@ -25,7 +25,7 @@ from ..arrays import Flags, Integers
 from ..hierarchy.base import Cells
 from ..hierarchy.ranks import Ranks
 from ..protocol.estimate import Walls
-from ..protocol.rule import Asking, Census, go_on, questions, randomizer_for, refinements, splits
+from ..protocol.rule import ROUNDS_OF_A_QUESTION, Asking, Census, go_on, questions, randomizer_for, refinements, splits
 from ..protocol.task import Task
 
 __all__ = ["Played", "Splits", "concatenate_ranges", "play"]
@@ -205,7 +205,9 @@ class _Play:
         first = np.searchsorted(free, regions.start)
         askable = np.searchsorted(free, regions.stop) - first
         census = self._census(regions, askable)
-        deciding, refining = np.flatnonzero(~regions.ended), np.flatnonzero(regions.ended)
+        left = self.task.max_rounds - regions.clock
+        may_decide = ~regions.ended & (left >= ROUNDS_OF_A_QUESTION)
+        deciding, refining = np.flatnonzero(may_decide), np.flatnonzero(regions.ended)
         asking = questions(self.task, census.rows(deciding))
         chosen = deciding[asking.rows]
         ended = np.ones(len(regions.lower), dtype=bool)
@@ -213,6 +215,8 @@ class _Play:
         newly = np.flatnonzero(ended & ~regions.ended)
         # A region that ends now is refined at once: nothing was asked of it in this step.
         candidates = np.sort(np.concatenate([refining, newly]))
+        self._finish(regions.pick(candidates[left[candidates] < 1]))
+        candidates = candidates[left[candidates] >= 1]
         more = refinements(self.task, census.rows(candidates))
         refined = candidates[more.rows]
         self._finish(regions.pick(np.setdiff1d(candidates, refined, assume_unique=True)))
@@ -365,6 +369,7 @@ class _Play:
             Walls.none(len(members)),
         )  # fmt: skip
         asking = questions(self.task, census)
+        asking = asking.pick(np.flatnonzero(self.task.max_rounds - regions.clock[asking.rows] >= ROUNDS_OF_A_QUESTION))
         rows = asking.rows
         self._finish(regions.pick(np.setdiff1d(np.arange(len(members)), rows, assume_unique=True)))
         if not len(rows):

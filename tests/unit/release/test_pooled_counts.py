@@ -14,7 +14,6 @@ from semilocal.pooled import PooledTask, estimate, replay
 from semilocal.protocol.density import Parts
 from semilocal.release import pooled
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts, run_pooled
-from semilocal.release.spread import Spread
 from semilocal.release.walk import TreeWalk
 from tests.helpers.pooled_variance import variance_of
 
@@ -138,7 +137,7 @@ def test_large_sparse_cells_may_be_as_uneven_as_cells_of_their_size_are(monkeypa
     final, held = _held_empty(83)
     assert final >= 24
     assert held >= final / 2
-    monkeypatch.setattr(pooled, "_uneven", lambda found, *_: Spread(np.full(len(found.counts), 0.5)))
+    monkeypatch.setattr(pooled, "clumped", lambda found: np.zeros(len(found.counts)))
     final, held = _held_empty(83)
     assert held < final / 2
 

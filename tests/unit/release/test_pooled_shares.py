@@ -11,9 +11,8 @@ from semilocal.hierarchy import tables
 from semilocal.hierarchy.base import Hierarchy
 from semilocal.pooled.estimate import Estimates
 from semilocal.release import pooled
-from semilocal.release._halved import Halved
 from semilocal.release._lattice import NOT_ROUNDED
-from semilocal.release.spread import Spread
+from semilocal.release.prior import Halved
 from semilocal.release.tree import Taken
 
 LABELS = tables.in_twos(tables.from_intervals("code", [(f"c{code}", code, code + 1) for code in range(256)]))
@@ -52,30 +51,32 @@ def test_large_sparse_cells_may_be_as_uneven_as_cells_of_their_size_are(
     assert final >= 38
     assert held >= 10
 
-    def even(estimates: Estimates, *_: object) -> Spread:
-        return Spread(np.full(len(estimates.counts), 0.5))
+    def even(estimates: Estimates) -> Floats:
+        return np.zeros(len(estimates.counts))
 
-    monkeypatch.setattr(pooled, "_uneven", even)
+    monkeypatch.setattr(pooled, "clumped", even)
     final, held = held_empty(TREES[tree], 83)
     assert held < 10
 
 
 def test_halves_of_unequal_areas_teach_how_far_people_are_from_lying_evenly_by_area() -> None:
-    """Thirds and two thirds. Planted: halves of the people, which even people would have in halves of the area."""
+    """Thirds and two thirds, everybody in one place or lying evenly. Planted: halves are expected of all."""
     tree = tables.from_cuts("x", [[0, 1, 3], [0, 1, 1.5, 3]])
-    cells, people, noise = np.array([1, 3], dtype=np.uint64), np.array([90.0, 60.0]), np.array([4.0, 9.0])
-    third = np.array([1 / 3, 1 / 4])
-    for first, expected in ((third, 0.0), (np.array([0.5, 0.5]), (0.5 - third) ** 2 / (third * (1 - third)))):
-        found = Halved(cells, people, np.stack([first, 1 - first], axis=1) * people[:, None], noise).by_area(tree)
-        share = found.children / people[:, None]
-        assert share.sum(axis=1) == pytest.approx(np.ones(2))
-        assert (share[:, 0] - 0.5) ** 2 / 0.25 == pytest.approx(expected * np.ones(2))
-        assert found.noise == pytest.approx(noise / (4 * third * (1 - third)))
+    cells, size, nothing = np.array([1, 3], dtype=np.uint64), np.array([90.0, 60.0]), np.zeros(2)
+    area, last = np.array([1 / 3, 1 / 4]), np.ones(2, dtype=bool)
+    squares = area * (1 - area)
+    chance = Halved(cells, size, nothing, 2 * (size * (area - 0.5) + np.sqrt(size * squares)), nothing, last)
+    assert chance.uneven(tree)[0] == pytest.approx(np.zeros(2))
+    together = area * (1 - area) ** 2 + (1 - area) * area**2  # mean square of what one place is away
+    one_place = chance._replace(difference=2 * (size * (area - 0.5) + size * np.sqrt(together)))
+    assert one_place.uneven(tree)[0] == pytest.approx(np.ones(2))
+    assert (chance.uneven(tree, np.full(2, 0.5))[0] > 0.05).any()
 
 
-def test_halves_of_equal_areas_teach_what_they_are() -> None:
+def test_halves_of_equal_areas_are_expected_to_be_even() -> None:
     for tree in (LABELS, sl.BinaryTree(sl.Box((0, 0), (1, 1)), 8)):
-        some = Halved(np.array([1], dtype=np.uint64), np.array([9.0]), np.array([[2.0, 7.0]]), np.array([3.0]))
-        found = some.by_area(tree)
-        assert found.children.tolist() == some.children.tolist()
-        assert found.noise.tolist() == some.noise.tolist()
+        one = np.ones(1)
+        some = Halved(np.array([1], dtype=np.uint64), 9 * one, one, -5 * one, 3 * one, one > 0)
+        (found,), (error,) = some.uneven(tree)
+        assert found == pytest.approx((2.5**2 - 3 - 9 / 4) / (9 * 8 / 4))
+        assert error == pytest.approx(3 / 81)

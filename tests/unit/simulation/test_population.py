@@ -79,6 +79,16 @@ def test_a_crowd_that_forgets_books_is_noticed() -> None:
     assert np.any(inside > out.stop - out.start)
 
 
+@pytest.mark.parametrize("rule", ["cut", "all"])
+def test_no_run_takes_more_rounds_than_the_task_allows(rule: str) -> None:
+    for rounds in (3, 4, 6, 20):
+        task = Task.build(BOX, epsilon=4.0, rule=rule, max_rounds=rounds)  # type: ignore[arg-type]
+        out = played(task)
+        assert out.rounds <= rounds
+        assert len(out.lower) == 1 or rounds >= 4
+    assert len(out.lower) > 1
+
+
 def test_nobody_and_one_person_stay_in_the_whole_domain() -> None:
     task = Task.build(BOX, epsilon=1.0)
     for people in (0, 1):
