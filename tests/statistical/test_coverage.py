@@ -61,7 +61,7 @@ POPULATIONS: dict[str, tuple[sl.Box, Callable[[np.random.Generator], Floats]]] =
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_intervals_of_counts_hold_the_truth_where_nobody_is_trusted(population: str, epsilon: float) -> None:
-    """Ordinary boxes: 90 % or more. A grid and boxes along edges of regions, which noise has chosen: 75 % or more.
+    """Ordinary boxes: 90 % or more. A grid and boxes along edges of regions, which noise has chosen: 80 % or more.
 
     Real maps are in bench/RESULTS.md. A check fails by chance with probability 3e-7. Exact answers do not count: all
     must be right. Planted bug: intervals of a third of their width, along the edges.
@@ -76,7 +76,7 @@ def test_intervals_of_counts_hold_the_truth_where_nobody_is_trusted(population: 
             found[kind].append(one)
     for kind, rows in found.items():
         asked, good, third, *_ = np.array(rows).T
-        least = 0.90 if kind == KINDS[0] else 0.75
+        least = 0.90 if kind == KINDS[0] else 0.80
         if asked.sum() < 200:  # 5,000 even people have no cells of a grid with 20
             continue
         assert inside(least, 1.0, good, asked, name=f"{population} {epsilon:g} {kind}")

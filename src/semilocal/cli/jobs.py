@@ -44,7 +44,6 @@ from .domains import named_domain
 from .engines import OwnValue, engine_of, open_rows, position_columns
 from .exits import DONE
 from .job_options import TRUST_CHOICES, JobOptions, MapFiles, Promise
-from .memory import keep_freed_memory
 from .options import CellRule, task_options
 from .output import Outcome, promise_to_people, tell
 from .people import chosen_rows, person_labels
@@ -260,7 +259,6 @@ def run_job(
     """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
     outputs = {**(outputs or {}), "--transcript": (transcript, TRANSCRIPT)}
     check_outputs(outputs, inputs=[file, *inputs])
-    keep_freed_memory()
     job = Job.read(file, options, transcript, value, only_counted=only_counted)
     tables = (".csv", *TRANSCRIPT, *([".parquet"] if command == "points" else []))
     for option, (path, _) in outputs.items():

@@ -346,7 +346,8 @@ class Agent:
     async def _report(self, number: int, report: AnyReport | None) -> bool:
         """Save, and send a report until the server has it for good; False if the campaign was cancelled.
 
-        A report that comes too late is booked as spent all the same: the server has seen it.
+        A report that comes too late is booked as spent all the same: the server has seen it. It is not in the log, and
+        who has none in round 1 is not on the roster, so the round is no longer one that it reported in.
         """
         self._late = False
         if report is None:
@@ -366,6 +367,8 @@ class Agent:
         if answer.token not in (_TOO_LATE, _ENDED):
             raise ServerViolation(answer.token, f"the server refused the report for round {number}: {answer.detail}")
         self._late = True
+        self._save(reported=tuple(before for before in self._joined.reported if before != number))
+        self._notify(f"Your report in round {number} came too late, says the server; nobody counts it.")
         return answer.token != _ENDED
 
     async def _public(self, number: int, name: str, kind: type[M]) -> tuple[M, bytes] | None:

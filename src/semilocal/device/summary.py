@@ -157,7 +157,7 @@ def summarise(contents: Contents, entry: Membership) -> Summary:
     given = [plan.releases[index] for index, _ in state.values]
     return Summary(
         outcome=outcome, token=token, reason=reason, task=task, region=state.region, members=entry.members,
-        answered=len(state.book), late=bool(entry.reported) and entry.reported[0] > 1,
+        answered=len(state.book), late=entry.reported[:1] != (1,),
         lines=tuple(sorted(cut for booked in state.book for cut in booked.cuts if region[0] < cut < region[1])),
         epsilon=float(Fraction(line.spent)) if line else 0.0, given=float(sum(release.epsilon for release in given)),
         values=tuple(map(str, given)), checkpoint=entry.checkpoint, own=plan.own_words,

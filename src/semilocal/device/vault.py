@@ -67,7 +67,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     enrolled : bool
         Whether it has.
     reported : tuple of int
-        Rounds that it sent a report in, or was about to.
+        Rounds that it sent a report in, or was about to, without those in which the server said that it was too late.
     closings : tuple of bytes
         SHA-256 of closings that were followed, from round 1, as of the last save: the log must not change.
     members : int or None

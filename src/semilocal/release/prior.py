@@ -6,9 +6,9 @@ with the share b then holds n b on average, with the variance (Beta-binomial)
     n b (1 - b) + n (n - 1) clumped b (1 - b),
 
 chance and clumps. Every opened cell estimates ``clumped`` without bias, by the method of moments: the square of what
-its halves are apart, without noise and chance. Cells count by how well their noise lets the division be known, those of
-other depths less the farther they are. One cell of which all divisions are equally likely is added: few or noisy
-cells leave ignorance.
+its halves are apart, without noise and chance. Cells count by how well their noise lets the division be known; those of
+another depth count for few, fewer the farther it is. One cell of which all divisions are equally likely is added: few
+or noisy cells leave ignorance.
 
 All opened cells teach it, with the sizes that were known before they were opened: what a division shows does not select
 it then. Neighbours explain a part of the unevenness (pooled/spread.py). Which part they leave is learnt from the cells
@@ -35,7 +35,7 @@ __all__ = ["Halved", "clumped", "told_together"]
 
 _WIDEST = 1.0 / 12.0  # variance of a share if all divisions are equally likely
 _EQUAL = 1.0 / 3.0  # the chance to be in the same place that belongs to it
-_NEARBY = 2.0  # depths away that count half
+_NEARBY = 1.0  # cells without noise that the next depth counts for at the most; the second next half as many
 
 
 class Halved(NamedTuple):
@@ -101,11 +101,12 @@ def clumped(estimates: Estimates) -> Floats:
     tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
     some, depth = Halved.of(estimates), hierarchy.depth(tree.cells)
     found, error = some.uneven(hierarchy)
-    weight, every = _weight(error), np.arange(int(depth.max()) + 1)
-    near = np.exp2(-np.abs(every - every[:, None]) / _NEARBY)
-    at = hierarchy.depth(some.cells)
-    told, known = (near @ np.bincount(at, column, minlength=len(every)) for column in (weight * found, weight))
-    alone = np.clip((told + _EQUAL * _weight(0.0)) / (known + _weight(0.0)), 0.0, 1.0)[depth]
+    at, every = hierarchy.depth(some.cells), np.arange(int(depth.max()) + 1)
+    known = np.bincount(at, _weight(error), minlength=len(every))
+    told = np.bincount(at, _weight(error) * found, minlength=len(every)) / np.maximum(known, 1e-300)
+    # People of another depth may lie otherwise: what it tells is limited, however many its cells are.
+    near = known / (1.0 + known * np.abs(every - every[:, None]) / (_NEARBY * _weight(0.0)))
+    alone = np.clip((near @ told + _EQUAL * _weight(0.0)) / (near.sum(axis=1) + _weight(0.0)), 0.0, 1.0)[depth]
     if isinstance(hierarchy, TableTree) or not hierarchy.cells_are_boxes:
         return np.asarray(alone)
     last = some.take(some.last)

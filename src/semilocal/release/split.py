@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import as_number, exact
@@ -73,32 +72,6 @@ def plan_split(participants: int, *, epsilon: float, delta: float = DELTA, k: in
     return Split(0.0, epsilon)
 
 
-@overload
-def partition_for_values(
-    points: Source,
-    box: Box | None,
-    *,
-    epsilon: float,
-    delta: float,
-    k: int,
-    rng: np.random.Generator | None,
-    cap: float | Fraction | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    **options: Any,
-) -> tuple[SourceRun, Split, Ledger]: ...
-@overload
-def partition_for_values(
-    points: npt.ArrayLike,
-    box: Box | None,
-    *,
-    epsilon: float,
-    delta: float,
-    k: int,
-    rng: np.random.Generator | None,
-    cap: float | Fraction | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    **options: Any,
-) -> tuple[Run, Split, Ledger]: ...
 def partition_for_values(
     points: Rows,
     box: Box | None,
@@ -110,8 +83,8 @@ def partition_for_values(
     cap: float | Fraction | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
-) -> tuple[AnyRun, Split, Ledger]:
-    """Split the budget and find the partition that values will be released on.
+) -> tuple[Any, Split, Ledger]:
+    """Split the budget and find the partition that values will be released on; the run is a ``Run`` or ``SourceRun``.
 
     Parameters are those of :func:`mean`; ``progress`` is that of :func:`simulate`. Where no partition can help nothing
     is asked: the run has one region, the whole domain, and the ledger is empty. ``values_only`` says that none can,

@@ -427,6 +427,30 @@ def test_an_answer_that_came_too_late_is_booked_and_its_sender_keeps_its_region(
                    for (_, who), body in world.server.stored.items())  # fmt: skip
     assert summaries[0].epsilon == SMALL.randomizer.epsilon * len(summaries[0].lines)
     assert {summary.outcome for summary in summaries[1:]} == {"finished"}
+    entry = world.vault("device0").contents.membership(SMALL.id)
+    assert entry is not None
+    assert list(entry.reported) == vault_reports(world)  # a check of the log does not accuse an honest server
+
+
+def test_who_comes_too_late_for_the_roster_is_told_that_it_is_not_counted() -> None:
+    """The first report of device 0 comes after the deadline of round 1; it announces itself later."""
+    world = World(FakeServer(task=SMALL, capacity=FEW))
+    world.secrets["device0"] = b"\x07" * 32
+    name = pseudonym(b"\x07" * 32, SMALL.id)
+
+    def slow(number: int, request: httpx2.Request) -> str:
+        if "/rounds/1/reports/" + name.hex() not in str(request.url) or world.server.open_round > 1:
+            return ""
+        if len(world.server.stored) < FEW - 1:
+            return "lost"  # until all others have reported
+        world.server.close()
+        return ""
+
+    world.network.fate = slow
+    summaries = asyncio.run(run_agents(world, crowd(FEW)))
+    assert (1, name.hex()) not in world.server.stored
+    assert summaries[0].late
+    assert "you not counted" in summaries[0].text()
 
 
 def test_a_cancelled_campaign_ends_and_settles() -> None:

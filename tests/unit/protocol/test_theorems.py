@@ -82,14 +82,12 @@ def test_one_answer_inside_is_the_whole_loss_and_it_is_reached(share: float) -> 
     assert math.log(largest) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "victim", [4, pytest.param(5, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)]
-)
-def test_two_answers_inside_are_the_whole_loss_and_it_is_reached(victim: int) -> None:
+@pytest.mark.parametrize("others", [(4,), (6,), pytest.param((4, 6), marks=pytest.mark.slow)])
+def test_two_answers_inside_are_the_whole_loss_and_it_is_reached(others: tuple[int, ...]) -> None:
     task = line(2, epsilon=4.0)
     assert task.answers == 2
     with tiny_rule():
-        largest, most = worst(transcripts(Setting(task, (4, 6), victim)), task)
+        largest, most = worst((told for one in settings(task, *others) for told in transcripts(one)), task)
     assert most == 2
     assert math.log(largest) == pytest.approx(4.0, abs=1e-12)
 
@@ -262,7 +260,9 @@ def test_splits_that_free_people_do_not_reset_what_failed() -> None:
 
 def test_answers_lost_by_choice_do_not_help_a_cut_to_pass() -> None:
     honest, lossy_server = beside_a_crowd(60), beside_a_crowd(60, loses=True)
-    assert crowd_failure(lossy_server) == pytest.approx(crowd_failure(honest), rel=1e-12)
+    plain = crowd_failure(honest)
+    assert plain <= honest.task.delta
+    assert crowd_failure(lossy_server) == pytest.approx(plain, rel=1e-12)
 
 
 def test_late_members_and_silent_ones_do_not_help_a_cut_to_pass() -> None:

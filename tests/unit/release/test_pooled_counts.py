@@ -12,7 +12,7 @@ import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.pooled import PooledTask, estimate, replay
 from semilocal.protocol.density import Parts
-from semilocal.release import pooled
+from semilocal.release import pooled, prior
 from semilocal.release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from semilocal.release.walk import TreeWalk
 from tests.helpers.pooled_variance import variance_of
@@ -147,7 +147,8 @@ def test_neighbours_explain_nothing_in_cells_as_wide_as_the_domain(monkeypatch: 
     rng = np.random.default_rng(84)
     points = np.concatenate([rng.random((30, 2)) * [0.5, 1.0], rng.random((4_000, 2)) * [0.5, 0.45] + [0.5, 0.0]])
     found = sl.counts(points, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng)
-    monkeypatch.setattr(pooled, "share_left", lambda *_: 0.0)
+    told = iter([1.0, 0.0])  # without neighbours, and what they leave: nothing
+    monkeypatch.setattr(prior, "told_together", lambda *_: next(told))
     west = found.partition.cells == 2
     assert west.sum() == 1
     clumped = found.tree.clumped[found.tree.leaves]

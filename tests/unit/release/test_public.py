@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +12,15 @@ import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.protocol import clip
 from semilocal.protocol.clip import STRENGTHS, learn_strength
-from semilocal.protocol.estimate import Walls
+from semilocal.protocol.estimate import Walls, estimate
 from semilocal.protocol.partition import Away, Partition
-from semilocal.release import counts, public
+from semilocal.release import counts
 from semilocal.release.public import pieces_of, public_tree
+from semilocal.release.tree import CountTree
 from semilocal.simulation import synthetic
 from semilocal.testing import unit_box
 
-PLACES = {
+PLACES: dict[str, Callable[[np.random.Generator], Floats]] = {
     "uniform": lambda rng: rng.random((20_000, 2)),
     "clusters": lambda rng: synthetic.clusters(20_000, rng),
 }
@@ -30,9 +32,10 @@ def played(name: str, seed: int, epsilon: float = 1.0) -> tuple[Floats, sl.Run]:
     return points, sl.simulate(points, sl.Task.build(unit_box(2), epsilon=epsilon, delta=0.05, k=20), rng=rng)
 
 
-def truth(tree: public.CountTree, points: Floats) -> Floats:
+def truth(tree: CountTree, points: Floats) -> Floats:
     codes = np.sort(tree.hierarchy.codes(points))
-    return (np.searchsorted(codes, tree.upper) - np.searchsorted(codes, tree.lower)).astype(np.float64)
+    found = np.searchsorted(codes, tree.upper) - np.searchsorted(codes, tree.lower)
+    return np.asarray(found, dtype=np.float64)
 
 
 def test_numbers_add_up_and_regions_are_exact() -> None:
@@ -75,7 +78,7 @@ def test_evidence_is_the_marginal_likelihood_up_to_a_constant() -> None:
     for number in (4.0, 16.0, 64.0):
         prior = share ** (0.75 * number - 1) * (1 - share) ** (0.25 * number - 1)
         exact.append(np.log((likelihood * prior).sum() / prior.sum()))
-        pieces = public.estimate(low, high, walls, p, prior=number)
+        pieces = estimate(low, high, walls, p, prior=number)
         approximate.append(clip._evidence(pieces, walls, p, number))
     assert np.diff(approximate) == pytest.approx(np.diff(exact), abs=0.15)
 

@@ -52,9 +52,9 @@ def slow_variance(tree: CountTree, shares: Floats) -> float:
         below = slice(tree.first[row], tree.first[row + 1])
         if below.start < below.stop:
             mean = tree.rest[below] @ taken[below]
-            total += tree.error[below] @ (taken[below] - mean) ** 2
+            total += float(tree.error[below] @ (taken[below] - mean) ** 2)
             taken[row] = tree.weight[below] @ taken[below]
-    return float(total)
+    return total
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,10 +27,10 @@ def boxes_in(dimensions: int, number: int, seed: int = 1) -> np.ndarray:
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 @pytest.mark.parametrize("options", [{}, {"rule": "all"}, {"tree": "quad"}])
-def test_answers_are_sums_over_the_parts_of_all_leaves(dimensions: int, options: dict[str, str]) -> None:
+def test_answers_are_sums_over_the_parts_of_all_leaves(dimensions: int, options: dict[str, Any]) -> None:
     """Oracle: the share of every part in every box, one by one."""
     if options.get("tree") == "quad":
-        options = {**options, "max_depth": 4}  # type: ignore[dict-item]
+        options = {**options, "max_depth": 4}
     _, run = run_of(dimensions, seed=7, **options)
     tree = public_tree(run.partition)
     boxes = boxes_in(dimensions, 60)

@@ -267,7 +267,8 @@ export class Agent {
     });
     if (answer.status === 200 || answer.status === 201) return true;
     if (answer.token !== LATE && answer.token !== ENDED) throw new ServerViolation(answer.token, `the server refused the report for round ${round}: ${answer.detail}`);
-    this.late = true; // spent all the same: the server has seen it
+    this.late = true; // spent all the same: the server has seen it; but it is not in the log
+    await this.save({ reported: this.entry.reported.filter((before) => before !== round) });
     return answer.token !== ENDED;
   }
 

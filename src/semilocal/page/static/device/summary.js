@@ -57,7 +57,7 @@ export function summarise(contents, name, refusal = null) {
   const outcome = entry.refusal ? "refused" : state.stopped ? "stopped" : !entry.over ? "unfinished" : entry.members === null ? "cancelled" : "finished";
   const found = {
     ...nothing, reason: state.stopped, ...entry.refusal, outcome: /** @type {Outcome} */ (outcome), region: state.region, members: entry.members, answered: state.book.length,
-    cuts: state.book.flatMap(({ cuts }) => cuts.filter((cut) => lower < cut && cut < upper)), late: entry.reported.length > 0 && entry.reported[0] > 1,
+    cuts: state.book.flatMap(({ cuts }) => cuts.filter((cut) => lower < cut && cut < upper)), late: entry.reported[0] !== 1,
     epsilon, checkpoint: hex(entry.checkpoint),
   };
   return { ...found, lines: afterLines(found, entry) };
