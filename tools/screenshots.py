@@ -37,13 +37,7 @@ def create(server: Server, label: str = "") -> str:
     """A campaign that anybody may join."""
     with AdminClient(server.url, ADMIN_TOKEN) as client:
         task = Task.build(
-            named_box("california"),
-            epsilon=3.0,
-            delta=1e-3,
-            k=15,
-            window=900,
-            server_key=client.key(),
-            label=label,
+            named_box("california"), epsilon=3.0, delta=1e-3, k=15, window=900, server_key=client.key(), label=label
         )
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
         return client.create(CampaignForm("Where people are in California", task, wanted, "open", AGENTS))

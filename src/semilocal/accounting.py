@@ -147,10 +147,7 @@ class Ledger:
         """
         entries = tuple(
             replace(
-                entry,
-                epsilon=rows * entry.epsilon,
-                delta=min(rows * entry.delta, Fraction(1)),
-                rows=rows * entry.rows,
+                entry, epsilon=rows * entry.epsilon, delta=min(rows * entry.delta, Fraction(1)), rows=rows * entry.rows
             )
             for entry in self.entries
         )

@@ -52,10 +52,7 @@ def wait_for(url: str, task: str, phase: str) -> None:
 
 
 def test_from_serve_to_the_map(
-    servers: tuple[Server, Server],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    servers: tuple[Server, Server], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEMILOCAL_ADMIN_TOKEN", ADMIN_TOKEN)
     leader, helper = (server.url for server in servers)

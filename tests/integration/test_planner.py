@@ -154,13 +154,7 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: 
     words = ["plan", "--n", "2000", "--epsilon", "1", "--k", "50", "--bounds", "0,0,1,1", "--plays", "1"]
     assert command(*words, "--density", "clustered", "--picture", str(picture)) == 0
     out = capsys.readouterr().out
-    for word in (
-        "regions",
-        "rounds",
-        "bytes per device",
-        "except with probability 1e-06",
-        CAUTION,
-    ):
+    for word in ("regions", "rounds", "bytes per device", "except with probability 1e-06", CAUTION):
         assert word in out
     assert picture.stat().st_size > 1000
 

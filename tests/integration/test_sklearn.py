@@ -29,9 +29,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from semilocal.sklearn import SemiLocalTransformer
 
-NOT_APPLICABLE = {
-    "check_dtype_object": "it uses ten features; a box has at most eight dimensions",
-}
+NOT_APPLICABLE = {"check_dtype_object": "it uses ten features; a box has at most eight dimensions"}
 
 
 DRAWN = "with method='resample' every row gets a draw of its own, which depends on its place in the array"

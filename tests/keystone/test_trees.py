@@ -20,11 +20,7 @@ from tests.helpers.keystone import same_in_a_loop, same_over_http
 
 SIZE = 60
 CODES = [("a", "a1", "a11"), ("a", "a1", "a12"), ("a", "a2"), ("b", "b1"), ("b", "b2"), ("b", "b3"), ("c",)]
-TREES = {
-    "sphere": SphereTree(12),
-    "cuts": from_cuts("x", AREAS),
-    "labels": from_labels("code", CODES),
-}
+TREES = {"sphere": SphereTree(12), "cuts": from_cuts("x", AREAS), "labels": from_labels("code", CODES)}
 RELEASES = (Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0]), Release("counts"))
 
 

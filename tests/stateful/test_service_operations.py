@@ -368,10 +368,7 @@ class Obliging:
         )
 
 
-@pytest.mark.parametrize(
-    ("fault", "steps"),
-    [(Forgetful, WHOLE), (Obliging, [("answer", 0, 0), ("other", 0, 0)])],
-)
+@pytest.mark.parametrize(("fault", "steps"), [(Forgetful, WHOLE), (Obliging, [("answer", 0, 0), ("other", 0, 0)])])
 def test_planted_faults_are_found(tmp_path: Path, fault: Any, steps: list[tuple[str, int, int]]) -> None:
     with pytest.raises(AssertionError):
         play(f"sqlite:///{tmp_path / 'service.db'}", steps, wrap=fault)

@@ -134,14 +134,7 @@ def test_every_page_is_in_the_navigation_or_in_a_list_of_its_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "CONTRIBUTING.md",
-        "docs/architecture.md",
-        "docs/howto/testing.md",
-        "docs/howto/extend.md",
-    ],
+    "page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/howto/testing.md", "docs/howto/extend.md"]
 )
 def test_every_file_that_is_named_exists(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -72,9 +72,6 @@ def kanonymous_quadtree(
     if withheld.any():
         counts[withheld] = exact[withheld].mean()
     regions = BoxCounts(
-        tree.boxes(leaves),
-        counts,
-        variances=np.where(withheld, k**2 / 12, 0.0),
-        uncertain=bool(withheld.any()),
+        tree.boxes(leaves), counts, variances=np.where(withheld, k**2 / 12, 0.0), uncertain=bool(withheld.any())
     )
     return SpatialCounts(regions, Guarantee.plain("curator", None, k=k, notes=(note,)))

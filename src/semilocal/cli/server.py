@@ -37,8 +37,7 @@ class Office:
 
     url: Annotated[Address | None, option(help=f"the server ({DEFAULT_URL})")] = None
     admin_token: Annotated[
-        str | None,
-        option(metavar="TOKEN", help=f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}"),
+        str | None, option(metavar="TOKEN", help=f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}")
     ] = None
     db: Annotated[str | None, option(not_empty)] = None
 

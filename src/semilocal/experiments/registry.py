@@ -24,9 +24,7 @@ EXPERIMENTS = (
     Experiment("queries_people", ("fig:queries_people",), "our own: the same queries with one position per person"),
     Experiment("queries_example", ("fig:spatial_queries_example",), "the datasets with queries"),
     Experiment(
-        "queries_synthetic",
-        ("fig:spatial_queries_synthetic", "fig:comparision_synthetic"),
-        "range queries on clusters",
+        "queries_synthetic", ("fig:spatial_queries_synthetic", "fig:comparision_synthetic"), "range queries on clusters"
     ),
     Experiment("promises", ("fig:promises",), "our own: error against what is promised to whom"),
     Experiment("tradeoff", ("fig:tradeoff",), "our own: what each choice for sparse areas costs"),

@@ -94,7 +94,7 @@ def mean_trial(trial: Trial) -> list[Row]:
             "squared_error": error**2,
             "expected_mse": found.variance,
             **facts_of(found.regions, trial["k"]),
-        },
+        }
     ]
 
 

@@ -26,12 +26,7 @@ def uniform_queries(m: int, rng: np.random.Generator) -> Floats:
 
 
 def anchored_queries(
-    points: Floats,
-    m: int,
-    rng: np.random.Generator,
-    *,
-    fewest: int = 20,
-    largest_share: float = 0.05,
+    points: Floats, m: int, rng: np.random.Generator, *, fewest: int = 20, largest_share: float = 0.05
 ) -> tuple[Floats, Integers]:
     """Return m boxes that each contain a data point, and their true counts.
 

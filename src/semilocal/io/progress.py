@@ -188,13 +188,7 @@ def _terminal_bar(progress: Progress, total: int | None) -> Any:
     return bar
 
 
-def track(
-    items: Iterable[T],
-    label: str = "",
-    *,
-    stream: TextIO | None = None,
-    show: bool = True,
-) -> Iterator[T]:
+def track(items: Iterable[T], label: str = "", *, stream: TextIO | None = None, show: bool = True) -> Iterator[T]:
     """Yield the items and show how far it is.
 
     Examples

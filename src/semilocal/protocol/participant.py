@@ -149,6 +149,7 @@ class Participant:
         self.path = Path(task) if path is None else path
         self._lost = 0  # the question (round of its draw) whose log lacks its answer
         self._refused: ServerViolation | None = None  # why its owner's limits stopped it
+        self._stayed = 1  # members of the last region it announced, when that was split
 
     # -- what the owner may see ------------------------------------------------------------------------------
 
@@ -174,8 +175,11 @@ class Participant:
 
     @property
     def members(self) -> int:
-        """How many participants of the roster the log shows in the region of its place, itself included if counted."""
-        return self.log.crowd
+        """How many participants of the roster the log shows in its region, itself included if counted.
+
+        Of a device that stopped at a split: when it was split.
+        """
+        return self.log.crowd if self.state.region in (None, self.path.region) else self._stayed
 
     @property
     def answered(self) -> int:
@@ -310,6 +314,8 @@ class Participant:
         path.check(closed, reports)
         self._check_own(reports)
         following = path.close(closed, reports)
+        if len(following) > 1 and self.state.region == path.region:
+            self._stayed = path.log.crowd
         self.path = next(one for one in following if one.region[0] <= self._code < one.region[1])
         question = path.question
         if len(following) > 1 and question is not None and self._lost == question.drawn:

@@ -145,10 +145,7 @@ def foreseen(task: Task, plan: Plan) -> list[Refusal]:
     """What to tell an operator before there are devices: those with default limits would refuse, or some stop early."""
     policy = Policy(max_epsilon=float(MAX_EPSILON))
     found = [one for one in refusals(task, plan, policy) if one.token != "no-chain"]  # the server will add its chain
-    kinds = (
-        ("devices with default limits would refuse", found),
-        ("devices may be left behind", stops_early(task)),
-    )
+    kinds = (("devices with default limits would refuse", found), ("devices may be left behind", stops_early(task)))
     return [Refusal(token, f"{what}: {reason}", change) for what, some in kinds for token, reason, change in some]
 
 

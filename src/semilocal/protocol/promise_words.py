@@ -154,11 +154,15 @@ def published(k: int, rows: int = 1) -> str:
     Examples
     --------
     >>> published(50)
-    '50 in it'
+    'at least 50 in it'
     >>> published(50, rows=3)
-    '50 rows in it, of at least 17 people,'
+    'at least 50 rows in it, of at least 17 people,'
     """
-    return f"{k} in it" if rows == 1 else f"{k} rows in it, of at least {number_of(-(-k // rows), 'person', 'people')},"
+    return (
+        f"at least {k} in it"
+        if rows == 1
+        else f"at least {k} rows in it, of at least {number_of(-(-k // rows), 'person', 'people')},"
+    )
 
 
 def priced(what: str, epsilon: float, *, own: str = "") -> str:

@@ -117,10 +117,7 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         self._check_randomizer()
         require(is_integer(self.k) and 1 <= self.k <= MAX_K, "k", f"an integer from 1 to {MAX_K}", self.k)
         require(
-            is_number(self.delta) and 1e-15 <= self.delta < 0.5,
-            "delta",
-            "a number from 1e-15 to below 0.5",
-            self.delta,
+            is_number(self.delta) and 1e-15 <= self.delta < 0.5, "delta", "a number from 1e-15 to below 0.5", self.delta
         )
         most = MAX_ANSWERS if self.rule == "cut" else 1
         allowed = f"an integer from 1 to {most}" if most > 1 else "1 with rule 'all'"

@@ -201,13 +201,7 @@ def needed(askable: int, k: int, epsilon: float, level: float, *, share: float =
 
 
 def needed_many(
-    askable: npt.ArrayLike,
-    k: int,
-    epsilon: float,
-    levels: npt.ArrayLike,
-    *,
-    share: float = 0.35,
-    chance: float = 0.85,
+    askable: npt.ArrayLike, k: int, epsilon: float, levels: npt.ArrayLike, *, share: float = 0.35, chance: float = 0.85
 ) -> Integers:
     """How many to ask in many regions; the same as :func:`needed` one by one. int64[m]."""
 

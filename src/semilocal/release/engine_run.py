@@ -102,11 +102,7 @@ def choosing_key(person: str | None, rows_per_person: int, rng: np.random.Genera
 
 
 def run_on(
-    source: Source,
-    task: AnyTask,
-    *,
-    rows_per_person: int = 1,
-    rng: np.random.Generator | None = None,
+    source: Source, task: AnyTask, *, rows_per_person: int = 1, rng: np.random.Generator | None = None
 ) -> EngineRun:
     """Play a task on a source.
 

@@ -40,13 +40,7 @@ def mean(
 ) -> release.MeanRelease: ...
 @overload
 def mean(
-    points: Rows,
-    f: Any,
-    box: Box | None = None,
-    *,
-    epsilon: float,
-    trust: Pooled,
-    **named: Unpack[ValueOptions],
+    points: Rows, f: Any, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[ValueOptions]
 ) -> PooledMean: ...
 @overload
 def mean(
@@ -253,21 +247,11 @@ def points(
 ) -> PooledPoints: ...
 @overload
 def points(
-    points: Rows,
-    box: Box | None = None,
-    *,
-    epsilon: float,
-    trust: Trust | None = None,
-    **named: Unpack[Options],
+    points: Rows, box: Box | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.PointsRelease | PooledPoints: ...
 @documented_like(mean, without=("f", "value", "range"))
 def points(
-    points: Rows,
-    box: Box | None = None,
-    *,
-    epsilon: float,
-    trust: Trust | None = None,
-    **named: Unpack[Options],
+    points: Rows, box: Box | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.PointsRelease | PooledPoints:
     """Positions that may be published instead of the true ones.
 

@@ -79,11 +79,7 @@ def pooled_counts(published: Published, *, ledger: Ledger | None = None) -> Pool
 
 
 def run_pooled(
-    task: PooledTask,
-    points: Rows | SortedCodes,
-    *,
-    rng: np.random.Generator | None = None,
-    seed: int | None = None,
+    task: PooledTask, points: Rows | SortedCodes, *, rng: np.random.Generator | None = None, seed: int | None = None
 ) -> Published:
     """Play a pooled task over positions that are all here, or in a source.
 

@@ -52,15 +52,7 @@ from .promised import Mapped, promise_of
 from .streamed import Rows, check_reports, count_rows, position_batches
 from .value_release import MeanRelease
 
-__all__ = [
-    "CellMeans",
-    "PooledMean",
-    "cell_means",
-    "mean_of_sum",
-    "means_of_sums",
-    "pooled_mean",
-    "region_means",
-]
+__all__ = ["CellMeans", "PooledMean", "cell_means", "mean_of_sum", "means_of_sums", "pooled_mean", "region_means"]
 
 _CELLS_AT_ONCE = 256  # a polygon is copied for each
 
@@ -256,12 +248,7 @@ def mean_of_sum(
 
 
 def cell_means(
-    counted: PooledCounts,
-    points: Rows,
-    f: Any,
-    *,
-    epsilon: float,
-    rng: np.random.Generator | None = None,
+    counted: PooledCounts, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None = None
 ) -> CellMeans:
     """The mean of f in every final cell of a pooled run; ``epsilon`` comes on top of what the run cost.
 

@@ -51,10 +51,7 @@ def check_rounding(rounding: Rounding, hierarchy: Hierarchy | None, box: Box) ->
 
 
 def promise_of(
-    partition: Partition | PooledPartition,
-    spent: Ledger,
-    *,
-    releases: tuple[tuple[str, float], ...] = (),
+    partition: Partition | PooledPartition, spent: Ledger, *, releases: tuple[tuple[str, float], ...] = ()
 ) -> Guarantee:
     """What is promised about a map and the releases on it.
 

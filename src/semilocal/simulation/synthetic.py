@@ -17,13 +17,7 @@ __all__ = ["CLUSTERS", "TOGETHER", "UNIT_SQUARE", "clusters", "towns", "truncate
 UNIT_SQUARE = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
 
 # Centre and spread of the five Gaussian clusters of the paper's synthetic range queries.
-CLUSTERS = (
-    ((0.2, 0.2), 0.05),
-    ((0.8, 0.8), 0.05),
-    ((0.5, 0.5), 0.10),
-    ((0.2, 0.8), 0.04),
-    ((0.8, 0.2), 0.04),
-)
+CLUSTERS = (((0.2, 0.2), 0.05), ((0.8, 0.8), 0.05), ((0.5, 0.5), 0.10), ((0.2, 0.8), 0.04), ((0.8, 0.2), 0.04))
 
 # Chance that two people of a cell are in the same half: about 0.65 in a state and two cities (homes, check-ins, taxis)
 # below the first halvings, 0.75 to 0.9 where the map is the world. These two make forecasts fit five such files.

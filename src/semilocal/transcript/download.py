@@ -51,11 +51,7 @@ def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> in
     campaign : str
         The task's id in hex, or the campaign's name.
     """
-    with (
-        whole_file(Path(os.path.realpath(path))) as part,
-        part.open("wb") as stream,
-        Getter(url) as get,
-    ):
+    with whole_file(Path(os.path.realpath(path))) as part, part.open("wb") as stream, Getter(url) as get:
         return download(get, campaign, stream)
 
 

@@ -9,16 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semilocal.audit.outputs import (
-    COMMANDS,
-    OPTIONS,
-    SHARED,
-    CommandRun,
-    Worlds,
-    differing,
-    equal_worlds,
-    outputs_of,
-)
+from semilocal.audit.outputs import COMMANDS, OPTIONS, SHARED, CommandRun, Worlds, differing, equal_worlds, outputs_of
 from semilocal.cli import main as cli
 from semilocal.errors import InvalidInput
 

@@ -20,11 +20,7 @@ from pyarrow import parquet
 from semilocal.protocol.mark import Mark
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
-JOBS = {
-    "partition": ("--out",),
-    "counts": ("--grid", "4x4", "--out"),
-    "points": ("--out",),
-}
+JOBS = {"partition": ("--out",), "counts": ("--grid", "4x4", "--out"), "points": ("--out",)}
 
 
 @pytest.fixture

@@ -13,12 +13,7 @@ from semilocal.io.points import read_points
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
 PEOPLE = 1_000
-JOBS = {
-    "partition": (),
-    "counts": ("--grid", "2x2"),
-    "mean": ("--function", "squared-norm"),
-    "points": (),
-}
+JOBS = {"partition": (), "counts": ("--grid", "2x2"), "mean": ("--function", "squared-norm"), "points": ()}
 
 
 @pytest.fixture

@@ -14,12 +14,7 @@ from semilocal.pooled import Published
 from semilocal.protocol.mark import Mark
 from tests.helpers.commands import UNIT, crowd, refused, run, run_json, write_people
 
-JOBS = {
-    "partition": (),
-    "counts": ("--grid", "4x4"),
-    "mean": ("--function", "coordinate:lon"),
-    "points": (),
-}
+JOBS = {"partition": (), "counts": ("--grid", "4x4"), "mean": ("--function", "coordinate:lon"), "points": ()}
 POOLED = ("curator", "two-servers")
 
 

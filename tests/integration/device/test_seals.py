@@ -14,18 +14,7 @@ from semilocal import Task
 from semilocal.device.summary import Summary
 from semilocal.protocol.messages import Seal
 from semilocal.transcript.checkpoints import public_key, seal_round
-from tests.helpers.fake_server import (
-    BOX,
-    CHAIN,
-    MEAN,
-    SMALL,
-    DeviceDies,
-    FakeServer,
-    World,
-    crowd,
-    refusal,
-    run_agents,
-)
+from tests.helpers.fake_server import BOX, CHAIN, MEAN, SMALL, DeviceDies, FakeServer, World, crowd, refusal, run_agents
 
 KEY, OTHER = hashlib.sha256(b"the server").digest(), hashlib.sha256(b"another one").digest()
 SIGNED = Task.build(

@@ -266,10 +266,7 @@ def test_a_task_found_at_another_address_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("policy", "token"),
-    [
-        (Policy(max_epsilon=1.9), "over-budget"),
-        (Policy(max_epsilon=10.0, min_side=(0.05,)), "small-cell"),
-    ],
+    [(Policy(max_epsilon=1.9), "over-budget"), (Policy(max_epsilon=10.0, min_side=(0.05,)), "small-cell")],
 )
 def test_what_the_policy_forbids_is_never_uploaded(policy: Policy, token: str) -> None:
     for position in (POSITION, (0.9, 0.1)):

@@ -35,18 +35,9 @@ def row(latitude: float | str, longitude: float | str) -> str:
     return f"{latitude},{longitude},0,492,39744.1201851852,2008-10-23,02:53:04"
 
 
-def test_geolife_folders_are_read_by_user_and_time_and_the_impossible_point_is_counted(
-    tmp_path: Path,
-) -> None:
+def test_geolife_folders_are_read_by_user_and_time_and_the_impossible_point_is_counted(tmp_path: Path) -> None:
     plt(tmp_path, "001", "20081024", row(40.1, 116.5))
-    plt(
-        tmp_path,
-        "000",
-        "20081023",
-        row(39.984702, 116.318417),
-        row(400.166666666667, 116.4),
-        row(39.9, 116.3),
-    )
+    plt(tmp_path, "000", "20081023", row(39.984702, 116.318417), row(400.166666666667, 116.4), row(39.9, 116.3))
     plt(tmp_path, "000", "20081022", row(39.5, 116.1), end="\n")
     plt(tmp_path, "000", "20081025")
     (tmp_path / "Data" / "000" / "labels.txt").write_text("no trajectory")

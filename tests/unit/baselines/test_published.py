@@ -80,12 +80,7 @@ def test_counts_are_never_negative() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "message"),
-    [
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
-        ({"k": 0}, "k"),
-        ({"max_depth": 0}, "max_depth"),
-    ],
+    [({"epsilon": 0.0}, "epsilon"), ({"delta": 1.0}, "delta"), ({"k": 0}, "k"), ({"max_depth": 0}, "max_depth")],
 )
 def test_bad_parameters_are_refused_by_name(changed: dict[str, float], message: str) -> None:
     options = {"epsilon": 1.0, "delta": 0.05, "k": 20, **changed}

@@ -128,17 +128,7 @@ def test_huge_but_finite_points_are_not_taken_for_infinite() -> None:
 
 
 @pytest.mark.parametrize(
-    "points",
-    [
-        [["a", "b"]],
-        "abc",
-        [[None, 0]],
-        [[True, False]],
-        [[0j, 1j]],
-        [[object(), 0]],
-        [[1, 2], [3]],
-        {"x": 1},
-    ],
+    "points", [[["a", "b"]], "abc", [[None, 0]], [[True, False]], [[0j, 1j]], [[object(), 0]], [[1, 2], [3]], {"x": 1}]
 )
 def test_what_is_no_number_is_refused(points: Any) -> None:
     with pytest.raises(InvalidInput, match="points must be"):

@@ -401,11 +401,7 @@ def test_an_impossible_depth_of_a_tree_is_refused(kind: type[Tree], depth: Any) 
 @pytest.mark.parametrize(("kind", "word"), [(BinaryTree, "binary"), (Quadtree, "quad")])
 def test_the_digest_is_the_hash_of_the_public_fields_and_nothing_else(kind: type[Tree], word: str) -> None:
     tree = kind(Box((-10, 0.5), (10, 2), names=("a", "b")), 7)
-    fields = {
-        "kind": word,
-        "box": {"lower": [-10.0, 0.5], "upper": [10.0, 2.0], "names": ["a", "b"]},
-        "max_depth": 7,
-    }
+    fields = {"kind": word, "box": {"lower": [-10.0, 0.5], "upper": [10.0, 2.0], "names": ["a", "b"]}, "max_depth": 7}
     assert tree.digest() == hashlib.sha256(msgspec.msgpack.encode(fields)).digest()
     assert kind(Box((-10.0, 0.5), (10, 2.0), names=("a", "b")), 7).digest() == tree.digest()
 

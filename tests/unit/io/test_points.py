@@ -35,11 +35,7 @@ def geojson(*features: Any) -> str:
 
 
 def feature(*position: Any, **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "Feature",
-        "geometry": {"type": "Point", "coordinates": list(position)},
-        "properties": properties,
-    }
+    return {"type": "Feature", "geometry": {"type": "Point", "coordinates": list(position)}, "properties": properties}
 
 
 def parquet(path: Path, **columns: Any) -> Path:
@@ -59,10 +55,7 @@ def test_all_formats_give_the_same_points_longitude_first(tmp_path: Path) -> Non
         write(tmp_path / "blank.csv", TEXT.replace("\n2", "\n\n2") + "\n\n"),
         write(tmp_path / "quoted.csv", 'name,lat,lon,score\n"a,\n""b""",48.1,"11.5",3\nc,-33.9,151.2,4.5\n'),
         parquet(tmp_path / "a.parquet", lat=[48.1, -33.9], lon=[11.5, 151.2], score=[3.0, 4.5]),
-        write(
-            tmp_path / "a.geojson",
-            geojson(feature(11.5, 48.1, score=3), feature(151.2, -33.9, 12.0, score=4.5)),
-        ),
+        write(tmp_path / "a.geojson", geojson(feature(11.5, 48.1, score=3), feature(151.2, -33.9, 12.0, score=4.5))),
     ]
     for path in files:
         if path.name == "bom.csv":  # the first two columns changed places there

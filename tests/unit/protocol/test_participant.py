@@ -18,16 +18,7 @@ import pytest
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.keys import HashChain
-from semilocal.protocol.messages import (
-    AnyReport,
-    Closed,
-    Query,
-    Report,
-    Slice,
-    Verdict,
-    decode,
-    encode,
-)
+from semilocal.protocol.messages import AnyReport, Closed, Query, Report, Slice, Verdict, decode, encode
 from semilocal.protocol.participant import Participant, State
 from semilocal.protocol.path import Path
 from semilocal.protocol.plan import Plan

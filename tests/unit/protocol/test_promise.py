@@ -160,7 +160,8 @@ def test_words_in_json_cannot_contradict_its_numbers() -> None:
 
 def test_the_line_for_tables() -> None:
     assert promise(build(epsilon=1.0, k=20)).sentence() == (
-        "epsilon = 1 (delta = 0) between any two places of one's region; 20 in it except with probability 1e-06."
+        "epsilon = 1 (delta = 0) between any two places of one's region; "
+        "at least 20 in it except with probability 1e-06."
     )
 
 

@@ -14,17 +14,7 @@ from scipy import stats
 
 from semilocal.errors import InvalidInput
 from semilocal.protocol import thresholds as module
-from semilocal.protocol.thresholds import (
-    SLACK,
-    level,
-    needed,
-    needed_many,
-    passing,
-    power,
-    tail,
-    threshold,
-    thresholds,
-)
+from semilocal.protocol.thresholds import SLACK, level, needed, needed_many, passing, power, tail, threshold, thresholds
 from semilocal.randomizer import RandomizedResponse
 
 Tail = Callable[[int, int, int, float, int], float]

@@ -28,8 +28,7 @@ def result(trust: str, rule: str = "", tree: str = "") -> Any:
 
 
 modes = pytest.mark.parametrize(
-    ("trust", "rule", "tree"),
-    [*((trust, "", "") for trust in TRUSTS), ("nobody", "all", "")],
+    ("trust", "rule", "tree"), [*((trust, "", "") for trust in TRUSTS), ("nobody", "all", "")]
 )
 
 

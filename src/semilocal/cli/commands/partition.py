@@ -41,11 +41,7 @@ def run(
     jobs.check_basemap(files.html, files.basemap)
     if plot is not None:
         need_matplotlib()
-    outputs = {
-        "--out": (out, jobs.REGIONS),
-        "--plot": (plot, PICTURES),
-        "--html": (files.html, jobs.HTML),
-    }
+    outputs = {"--out": (out, jobs.REGIONS), "--plot": (plot, PICTURES), "--html": (files.html, jobs.HTML)}
     return jobs.run_job(
         "partition", file, job, lambda job: _partition(job, out, plot, files), outputs=outputs,
         inputs=[files.basemap], transcript=files.transcript, only_counted=plot is None,

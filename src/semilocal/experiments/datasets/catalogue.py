@@ -181,9 +181,7 @@ _DATASETS = (
         terms=_SNAP_TERMS,
         citation=_CHO,
         original=Original(
-            "https://snap.stanford.edu/data/loc-brightkite_totalCheckins.txt.gz",
-            "snap",
-            "brightkite_full.csv.gz",
+            "https://snap.stanford.edu/data/loc-brightkite_totalCheckins.txt.gz", "snap", "brightkite_full.csv.gz"
         ),
     ),
     Dataset(

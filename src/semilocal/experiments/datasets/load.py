@@ -203,10 +203,7 @@ def describe(name: str, folder: str | Path | None = None) -> str:
             if entry.original.sha256
             else "no checksum is published; the first is recorded"
         )
-        lines += [
-            f"  original   {entry.original.url}{size}",
-            f"             {checksum}; makes {entry.original.makes}",
-        ]
+        lines += [f"  original   {entry.original.url}{size}", f"             {checksum}; makes {entry.original.makes}"]
     if entry.by_hand:
         lines.append(f"  by hand    {entry.by_hand}")
     lines.append(f"  on disk    {status.state}" + (f": {status.path}, {status.bytes:,} bytes" if status.path else ""))
@@ -308,11 +305,7 @@ def _status(entry: Dataset, folder: str | Path | None) -> FileStatus:
     if path.is_dir():
         files = list(path.glob("Data/*/Trajectory/*.plt"))
         return FileStatus(entry.name, path, sum(file.stat().st_size for file in files), f"{len(files):,} trajectories")
-    words = {
-        "same": "there, checksum verified",
-        "differs": "there, but the checksum differs",
-        "unknown": "there",
-    }
+    words = {"same": "there, checksum verified", "differs": "there, but the checksum differs", "unknown": "there"}
     return FileStatus(entry.name, path, path.stat().st_size, words[_check(path, variant)])
 
 

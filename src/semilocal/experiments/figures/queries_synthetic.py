@@ -56,14 +56,7 @@ def results(options: FigureOptions, grid: Grid = FULL) -> Gathered:
         for epsilon in grid.epsilons
         for method in (*METHODS, AS_THE_AUTHORS)
     ]
-    return gather(
-        NAME,
-        trials,
-        counts_trial,
-        options,
-        by=("method", "source", "n", "epsilon", "k"),
-        of=("mre",),
-    )
+    return gather(NAME, trials, counts_trial, options, by=("method", "source", "n", "epsilon", "k"), of=("mre",))
 
 
 def make(options: FigureOptions, grid: Grid = FULL) -> Output:

@@ -96,11 +96,7 @@ class Claim:
 
 
 def write_report(
-    out: str | Path,
-    figures: Sequence[FigureReport],
-    *,
-    version: str,
-    claims: Sequence[Claim] = (),
+    out: str | Path, figures: Sequence[FigureReport], *, version: str, claims: Sequence[Claim] = ()
 ) -> Path:
     """Write ``report.html`` into a folder, complete or not at all, and return its path.
 
@@ -157,18 +153,9 @@ def _overview(figures: Sequence[FigureReport]) -> str:
 def _claims(claims: Sequence[Claim]) -> str:
     if not claims:
         return ""
-    words = {
-        True: "<span class='yes'>✓ holds</span>",
-        False: "<span class='no'>✗ does not hold</span>",
-        None: "? open",
-    }
+    words = {True: "<span class='yes'>✓ holds</span>", False: "<span class='no'>✗ does not hold</span>", None: "? open"}
     rows = [
-        (
-            escape(claim.text),
-            words[claim.holds],
-            escape(claim.measured),
-            f"<code>{escape(claim.command)}</code>",
-        )
+        (escape(claim.text), words[claim.holds], escape(claim.measured), f"<code>{escape(claim.command)}</code>")
         for claim in claims
     ]
     return "<h2>Where the paper's claims hold</h2>" + _table(("claim", "here", "measured", "command"), rows)
@@ -185,16 +172,7 @@ def _section(figure: FigureReport) -> str:
         parts.append(f"<p><b>Participants.</b> {escape(figure.participants)}</p>")
     if figure.lines:
         parts.append("<h3>What each line costs and keeps</h3>")
-        head = (
-            "line",
-            "true loss ε",
-            "between",
-            "δ",
-            "crowd of k",
-            "regions below k",
-            "participants below k",
-            "note",
-        )
+        head = ("line", "true loss ε", "between", "δ", "crowd of k", "regions below k", "participants below k", "note")
         parts.append(_table(head, [_line(line) for line in figure.lines]))
     if figure.parameters:
         rows = [(escape(str(name)), escape(str(value))) for name, value in figure.parameters.items()]
@@ -210,11 +188,7 @@ def _section(figure: FigureReport) -> str:
 def _line(line: Line) -> tuple[str, ...]:
     style = look(line.method)
     swatch = f"<span class='swatch' style='background:{style.colour}'></span>{escape(style.name)}"
-    kept = {
-        True: "<span class='yes'>✓ kept</span>",
-        False: "<span class='no'>✗ not kept</span>",
-        None: "no regions",
-    }
+    kept = {True: "<span class='yes'>✓ kept</span>", False: "<span class='no'>✗ not kept</span>", None: "no regions"}
     return (
         swatch,
         escape(line.epsilon),

@@ -113,13 +113,7 @@ class Gathered:
 
 
 def gather(
-    name: str,
-    trials: Sequence[Trial],
-    work: Work,
-    options: FigureOptions,
-    *,
-    by: Sequence[str],
-    of: Sequence[str],
+    name: str, trials: Sequence[Trial], work: Work, options: FigureOptions, *, by: Sequence[str], of: Sequence[str]
 ) -> Gathered:
     """Compute the trials, and write ``name.csv`` (one row per group) and ``name_runs.csv`` (one row per trial).
 

@@ -47,13 +47,7 @@ class Window(NamedTuple):
 
     @classmethod
     def build(
-        cls,
-        epsilon: float,
-        share: int,
-        *,
-        window: int,
-        pattern: Floats,
-        corners: Sequence[tuple[int, int]],
+        cls, epsilon: float, share: int, *, window: int, pattern: Floats, corners: Sequence[tuple[int, int]]
     ) -> Window:
         """Choose the integers for a loss of at most epsilon.
 

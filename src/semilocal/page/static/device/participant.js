@@ -74,6 +74,7 @@ export class Participant {
     this.state = state ?? FRESH;
     // What follows from the public log: the region that its place is in now, and what everybody knows about it.
     this.log = new RegionLog(task.tree.ends);
+    this.stayed = 1; // members of the last region it announced, when that was split
     this.round = 1; // the open one
     this.partitioned = false;
     this.splits = 0;
@@ -91,9 +92,9 @@ export class Participant {
     return this.state.region;
   }
 
-  /** How many of the roster the log shows in the region of its place. */
+  /** How many of the roster the log shows in its region; of a device that stopped at a split, when it was split. */
   get members() {
-    return this.log.crowd;
+    return isSame(this.state.region ?? this.log.region, this.log.region) ? this.log.crowd : this.stayed;
   }
 
   /** The cuts inside its region that it answered about, ascending, with multiplicity. */
@@ -258,6 +259,7 @@ export class Participant {
     this.log.take(reports, question !== undefined, closed.round > 1);
     if (question && verdict?.outcome === "split") {
       if (lost === question.drawn) this.state = { ...this.state, stopped: "a split left out the answer it had given" };
+      if (isSame(this.state.region ?? [], this.log.region)) this.stayed = this.log.crowd;
       this.log = this.log.part(partsOf(question).filter(([lower, upper]) => lower <= this.code && this.code < upper)[0]);
       this.splits += 1;
     } else if (verdict?.outcome === "wall") this.log.question = null;
