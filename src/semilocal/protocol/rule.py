@@ -170,11 +170,10 @@ def _halves(task: Task, census: Census) -> Asking:
     keep = keep[_large_enough(task, some.lower[keep], cuts[keep]) & _large_enough(task, cuts[keep], some.upper[keep])]
     above, doubt = _expected(pieces, cuts)
     # No place between walls divides evenly: one of the two walls around the middle is wrong, or one place holds it.
-    again, answers = _thin_wall(some, pieces)
+    again = _thin_wall(some, pieces)
     stuck = (again > 0) & ((above < _LOW - 0.01) | (above > _HIGH + 0.01))
     cuts = np.where(stuck, again, cuts)
     above, doubt = _expected(pieces, cuts)
-    keep = keep[(~stuck | (answers < asked) | (passing(t, asked, epsilon, above) >= _CHANCE_TO_END))[keep]]
     most = first_portion(task)
     portion = np.minimum(np.maximum(np.minimum((_PORTION * asked).astype(np.int64), most), _FEWEST), asked)
     return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t[keep], above[keep], doubt[keep])
@@ -306,8 +305,8 @@ def _answer_noise(task: Task) -> float:
     return p * q / ((p - q) * (p - q))
 
 
-def _thin_wall(some: Census, pieces: Pieces) -> tuple[Cells, Integers]:
-    """Of the two walls around each region's middle the one with fewer answers (0: no wall), and how many."""
+def _thin_wall(some: Census, pieces: Pieces) -> Cells:
+    """Of the two walls around each region's middle the one with fewer answers; 0 where there is none: uint64[m]."""
     most = np.iinfo(np.int64).max
     _, row = _before(pieces, np.full(len(some.lower), 0.5))
     answers = np.full(len(pieces.share) + 1, most)  # about the lower end of each piece
@@ -315,8 +314,7 @@ def _thin_wall(some: Census, pieces: Pieces) -> tuple[Cells, Integers]:
     answers[place + 1] = some.walls.asked
     below, above = answers[row], np.where(row + 1 < pieces.first[1:], answers[row + 1], most)
     cuts = np.where(below <= above, pieces.lower[row], pieces.upper[row])
-    fewest = np.minimum(below, above)
-    return np.where(fewest < most, cuts, np.uint64(0)), fewest
+    return np.where(np.minimum(below, above) < most, cuts, np.uint64(0))
 
 
 def _large_enough(task: Task, lower: Cells, upper: Cells) -> Flags:

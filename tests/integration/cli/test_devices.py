@@ -204,7 +204,9 @@ def test_a_dry_run_shows_everything_and_sends_nothing(
         "mean of coordinate(0)", "What it costs you", "Nothing was sent and nothing was written.",
     ):  # fmt: skip
         assert part in out
-    assert "What it costs you: epsilon = 1.5 (delta = 0) between any two places of one's region; 20 in it" in out
+    assert (
+        "What it costs you: epsilon = 1.5 (delta = 0) between any two places of one's region; at least 20 in it" in out
+    )
     assert "would refuse" not in out
     for limit, reason in {
         ("--min-k", "50"): "a crowd of 20; the owner wants 50", ("--min-side", "2"): "the owner names none below 2 x 2",

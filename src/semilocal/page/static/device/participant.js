@@ -259,7 +259,7 @@ export class Participant {
     this.log.take(reports, question !== undefined, closed.round > 1);
     if (question && verdict?.outcome === "split") {
       if (lost === question.drawn) this.state = { ...this.state, stopped: "a split left out the answer it had given" };
-      if (isSame(this.state.region ?? [], this.log.region)) this.stayed = this.log.crowd;
+      if (this.state.region && isSame(this.state.region, this.log.region)) this.stayed = this.log.crowd;
       this.log = this.log.part(partsOf(question).filter(([lower, upper]) => lower <= this.code && this.code < upper)[0]);
       this.splits += 1;
     } else if (verdict?.outcome === "wall") this.log.question = null;
