@@ -32,8 +32,3 @@ def tree(name: str) -> ast.Module:
 def with_text(pattern: re.Pattern[str]) -> dict[str, ast.Module]:
     """The syntax trees of the modules whose text has a match: the others need not be parsed."""
     return {name: tree(name) for name, path in MODULES.items() if pattern.search(path.read_text(encoding="utf-8"))}
-
-
-def header(name: str) -> str:
-    """The docstring of a module, in one line."""
-    return " ".join((ast.get_docstring(tree(name)) or "").split())

@@ -1,34 +1,20 @@
 """The documentation is true where a test can tell: its Python runs, its links and paths exist, its table of layers is
-the one that is tested. And it is written plainly."""
+the one that is tested."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import semilocal
-from tests.helpers.sources import MODULES
 from tests.unit.test_imports import LAYERS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-# Words that send a reader to a dictionary, and what to say instead.
-STILTED = {
-    r"whoever|whomever": "the person who, those who, anyone who",
-    r"mend(s|ed|ing)?": "fix",
-    r"becomes? of": "say what happens",
-    r"next door": "beside it",
-    r"let go of": "close, release",
-    r"anew": "again",
-    r"oneself|one's own": "yourself, your own, the participant",
-    r"(that|which|what) (is|are) no (?!longer|such)[a-z]+": "that is not a",
-}
-PROSE = [*PAGES, *(ROOT / "spec").glob("*.md"), *MODULES.values()]
 # Made by tools/reference_pages.py when the site is built, and not kept.
 GENERATED = {ROOT / "docs" / "reference" / name for name in ("options.md", "routes.md")}
 # Pages outside docs/ are linked by their address in the repository; the package's README has no other links.
@@ -151,18 +137,3 @@ def test_the_layers_of_the_architecture_are_those_of_the_test() -> None:
     table = text.partition("| layer, lowest first |")[2].partition("\n\n")[0]
     rows = [set(re.findall(r"`(\w+)`", row.split("|")[1])) for row in table.splitlines()[2:]]
     assert rows == LAYERS
-
-
-# -- plain English --------------------------------------------------------------------------------------------------
-
-
-@cache
-def prose() -> dict[str, str]:
-    return {name_of(path): path.read_text("utf-8") for path in PROSE}
-
-
-@pytest.mark.parametrize("words", STILTED)
-def test_nobody_needs_a_dictionary(words: str) -> None:
-    pattern = re.compile(rf"\b({words})\b", flags=re.IGNORECASE)
-    found = [f"{name}: {match[0]}" for name, text in prose().items() for match in pattern.finditer(text)]
-    assert found == [], f"say instead: {STILTED[words]}"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import semilocal
-from tests.helpers.sources import MODULES, ROOT, header, tree
+from tests.helpers.sources import MODULES, tree
 
 # Lowest first. Every module is in one of these packages, or is one of these root modules. It may import from lower
 # layers and, without cycles between packages, from its own.
@@ -156,10 +156,6 @@ def test_a_circle_would_be_seen() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
-def test_the_root_holds_few_modules() -> None:
-    assert len(list(ROOT.glob("*.py"))) <= 11
-
-
 def test_tests_and_benchmarks_do_not_change_where_python_looks_for_modules() -> None:
     changes = re.compile(r"sys\.path(\.insert|\.append|\.extend|\[.*\]\s*=|\s*\+?=)")
     assert changes.search('sys.path[:0] = ["src"]')
@@ -238,124 +234,6 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
     for name in loads:
         if name:
             visit(name, ())
-
-
-# -- headers -------------------------------------------------------------------------------------------------------
-#
-# A header that says "Knows no ..." lists words of the vocabulary below. Each word stands for modules that may not be
-# imported. A word that is not here has no meaning that a test could check: add it, or say it another way.
-
-FILES = {"pathlib", "os", "shutil", "tempfile", "glob", "gzip", "open"}
-NETWORK = {"socket", "ssl", "select", "selectors", "http", "httpx2", "urllib", "uvicorn"}
-HTTP = {"http", "httpx2", "starlette", "uvicorn", "urllib", "service.http", "service.problems", "service.routes"}
-DATABASES = {"sqlite3", "psycopg", "service.stores"}
-RANDOM = {"random", "secrets", "numpy.random"}  # drawing from numpy's module; a generator may be an argument
-MECHANISMS = {"randomizer", "baselines", "pooled.noise"}
-# Word in the plural or as it is used -> what may not be imported: our modules without "semilocal.", or others.
-VOCABULARY: dict[str, set[str]] = {
-    "HTTP": HTTP,
-    "SQL": {"sqlite3", "psycopg", "service.stores.sql"},
-    "answers": {"randomizer"},
-    "arguments of the command line": {"argparse", "cyclopts"},
-    "campaign": {"service.campaign", "service.rounds"},
-    "campaigns": {"service.campaign", "service.rounds"},
-    "cells": {"hierarchy"},
-    "clock": {"time", "datetime"},
-    "clocks": {"time", "datetime"},
-    "codes": {"hierarchy"},
-    "counts": {"geometry.index", "io.points"},
-    "crowds": {"protocol.rule", "protocol.partition"},
-    "data": {"io.points", "simulation.synthetic", "datasets", "experiments.datasets"},
-    "database": DATABASES,
-    "databases": DATABASES,
-    "domain": {"geometry.box"},
-    "entropy": {"protocol.keys", *RANDOM},
-    "estimates": {"pooled.estimate", "release"},
-    "events": {"transcript.file"},
-    "figure": {"experiments.figures", "matplotlib"},
-    "file": FILES,
-    "files": FILES,
-    "formats": {"csv", "json", "msgspec", "pyarrow"},
-    "function": {"functions"},
-    "functions": {"functions"},
-    "geometry": {"geometry"},
-    "hierarchy": {"hierarchy"},
-    "mechanism": MECHANISMS,
-    "mechanisms": MECHANISMS,
-    "messages": {"protocol.messages"},
-    "method": {"experiments.methods", "experiments.ways", "baselines"},
-    "noise": {"randomizer", "pooled.noise", *RANDOM},
-    "participants": {"protocol.participant", "device.agent", "device.vault"},
-    "partition": {"protocol.partition"},
-    "peer": {"service", "device", *NETWORK},
-    "peers": {"service", "device", *NETWORK},
-    "policy": {"protocol.policy"},
-    "positions": {"io.points", "simulation.synthetic", "protocol.participant"},
-    "process": {"multiprocessing", "subprocess", "concurrent"},
-    "protocol": {"protocol"},
-    "pseudonyms": {"protocol.keys"},
-    "queries": {"release.boxes"},
-    "questions": {"protocol.messages", "release.walk"},
-    "random generator": RANDOM,
-    "randomness": RANDOM,
-    "regions": {"protocol.partition"},
-    "reports": {"protocol.messages", "sharing.report"},
-    "requests": HTTP,
-    "retries": {"device.channel"},
-    "rounds": {"protocol.curator"},
-    "route": {"service.routes", "starlette"},
-    "routes": {"service.routes"},
-    "rule": {"protocol.rule", "pooled.rule"},
-    "secrets": {"protocol.keys", "device.vault", "secrets"},
-    "server": {"service", *NETWORK},
-    "shapes": {"geometry.shapes", "geometry.polygons"},
-    "socket": NETWORK,
-    "sockets": NETWORK,
-    "states": {"sharing.evaluate"},
-    "state of a run": {"simulation", "protocol.curator"},
-    "store": DATABASES,
-    "task": {"protocol.task", "pooled.task"},
-    "tree": {"hierarchy"},
-    "trees": {"hierarchy"},
-    "verdicts": {"protocol.rule"},
-}  # fmt: skip
-
-
-def unknown_things(name: str) -> list[str]:
-    """The words after "Knows no" in the header of a module."""
-    found = re.findall(r"Knows no ([^.;:(]*)", header(name))
-    return [word.strip() for phrase in found for word in re.split(r",? (?:and|or) (?:no )?|, (?:no )?", phrase)]
-
-
-def known_things(name: str) -> set[str]:
-    """Everything that a module imports, with the packages above; ``open`` and ``numpy.random`` where they are used."""
-    found = {target.removeprefix("semilocal.") for target in imports(name)}
-    if opens(name):
-        found.add("open")
-    if drawn(name) - {"np.random.Generator"}:
-        found.add("numpy.random")
-    return {".".join(full.split(".")[:size]) for full in found for size in range(1, full.count(".") + 2)}
-
-
-def test_a_module_does_not_import_what_its_header_says_it_does_not_know() -> None:
-    for name in INSIDE:
-        for word in unknown_things(name):
-            assert word in VOCABULARY, f"{name}: add {word!r} to the vocabulary, or reword the header"
-            assert VOCABULARY[word] & known_things(name) == set(), f"{name} says: Knows no {word}"
-
-
-def test_headers_deny_in_one_way_that_can_be_checked() -> None:
-    assert [name for name in INSIDE if not header(name)] == [], "write a docstring"
-    others = re.compile(r"Must not|[Kk]nows nothing|knows no ")
-    assert [name for name in INSIDE if others.search(header(name))] == [], "say 'Knows no ...'"
-
-
-def test_a_false_header_would_be_seen() -> None:
-    assert "HTTP" in unknown_things("service.admin")
-    assert {"socket", "sockets"} & set(unknown_things("device.agent"))
-    assert VOCABULARY["HTTP"] & known_things("service.routes.table")
-    assert VOCABULARY["files"] & known_things("device.disk")
-    assert VOCABULARY["mechanism"] & known_things("audit.exact")
 
 
 # -- a fresh process -----------------------------------------------------------------------------------------------
