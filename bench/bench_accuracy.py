@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from semilocal import baselines
-from semilocal.experiments import trials
 from semilocal.io.progress import track
+from semilocal.lab import baselines
+from semilocal.lab.experiments import trials
 from semilocal.pooled import MemoryCounter, PooledTask, Trust, estimate, play, replay, rule, spread_inside
 from semilocal.pooled.noise import from_generator
 from semilocal.protocol.mark import Mark

@@ -26,8 +26,8 @@ import numpy as np
 
 import semilocal as sl
 from semilocal.arrays import Floats
-from semilocal.experiments.datasets.load import load
-from semilocal.experiments.trials import ring
+from semilocal.lab.experiments.datasets.load import load
+from semilocal.lab.experiments.trials import ring
 from semilocal.simulation import synthetic
 from tests.helpers.coverage import KINDS, Covered, coverage, rate
 

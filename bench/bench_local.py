@@ -31,10 +31,10 @@ from pathlib import Path
 import numpy as np
 
 import semilocal as sl
-from semilocal.experiments import targets
-from semilocal.experiments.datasets.load import load, sample_users
-from semilocal.experiments.harness.summary import FigureOptions
 from semilocal.geometry.index import count_points
+from semilocal.lab.experiments import targets
+from semilocal.lab.experiments.datasets.load import load, sample_users
+from semilocal.lab.experiments.harness.summary import FigureOptions
 from semilocal.simulation import synthetic
 
 EPSILON = 1.0

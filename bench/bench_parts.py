@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from semilocal import RandomizedResponse
-from semilocal.experiments import workloads
 from semilocal.geometry.index import count_points
+from semilocal.lab.experiments import workloads
 from semilocal.randomizer.values.mechanisms import best
 from semilocal.release.boxes import BoxCounts
 from semilocal.simulation import synthetic

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from semilocal.experiments.datasets.load import load
-from semilocal.planner import Density, Forecast, density_of, forecast, resampled
+from semilocal.lab.experiments.datasets.load import load
+from semilocal.lab.planner import Density, Forecast, density_of, forecast, resampled
 from semilocal.simulation.synthetic import UNIT_SQUARE
 
 FILES = (

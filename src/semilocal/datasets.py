@@ -1,7 +1,7 @@
 """Public data that ships with the package, to try things on.
 
 Knows one file. Nothing is downloaded; the datasets of the experiments are read by ``semilocal data`` and
-``semilocal.experiments``.
+``semilocal.lab.experiments``.
 """
 
 from __future__ import annotations

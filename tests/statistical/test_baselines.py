@@ -13,16 +13,16 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import chi2, kstest, laplace
 
-from semilocal.baselines import SpatialCounts, central_mean, ldp_kdtree, ldp_quadtree, local_mean, published
-from semilocal.baselines.oracles import GeneralizedResponse, Oracle, UnaryEncoding
 from semilocal.functions import squared_norm
 from semilocal.geometry.box import Box
 from semilocal.geometry.index import count_points
+from semilocal.lab.baselines import SpatialCounts, central_mean, ldp_kdtree, ldp_quadtree, local_mean, published
+from semilocal.lab.baselines.oracles import GeneralizedResponse, Oracle, UnaryEncoding
 from semilocal.release.boxes import mean_relative_error
 from semilocal.simulation import synthetic
-from tests.unit.baselines.test_ldp_trees import UNIT, crowd
-from tests.unit.baselines.test_means import BOX, people
-from tests.unit.baselines.test_oracles import tally_probabilities
+from tests.unit.lab.test_ldp_trees import UNIT, crowd
+from tests.unit.lab.test_means import BOX, people
+from tests.unit.lab.test_oracles import tally_probabilities
 
 Floats = npt.NDArray[np.float64]
 
@@ -139,7 +139,7 @@ PLANE = Box((-10.0, -10.0), (10.0, 10.0))
 
 def authors(name: str) -> list[dict[str, float]]:
     """A table of what the authors' code gave."""
-    source = importlib.resources.files("semilocal.experiments") / "authors" / f"{name}.csv"
+    source = importlib.resources.files("semilocal.lab.experiments") / "authors" / f"{name}.csv"
     with source.open(encoding="utf-8") as stream:
         return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(stream)]
 

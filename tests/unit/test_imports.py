@@ -28,8 +28,7 @@ LAYERS = [
     {"sharing", "transcript", "simulation", "engines"},
     {"release", "io", "datasets"},
     {"service", "device"},
-    {"audit", "baselines", "duckdb", "planner", "sklearn", "spark", "testing"},
-    {"experiments"},
+    {"duckdb", "lab", "sklearn", "spark", "testing"},
     {"page"},
     {"cli"},
 ]
@@ -211,7 +210,13 @@ def test_server_and_device_do_not_know_each_other(outer: str) -> None:
     other = "device" if outer == "service" else "service"
     for name in MODULES:
         if name.split(".")[0] == outer:
-            assert {target.split(".")[0] for target in own_imports(name)}.isdisjoint({other, "experiments"}), name
+            assert {target.split(".")[0] for target in own_imports(name)}.isdisjoint({other, "lab"}), name
+
+
+def test_only_the_command_line_opens_the_lab() -> None:
+    """What releases, serves or draws depends on nothing that compares and reproduces."""
+    openers = {package_of(name) for name in MODULES if any(package_of(t) == "lab" for t in own_imports(name))}
+    assert openers <= {"lab", "cli"}
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:

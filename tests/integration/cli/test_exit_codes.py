@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-import semilocal.audit
-from semilocal.audit.cases import Finding
+import semilocal.lab.audit
 from semilocal.cli.exits import BAD_INPUT, DONE, EXIT_CODES, FOUND, FOUND_MEANS, STOPPED
 from semilocal.cli.main import COMMANDS, main
+from semilocal.lab.audit.cases import Finding
 from semilocal.testing import ADMIN_TOKEN, Server, cluster
 from tests.helpers import HANG
 from tests.helpers.commands import UNIT, crowd, write_people
@@ -75,7 +75,7 @@ def test_every_command_ends_as_the_table_says(
     ends(DONE, "audit", "--liars", "4", "--responders", "300")
     ends(BAD_INPUT, "audit", "--runs", "3")
     with monkeypatch.context() as broken:
-        broken.setattr(semilocal.audit, "CASES", (lambda runs, rng: [Finding("x", "epsilon", 1.0, 2.0, "exact")],))
+        broken.setattr(semilocal.lab.audit, "CASES", (lambda runs, rng: [Finding("x", "epsilon", 1.0, 2.0, "exact")],))
         ends(FOUND, "audit")
     ends(DONE, "reproduce", "--list")
     ends(BAD_INPUT, "reproduce", "atlantis", "--out", tmp_path / "figures")

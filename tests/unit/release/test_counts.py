@@ -11,8 +11,8 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.experiments import workloads
 from semilocal.geometry.index import count_points
+from semilocal.lab.experiments import workloads
 from semilocal.release import counts
 from semilocal.release.boxes import CountAnswers, mean_relative_error
 from semilocal.simulation import synthetic

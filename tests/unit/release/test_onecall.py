@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal import baselines
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
+from semilocal.lab import baselines
 from semilocal.release.split import partition_for_values, plan_split
 from semilocal.simulation import synthetic
 from semilocal.testing import unit_box

@@ -51,8 +51,8 @@ def run(
     out
         also write the table into this page, between its audit marks
     """
-    from ...audit import CASES, audit_task, default_task
-    from ...audit.tables import finding_table
+    from ...lab.audit import CASES, audit_task, default_task
+    from ...lab.audit.tables import finding_table
 
     check_outputs({"--out": (out, ())}, inputs=[task])
     page = None if out is None else _page(out)
@@ -92,8 +92,8 @@ def _page(path: Path) -> tuple[str, str]:
 
 
 def _audit_liars(task: Task, liars: int, responders: int, rng: np.random.Generator) -> int:
-    from ...audit import push_counts, push_verdicts
-    from ...audit.tables import poisoning_table
+    from ...lab.audit import push_counts, push_verdicts
+    from ...lab.audit.tables import poisoning_table
 
     steps = sorted({0, *(max(1, liars * share // 4) for share in (1, 2, 3)), liars} if liars else {0})
     rows = [push_verdicts(task, responders, step) for step in steps]

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import App
 
-from ...experiments.datasets import load
-from ...experiments.datasets.catalogue import CATALOGUE
+from ...lab.experiments.datasets import load
+from ...lab.experiments.datasets.catalogue import CATALOGUE
 from ..exits import DONE
 from ..options import option
 

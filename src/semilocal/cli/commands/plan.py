@@ -65,7 +65,7 @@ def run(
     seed
         of the reference populations
     """
-    from ...planner import CAUTION, DENSITIES, Forecast, cheapest, density_of, forecast, picture, resampled
+    from ...lab.planner import CAUTION, DENSITIES, Forecast, cheapest, density_of, forecast, picture, resampled
 
     given = density not in DENSITIES
     check_outputs({"--plot": (plot, PICTURES)}, inputs=[density] if given else [])

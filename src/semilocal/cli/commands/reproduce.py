@@ -19,7 +19,7 @@ from ..exits import DONE
 from ..options import FOLDER, Seed, option
 
 if TYPE_CHECKING:
-    from ...experiments.harness.summary import Output
+    from ...lab.experiments.harness.summary import Output
 
 __all__ = ["run"]
 
@@ -53,10 +53,10 @@ def run(
     listing
         list the figures and stop
     """
-    from ...experiments.harness.report import write_report
-    from ...experiments.harness.runner import source_version
-    from ...experiments.harness.summary import FigureOptions
-    from ...experiments.registry import EXPERIMENTS, chosen
+    from ...lab.experiments.harness.report import write_report
+    from ...lab.experiments.harness.runner import source_version
+    from ...lab.experiments.harness.summary import FigureOptions
+    from ...lab.experiments.registry import EXPERIMENTS, chosen
 
     if listing:
         for one in EXPERIMENTS:

@@ -1,0 +1,374 @@
+"""The catalogue: what is claimed, attacked one by one; our own mechanisms, and wrong ones that must be caught.
+
+Each case is a function of the number of plays and a random generator that returns ``Finding``s. A finding holds if the
+measured bound does not contradict the claim. Cases marked ``broken`` are wrong on purpose: an audit that lets them pass
+is not worth believing.
+
+Knows how to attack. Adjacencies are those of the promise: two positions of one participant inside the region that the
+transcript publishes for it, or (pooled tree) two positions anywhere; everybody else stays. Delta is 0 for losses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from ...arrays import Floats
+from ...geometry.box import Box
+from ...protocol.messages import Closed, Entry, Head, Query, Question, Slice
+from ...protocol.participant import Participant, Policy
+from ...protocol.task import Task
+from ...randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from ...randomizer.values.mechanisms import best
+from ...simulation.simulate import simulate
+from .attacker import Pair, attack, choose_neighbour
+from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
+from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, repeated_cut_failure, value_loss
+from .outputs import COMMANDS, SHARED, differing, equal_worlds
+from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, worst_pair
+from .sums import attack_sums, worst_sums
+
+__all__ = ["CASES", "Finding", "audit_task", "default_task"]
+
+
+_TOWNS = (10, 4, 2, 1)  # crowds of a town, until the victim is asked about a line in its region
+_SLOW = 20  # plays of the protocol are that much fewer: each follows a whole town
+_COMPANY = 19  # members beside the one that is asked three times
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the audit.
+
+    Attributes
+    ----------
+    what : str
+    kind : {"epsilon", "share"}
+        A loss (delta 0, between the positions that ``what`` names), or a chance.
+    claimed, measured : float
+        ``measured`` is a lower bound with the stated confidence, or exact.
+    how : str
+        Confidence and plays, or "exact".
+    broken : bool
+        Whether it is wrong on purpose and has to be caught.
+    upper : float or None
+        For shares that were sampled: the upper bound.
+    """
+
+    what: str
+    kind: Literal["epsilon", "share"]
+    claimed: float
+    measured: float
+    how: str
+    broken: bool = False
+    upper: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is not contradicted. Exact figures may differ by rounding."""
+        return self.measured <= self.claimed * (1 + 1e-9)
+
+    @property
+    def verdict(self) -> str:
+        """For a person."""
+        if self.broken:
+            return "MISSED" if self.holds else "caught"
+        return "holds" if self.holds else "BROKEN"
+
+
+def default_task(**changes: object) -> Task:
+    """The task of the audit: our defaults at epsilon = 1 on the unit square."""
+    options = {"epsilon": 1.0, **changes}
+    return Task.build(Box((0.0, 0.0), (1.0, 1.0)), **options)  # type: ignore[arg-type]
+
+
+def audit_task(
+    task: Task, name: str, *, runs: int, rng: np.random.Generator, claimed: float | None = None, broken: bool = False
+) -> list[Finding]:
+    """Attack the whole transcript of a task, both directions: two positions inside a region of a crowded town.
+
+    Empty if nobody is asked about places inside a region however small the town is, as in a table of one level.
+
+    Parameters
+    ----------
+    claimed : float, optional
+        The claim, if it is not ``task.epsilon``.
+    """
+    here = _inside(task, 0.45)
+    for crowds in _TOWNS:
+        others = _town(task, rng, crowds)
+        there = choose_neighbour(task, others, here, rng=rng)
+        if there is not None:
+            bounds = attack(Pair(task, others, here, there), runs=max(runs // _SLOW, 1000), rng=rng)
+            return [
+                Finding(f"{name}, {direction}", "epsilon", claimed or task.epsilon, bound.epsilon, _how(bound), broken)
+                for direction, bound in bounds.items()
+            ]
+    return []
+
+
+# -- our mechanisms ------------------------------------------------------------------------------------------------
+
+
+def transcripts(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Whole transcripts of the tasks we offer, and a device without a book: planted."""
+    out = audit_task(default_task(), "transcript, default task", runs=runs, rng=rng)
+    laplace = msgspec.structs.replace(default_task(rule="all"), randomizer=DiscreteLaplace(1.0, 2))
+    for name, task in (
+        ("epsilon = 4 (two answers)", default_task(epsilon=4.0)),
+        ('rule "all"', default_task(rule="all")),
+        ('quadtree, rule "all"', default_task(rule="all", tree="quad")),
+        ('discrete Laplace, rule "all"', laplace),
+    ):
+        out += audit_task(task, f"transcript, {name}", runs=runs // 2, rng=rng)[:1]
+    bookless = msgspec.structs.replace(default_task(epsilon=2.0, delta=0.05), answers=3)
+    name = "planted: devices without a book, three answers inside"
+    return out + audit_task(bookless, name, runs=runs // 2, rng=rng, claimed=2.0, broken=True)[:1]
+
+
+def values(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Values by themselves, and together with the transcript."""
+    mechanism = best(1.0)
+    out = [Finding("one value, best mechanism, all outputs", "epsilon", 1.0, value_loss(mechanism), "exact")]
+    gain = np.log(np.array(mechanism.probabilities(0.0), float)) - np.log(np.array(mechanism.probabilities(1.0), float))
+
+    def scores(size: int, world: str) -> Floats:
+        words = rng.integers(0, 2**64, size=(size, mechanism.words), dtype=np.uint64)
+        outputs = mechanism.release(np.full(size, 0.0 if world == "here" else 1.0), words)
+        return np.asarray(gain[np.asarray(outputs) - mechanism.alphabet.start])
+
+    one, other = scores(runs, "here"), scores(runs, "there")
+    level = float(gain.max()) - 1e-6
+    bound = loss_lower_bound(int((one >= level).sum()), int((other >= level).sum()), runs=runs)
+    out.append(Finding("one value, best mechanism, sampled", "epsilon", 1.0, bound.epsilon, _how(bound)))
+    task = default_task()
+    here = _inside(task, 0.45)
+    for crowds_of in _TOWNS:
+        others = _town(task, rng, crowds_of)
+        there = choose_neighbour(task, others, here, rng=rng)
+        if there is None:
+            continue
+        bounds = attack(Pair(task, others, here, there), runs=max(runs // _SLOW, 1000), rng=rng, extra=scores)
+        for direction, both in bounds.items():
+            out.append(Finding(f"transcript and one value, {direction}", "epsilon", 2.0, both.epsilon, _how(both)))
+        break
+    return out
+
+
+def randomizers(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Single reports, enumerated."""
+    out = []
+    for name, randomizer in (
+        ("randomized response, 2 sides", RandomizedResponse(1.0, 2)),
+        ("randomized response, 4 parts", RandomizedResponse(1.0, 4)),
+        ("discrete Laplace, 4 parts", DiscreteLaplace(1.0, 4)),
+    ):
+        out.append(Finding(f"one answer, {name}", "epsilon", 1.0, randomizer_loss(randomizer), "exact"))
+    return out
+
+
+def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Bad places for a crowd: k - 1 people beside many, one question and the same cut again and again, exact."""
+    task, loose = default_task(), default_task(delta=0.05)
+    sizes = np.unique(np.geomspace(2 * task.k, 10**6, 40).astype(int)).tolist()
+    worst = max(crowd_test_failure(task, size, min(size, asked)) for size in sizes for asked in (100, 400))
+    out = [
+        Finding(
+            "chance that one question errs, default task, up to 10^6 people", "share", task.delta / 2, worst, "exact"
+        )
+    ]
+    for name, level_of, broken in (
+        ("chance of a crowd below k, the same cut until nobody is left, delta = 0.05", None, False),
+        ("planted: the same cut again and again, levels that do not fall", lambda delta, failed: delta / 2, True),
+        ("planted: the same cut again and again, w as a set of cuts", _as_a_set, True),
+    ):
+        levels = {} if level_of is None else {"level_of": level_of}
+        worst = max(repeated_cut_failure(loose, 5000, asked=asked, **levels) for asked in (80, 100))
+        out.append(Finding(name, "share", loose.delta, worst, "exact", broken))
+    return [*out, _natural_share(loose, min(max(runs // 200, 100), 1000), rng)]
+
+
+def _as_a_set(delta: float, failed: int) -> float:
+    """Levels if w is the number of different cuts: at most one here."""
+    return delta / ((min(failed, 1) + 1) * (min(failed, 1) + 2))
+
+
+def published(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Everything that commands write, in two worlds with equal transcripts; planted: a map that draws positions."""
+    pairs = [equal_worlds(rng) for _ in range(min(max(runs // 50_000, 1), 4))]
+    leaky = ("partition", *SHARED, "--plot", "map.png", "--public-data")
+    found = [differing((*COMMANDS, leaky), worlds) for worlds in pairs]
+    shares = [sum(map(bool, ways)) / len(pairs) for ways in zip(*found, strict=True)]
+    method = f"{len(pairs)} pairs of worlds"
+    out = []
+    for command, share in zip(COMMANDS, shares[:-1], strict=True):
+        words = [word for word in command if word not in SHARED]
+        what = f"semilocal {' '.join(words)}: writes more than the transcript tells"
+        out.append(Finding(what, "share", 0.0, share, method))
+    what = "planted: semilocal partition that draws positions"
+    return [*out, Finding(what, "share", 0.0, shares[-1], method, broken=True)]
+
+
+# -- wrong on purpose ------------------------------------------------------------------------------------------------
+
+
+def paper_laplace(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Laplace noise of scale 1 / epsilon on a one-hot vector claims epsilon and costs 2 epsilon."""
+    task = Task.paper(Box((0.0, 0.0), (1.0, 1.0)), epsilon=1.0, delta=0.05, k=50)
+    name = "planted: Laplace of scale 1/epsilon on each entry"
+    return audit_task(task, name, runs=runs // 2, rng=rng, claimed=1.0, broken=True)[:1]
+
+
+def retries(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """A question asked three times: our devices give the same bytes, a wrong one draws fresh noise."""
+    size = min(runs, 2000)
+
+    def all_low(where: float, fresh: bool) -> int:
+        hits = 0
+        for _ in range(size):
+            secret = rng.bytes(32)
+            keys = [hashlib.sha256(secret + bytes([attempt])).digest() if fresh else secret for attempt in range(3)]
+            hits += {_asked(where, key) for key in keys} == {0}
+        return hits
+
+    out = []
+    for fresh, name in ((False, "one question asked three times, device"), (True, "planted: fresh noise on a retry")):
+        bound = loss_lower_bound(all_low(0.1, fresh), all_low(0.9, fresh), runs=size)
+        out.append(Finding(name, "epsilon", 1.0, bound.epsilon, _how(bound), broken=fresh))
+    return out
+
+
+def _asked(where: float, secret: bytes) -> object:
+    """What a device answers about the middle of the domain, in round 2, when it and its company are all asked."""
+    task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0, delta=0.05, k=2)
+    policy = Policy(max_epsilon=100.0, min_k=2, max_delta=task.delta, allow_simulation=True)
+    device = Participant(task, [where], secret, policy)
+    first = Query(task.id, 1, ())
+    report = device.answer(first)
+    assert report is not None
+    names = sorted([report.pseudonym, *(bytes([row]) * 16 for row in range(_COMPANY))])
+    nonces = {report.pseudonym: report.nonce}
+    reports = Slice(task.id, 1, *report.region, tuple(Entry(name, None, nonces.get(name, bytes(16))) for name in names))
+    head = Head(*report.region, len(names), reports.digest())
+    device.close(Closed(task.id, 1, (head,), (), b"", False), reports)
+    size = len(names)
+    question = Question(*report.region, (sum(report.region) // 2,), size, 0, size, 2, size)
+    answer = device.answer(Query(task.id, 2, (question,)))
+    assert answer is not None
+    return answer.answer
+
+
+def float_noise(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Laplace noise in floats (Mironov 2012): some outputs are reachable from 0 and not from 1."""
+
+    def outputs(value: float) -> Floats:
+        uniform = rng.random(runs)
+        sign = np.where(rng.random(runs) < 0.5, -1.0, 1.0)
+        return np.asarray(value - sign * np.log1p(-uniform))
+
+    def too_fine(y: Floats) -> int:
+        # 1 + noise is rounded to the spacing of floats near 1 before it cancels; 0 + noise keeps all its bits.
+        return int((((y - 1.0) + 1.0 != y) & (np.abs(y) < 0.5)).sum())
+
+    bound = loss_lower_bound(too_fine(outputs(0.0)), too_fine(outputs(1.0)), runs=runs)
+    return [Finding("planted: float + float Laplace noise", "epsilon", 1.0, bound.epsilon, _how(bound), broken=True)]
+
+
+def paper_margin(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """The printed margin at delta = 1e-6 and a million responders."""
+    size, delta, out = 10**6, 1e-6, []
+    for name, broken in (("paper", True), ("chernoff", False)):
+        randomizer = PaperLaplace(1.0, 4, name)  # type: ignore[arg-type]
+        margin = float(randomizer.margin_of([size], delta=delta)[0])
+        word = "planted: the printed margin" if broken else "the Chernoff margin"
+        what = f"{word}, n = 10^6: chance that a child below k passes"
+        out.append(Finding(what, "share", delta, laplace_sum_tail(size, margin), "exact", broken))
+    return out
+
+
+def pooled(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """The pooled tree: one person moves anywhere. Half the noise, and budgets that are not reduced, must be seen."""
+    trusts: tuple[Literal["curator", "two-servers"], ...] = ("curator", "two-servers")
+    cases = [
+        (
+            f'pooled tree of epsilon = 2, trust "{trust}", one person moves below {TOP} public levels',
+            worst_pair(trust),
+            False,
+        )
+        for trust in trusts
+    ]
+    cases += [
+        ("planted: pooled tree with noise of half the size", worst_pair("curator", counter=LoudCounter), True),
+        ("planted: pooled tree, budget not reduced", worst_pair("two-servers", counter=ForgetfulCounter), True),
+    ]
+    out = []
+    for what, pair, broken in cases:
+        bound = attack_pooled(pair, runs=runs, rng=rng)
+        out.append(Finding(what, "epsilon", pair.claimed, bound.epsilon, _how(bound), broken))
+    return out
+
+
+def pooled_sums(runs: int, rng: np.random.Generator) -> list[Finding]:
+    """Means: one sum over everybody, or one per cell. Half the noise, and sums around 0, must be seen."""
+    cases = [
+        ('mean over all, trust "curator", one person moves anywhere', worst_sums("curator"), False),
+        ('mean over all, trust "two-servers", one person moves anywhere', worst_sums("two-servers"), False),
+        ('means per cell, trust "curator", one person moves to another cell', worst_sums("curator", cells=2), False),
+        ("planted: mean over all with noise of half the size", worst_sums("two-servers", louder=2), True),
+        ("planted: means per cell with noise of half the size", worst_sums("curator", cells=2, louder=2), True),
+        ("planted: means per cell, sums not from the middle", worst_sums("curator", cells=2, centred=False), True),
+    ]
+    out = []
+    for what, pair, broken in cases:
+        bound = attack_sums(pair, runs=runs, rng=rng)
+        out.append(Finding(what, "epsilon", pair.task.epsilon, bound.epsilon, _how(bound), broken))
+    return out
+
+
+CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
+    transcripts, values, randomizers, crowds, published, paper_laplace, retries, float_noise, paper_margin, pooled,
+    pooled_sums,
+)  # fmt: skip
+
+
+# -- populations -------------------------------------------------------------------------------------------------------
+
+
+def _town(task: Task, rng: np.random.Generator, crowds: int = _TOWNS[0]) -> Floats:
+    """Everybody else: a town in the middle of the domain, so many crowds large."""
+    low, high = np.array(task.box.lower), np.array(task.box.upper)
+    share = np.clip(rng.normal(0.5, 0.15, (crowds * task.k - 1, len(low))), 0.0, 1.0)
+    return np.asarray(np.clip(low + share * (high - low), low, high))
+
+
+def _inside(task: Task, share: float) -> tuple[float, ...]:
+    low, high = np.array(task.box.lower), np.array(task.box.upper)
+    return tuple(float(x) for x in low + share * (high - low))
+
+
+def _natural_share(task: Task, runs: int, rng: np.random.Generator) -> Finding:
+    """A participant of a town, drawn again in every play, so that plays are independent."""
+    hits = 0
+    for _ in range(runs):
+        people = _town(task, rng)
+        partition = simulate(people, task, rng=rng).partition
+        where = partition.locate(people[:1])[0]  # the first is drawn as all others are
+        hits += int(partition.crowds[where] < task.k)
+    low, high = share_bounds(hits, runs)
+    what = "share of a town's participants without a crowd, delta = 0.05"
+    return Finding(what, "share", task.delta, low, f"{_percent(CONFIDENCE)}, {runs} plays", upper=high)
+
+
+def _how(bound: LossBound) -> str:
+    return f"{_percent(bound.confidence)}, {bound.runs} plays per world"
+
+
+def _percent(confidence: float) -> str:
+    digits = max(0, round(-math.log10(1 - confidence)) - 2)
+    return f"{100 * confidence:.{digits}f} %"

@@ -1,0 +1,444 @@
+"""The datasets of the experiments: load, sample, describe, fetch.
+
+Knows the catalogue, a data folder and the package's own sample. Knows no mechanism and no figure. Nothing
+is left out in silence: what a loader drops stands in the notes of the result.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import http.client
+import importlib.resources
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ....arrays import Floats, Integers
+from ....errors import ChecksumMismatch, DownloadFailed, InvalidInput
+from ....geometry.box import Box
+from ....io import progress
+from ....io.points import read_points
+from .catalogue import CATALOGUE, Dataset, Variant, dataset
+from .originals import convert_porto, convert_snap, read_geolife
+
+__all__ = [
+    "VARIABLE", "FileStatus", "Positions", "Sample", "data_folder", "describe", "download", "fetch", "load",
+    "sample_people", "sample_users", "sha256_of", "status",
+]  # fmt: skip
+
+VARIABLE = "SEMILOCAL_DATA"
+SHIPPED = "california_housing"
+GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """A dataset in memory.
+
+    Attributes
+    ----------
+    points : float64[n, 2]
+        Longitude and latitude in degrees, read-only, all inside `box`.
+    box : Box
+        The public domain: a constant of the catalogue, not taken from the points.
+    path : Path
+        Where they were read from.
+    notes : tuple of str
+        What a reader of results must know: which variant it is, and what was left out.
+    fingerprint : str
+        Twelve hexadecimal digits of the points' SHA-256: a parameter that tells results on other data apart.
+    """
+
+    name: str
+    points: Floats
+    box: Box
+    path: Path
+    notes: tuple[str, ...]
+    fingerprint: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Positions of one trial, scaled to the unit square: float64[n, 2], and where they came from."""
+
+    points: Floats
+    source: Positions
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """Whether a dataset is there: the variant found, its size, and whether it is the known file."""
+
+    name: str
+    path: Path | None
+    bytes: int
+    state: str
+
+
+def data_folder(folder: str | Path | None = None) -> Path:
+    """Return the data folder: the one given, or the one that SEMILOCAL_DATA names."""
+    named = folder if folder is not None else os.environ.get(VARIABLE)
+    if not named:
+        raise InvalidInput(f"no data folder is known; give one (--data FOLDER) or set {VARIABLE}")
+    path = Path(named).expanduser()
+    if path.exists() and not path.is_dir():
+        raise InvalidInput(f"the data folder {path} is a file; name a folder")
+    return path
+
+
+def load(name: str, folder: str | Path | None = None) -> Positions:
+    """Return all positions of a dataset.
+
+    Parameters
+    ----------
+    name : str
+        A key of the catalogue.
+    folder : str or Path, optional
+        The data folder; SEMILOCAL_DATA if left out. California Housing needs none.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not there, with the way to get it.
+
+    Notes
+    -----
+    Of several variants the first that is present is read; `Positions.notes` says which. A dataset that was
+    read stays in memory (the last four), as long as its file does not change.
+    """
+    entry = dataset(name)
+    found = _find(entry, folder)
+    if found is None:
+        where = data_folder(folder)
+        files = " or ".join(variant.file for variant in entry.variants)
+        advice = f"run 'semilocal data fetch {name}'" if entry.original else f"see 'semilocal data describe {name}'"
+        raise InvalidInput(f"{name} is not in {where}: no {files}; {advice}, or name another folder")
+    path, variant = found
+    changed = path.stat()
+    return _read(entry.name, variant, path, changed.st_mtime_ns, changed.st_size)
+
+
+def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Sample:
+    """Draw the positions of one trial: n rows without replacement, scaled from the public box to [0, 1]².
+
+    Every row drawn counts as one participant, as in the paper: most datasets have fewer people than N.
+
+    Parameters
+    ----------
+    name : str
+        A key of the catalogue.
+    n : int
+        Participants, at most the rows of the dataset.
+    rng : numpy Generator
+        The only source of randomness.
+    """
+    source = load(name, folder)
+    if not 1 <= n <= len(source.points):
+        raise InvalidInput(f"n must be between 1 and the {len(source.points)} positions of {name}; got {n}")
+    chosen = rng.choice(len(source.points), size=n, replace=False, shuffle=False)
+    return Sample(_scaled(source, chosen), source)
+
+
+def sample_people(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Sample:
+    """Draw n different people and one row of each at random, scaled from the public box to [0, 1]².
+
+    Parameters are those of :func:`sample_users`; the dataset must have a column ``user``.
+    """
+    source = load(name, folder)
+    people = _people(source)
+    order = rng.permutation(len(people))
+    _, first = np.unique(people[order], return_index=True)  # one row per person, each of theirs equally likely
+    if not 1 <= n <= len(first):
+        raise InvalidInput(f"n must be between 1 and the {len(first)} people of {name}; got {n}")
+    chosen = order[rng.choice(first, size=n, replace=False, shuffle=False)]
+    return Sample(_scaled(source, chosen), source)
+
+
+def _scaled(source: Positions, chosen: Integers) -> Floats:
+    lower, upper = np.array(source.box.lower), np.array(source.box.upper)
+    return np.asarray((source.points[chosen] - lower) / (upper - lower))
+
+
+@functools.lru_cache(maxsize=4)
+def _people(source: Positions) -> Integers:
+    """Which person each row belongs to."""
+    if "user" not in dataset(source.name).columns:
+        raise InvalidInput(f"{source.name} does not tell which rows belong to one person")
+    return read_points(source.path, x="longitude", y="latitude", labels=["user"]).labels["user"]
+
+
+def status(folder: str | Path | None = None) -> list[FileStatus]:
+    """Return what is on disk, one entry per dataset. Files with a known checksum are checked against it."""
+    return [_status(entry, folder) for entry in CATALOGUE.values()]
+
+
+def describe(name: str, folder: str | Path | None = None) -> str:
+    """Return where a dataset comes from, its terms, its checksums and what is on disk, as a text of a few
+    lines."""
+    entry = dataset(name)
+    status = _status(entry, folder)
+    lines = [f"{entry.name}: {entry.title}", f"  columns    {', '.join(entry.columns)}"]
+    for variant in entry.variants:
+        rows = f", {variant.rows:,} rows" if variant.rows else ""
+        lines += [
+            f"  file       {variant.file}{rows}",
+            f"             {variant.note}",
+            f"             domain {variant.box}",
+        ]
+        if variant.sha256:
+            lines.append(f"             sha256 {variant.sha256}")
+    lines += [f"  home       {entry.home}", f"  terms      {entry.terms}", f"  cite       {entry.citation}"]
+    if entry.original:
+        size = f", {entry.original.size:,} bytes" if entry.original.size else ""
+        checksum = (
+            f"sha256 {entry.original.sha256}"
+            if entry.original.sha256
+            else "no checksum is published; the first is recorded"
+        )
+        lines += [f"  original   {entry.original.url}{size}", f"             {checksum}; makes {entry.original.makes}"]
+    if entry.by_hand:
+        lines.append(f"  by hand    {entry.by_hand}")
+    lines.append(f"  on disk    {status.state}" + (f": {status.path}, {status.bytes:,} bytes" if status.path else ""))
+    if status.path is not None:
+        lines += [f"             {reason}: {count:,} left out" for reason, count in _recorded(status.path).items()]
+    return "\n".join(lines)
+
+
+def fetch(name: str, folder: str | Path | None = None, *, show: bool = True) -> str:
+    """Get a dataset from its public home into the data folder, and return a sentence about it.
+
+    The original is kept in ``originals/``, checked against its checksum, and turned into the file that `load`
+    reads. A broken download goes on where it stopped; a file appears only when it is complete.
+
+    Raises
+    ------
+    DownloadFailed
+        In one sentence, if the home does not answer.
+    ChecksumMismatch
+        If the home holds another file than the known one.
+    InvalidInput
+        If the dataset cannot be fetched by a program, with what to do by hand.
+    """
+    entry = dataset(name)
+    if name == SHIPPED:
+        return f"{name} ships with the package; there is nothing to fetch"
+    found = _find(entry, folder)
+    if found is not None:
+        return f"{name} is there: {found[0]} ({found[1].note}); nothing was fetched"
+    if entry.original is None:
+        raise InvalidInput(f"{name} cannot be fetched from {entry.home} by a program: {entry.by_hand}")
+    where = data_folder(folder)
+    raw = where / "originals" / entry.original.url.rsplit("/", 1)[1]
+    received = download(entry.original.url, raw, sha256=entry.original.sha256, show=show)
+    variant = next(candidate for candidate in entry.variants if candidate.file == entry.original.makes)
+    target = where / variant.file
+    convert = {"snap": convert_snap, "porto": convert_porto}[entry.original.layout]
+    converted = convert(raw, target, show=show)
+    if variant.content_sha256 and _content_sha256(target) != variant.content_sha256:
+        target.unlink()
+        raise ChecksumMismatch(f"{raw} does not give the known {variant.file}; it was not kept")
+    record = {
+        "original": entry.original.url,
+        "sha256": received,
+        "rows": converted.rows,
+        "dropped": dict(converted.dropped),
+    }
+    _record_path(target).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    left = "".join(f"; {reason}: {count:,} left out" for reason, count in converted.dropped.items())
+    first = "" if entry.original.sha256 else f"; no checksum is published, the original's SHA-256 is {received}"
+    return f"{name} is in {target}: {converted.rows:,} rows, {variant.note}{left}{first}"
+
+
+@functools.lru_cache(maxsize=4)
+def _read(name: str, variant: Variant, path: Path, _changed: int, _size: int) -> Positions:
+    notes = [f"{path.name}: {variant.note}"]
+    if path.is_dir():
+        points, dropped = read_geolife(path)
+        notes += [f"{reason}: {count:,} left out" for reason, count in dropped.items()]
+        inside = ((points >= variant.box.lower) & (points <= variant.box.upper)).all(axis=1)
+        outside = len(points) - int(np.count_nonzero(inside))
+        if outside:
+            notes.append(f"{outside:,} of {len(points):,} points outside {variant.box} are left out")
+            points = points[inside]
+    else:
+        if _check(path, variant) == "differs":
+            notes.append(f"{path} is not the known file: its checksum differs")
+        notes += [f"{reason}: {count:,} left out" for reason, count in _recorded(path).items()]
+        points = variant.box.check(read_points(path, x="longitude", y="latitude").points)
+    if not len(points):
+        raise InvalidInput(f"{path}: holds no position inside {variant.box}; check the folder")
+    points.setflags(write=False)
+    fingerprint = hashlib.sha256(np.ascontiguousarray(points).tobytes()).hexdigest()[:12]
+    return Positions(name, points, variant.box, path, tuple(notes), fingerprint)
+
+
+def _find(entry: Dataset, folder: str | Path | None) -> tuple[Path, Variant] | None:
+    """Return the first variant that is present, and where."""
+    if entry.name == SHIPPED:
+        # A wheel is unpacked when it is installed: the sample is a real file.
+        return Path(str(importlib.resources.files("semilocal") / "data" / entry.variants[0].file)), entry.variants[0]
+    where = data_folder(folder)
+    for variant in entry.variants:
+        if entry.name == "geolife":
+            for inside in GEOLIFE_FOLDERS:
+                if next((where / inside).glob("Data/*/Trajectory/*.plt"), None) is not None:
+                    return where / inside, variant
+        elif (where / variant.file).is_file():
+            return where / variant.file, variant
+    return None
+
+
+def _status(entry: Dataset, folder: str | Path | None) -> FileStatus:
+    has_folder = entry.name == SHIPPED or folder is not None or bool(os.environ.get(VARIABLE))
+    found = _find(entry, folder) if has_folder else None
+    if found is None:
+        return FileStatus(entry.name, None, 0, "not there" if has_folder else "no data folder named")
+    path, variant = found
+    if path.is_dir():
+        files = list(path.glob("Data/*/Trajectory/*.plt"))
+        return FileStatus(entry.name, path, sum(file.stat().st_size for file in files), f"{len(files):,} trajectories")
+    words = {"same": "there, checksum verified", "differs": "there, but the checksum differs", "unknown": "there"}
+    return FileStatus(entry.name, path, path.stat().st_size, words[_check(path, variant)])
+
+
+def _check(path: Path, variant: Variant) -> str:
+    if variant.sha256 is None:
+        return "unknown"
+    same = sha256_of(path) == variant.sha256 or _content_sha256(path) == variant.content_sha256
+    return "same" if same else "differs"
+
+
+def _content_sha256(path: Path) -> str:
+    try:
+        with gzip.open(path, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, EOFError):
+        return ""
+
+
+def _record_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _recorded(path: Path) -> Mapping[str, int]:
+    """Return what was left out when the file was converted here, by reason."""
+    record = _record_path(path)
+    if not record.is_file():
+        return {}
+    dropped = json.loads(record.read_text(encoding="utf-8")).get("dropped", {})
+    return {str(reason): int(count) for reason, count in dropped.items()}
+
+
+# -- getting one file from its public home: checksum, resume, atomic -------------------------------------------------
+
+
+CHUNK = 1 << 18
+TIMEOUT = 30.0  # seconds without a byte
+PARTIAL, BEYOND_END = 206, 416
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def download(url: str, path: Path, *, sha256: str | None, show: bool = True, timeout: float = TIMEOUT) -> str:
+    """Download one file, and return its SHA-256.
+
+    Parameters
+    ----------
+    url : str
+        Where the file lives; http or https.
+    path : Path
+        Where it goes. A file that is there and has the checksum is left alone, and nothing is sent.
+    sha256 : str or None
+        What it must have. None where nobody published one: then the caller records what came.
+    show : bool
+        Whether to show progress on stderr.
+
+    Raises
+    ------
+    DownloadFailed
+        In one sentence. What has arrived stays in ``<path>.part``, and the next call asks for the rest only.
+    ChecksumMismatch
+        The file is complete but another one; it is deleted.
+    """
+    if not url.startswith(("https://", "http://")):
+        raise InvalidInput(f"the address must begin with https:// or http://; got {url!r}")
+    if path.exists():
+        present = sha256_of(path)
+        if sha256 in (None, present):
+            return present
+        raise ChecksumMismatch(
+            f"{path}: is there but is not the expected file (SHA-256 {present}, expected {sha256}); move it "
+            "away and fetch again"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    try:
+        _receive(url, part, show=show, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        raise DownloadFailed(
+            f"{url} answered {error.code} {error.reason}; try again later, or download it by hand to {path}"
+        ) from None
+    except (OSError, http.client.HTTPException) as error:
+        kept = f"; {part.stat().st_size:,} bytes are kept and the next try goes on from there" if part.exists() else ""
+        reason = getattr(error, "reason", error)
+        raise DownloadFailed(
+            f"cannot reach {url} ({reason}); check the network or download it by hand to {path}{kept}"
+        ) from None
+    received = sha256_of(part)
+    if sha256 not in (None, received):
+        part.unlink()
+        raise ChecksumMismatch(
+            f"{url} gave another file than expected: SHA-256 {received}, expected {sha256}; it was deleted"
+        )
+    os.replace(part, path)
+    return received
+
+
+def _receive(url: str, part: Path, *, show: bool, timeout: float) -> None:
+    """Append to `part` until it is as long as the server says; start over if the server cannot resume."""
+    have = part.stat().st_size if part.exists() else 0
+    # Compression by the server would make byte ranges and lengths mean something else.
+    headers = {"User-Agent": "semilocal", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    try:
+        # An opener of its own: urlopen's shared one keeps the proxy settings of its first use.
+        opener = urllib.request.build_opener()
+        answer = opener.open(urllib.request.Request(url, headers=headers), timeout=timeout)
+    except urllib.error.HTTPError as error:
+        # 416 with the length of the file: everything had arrived, only the rename was missing.
+        if error.code == BEYOND_END and error.headers.get("Content-Range", "") == f"bytes */{have}":
+            return
+        if error.code == BEYOND_END:
+            part.unlink()
+            _receive(url, part, show=show, timeout=timeout)
+            return
+        raise
+    with answer:
+        resumed = answer.status == PARTIAL and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        length = answer.headers.get("Content-Length")
+        start = have if resumed else 0
+        total = start + int(length) if length is not None else None
+        with part.open("ab" if resumed else "wb") as stream, _bar(total, start, part, show) as bar:
+            while chunk := answer.read(CHUNK):
+                stream.write(chunk)
+                bar.advance(len(chunk))
+    arrived = part.stat().st_size
+    if total is not None and arrived != total:
+        raise http.client.IncompleteRead(b"", total - arrived)
+
+
+def _bar(total: int | None, start: int, part: Path, show: bool) -> progress.Progress:
+    return progress.Progress(total, part.name.removesuffix(".part"), done=start, unit="bytes", show=show)

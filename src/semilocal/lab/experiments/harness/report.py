@@ -1,0 +1,268 @@
+"""One self-contained page with all figures: pictures, parameters, true costs, crowds, times.
+
+Knows HTML and what a reader must be told next to a picture. All numbers come in.
+The page loads nothing from anywhere; pictures are inside it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from ....errors import InvalidInput
+from ....io.files import write_text
+from ....io.progress import duration
+from ....protocol.promise_words import PROTECTED
+from ..methods import look
+
+__all__ = ["Claim", "FigureReport", "Line", "write_report"]
+
+LARGEST_SVG = 2_000_000  # bytes; beyond that the PNG is put in
+TITLE = "Semi-local differential privacy: the figures, reproduced"
+KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one line of a figure costs and keeps.
+
+    Attributes
+    ----------
+    method : str
+        A key of `methods.METHODS`.
+    epsilon : str
+        The true loss, such as "ε inside" for two positions inside a region.
+    adjacency : str
+        Between which inputs that holds, such as "any two positions inside the released region".
+    delta : str
+        The chance that the promise fails, and per whom; "0" where there is none.
+    crowd : bool or None
+        Whether a crowd of k is promised; None where there are no regions.
+    regions_below, participants_below : float or None
+        Measured shares of regions, and of participants in regions, with fewer than k participants.
+    """
+
+    method: str
+    epsilon: str
+    adjacency: str
+    delta: str
+    crowd: bool | None = None
+    regions_below: float | None = None
+    participants_below: float | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "adjacency", "delta"):
+            if not str(getattr(self, name)).strip():
+                raise InvalidInput(f"the line of {self.method!r} has no {name}; a loss is never shown without it")
+        look(self.method)
+
+
+@dataclass(frozen=True)
+class FigureReport:
+    """One figure: pictures (SVG or PNG files; of an SVG the PNG of the same name is used if it is too large)
+    and facts; ``participants`` says what stands for one of them."""
+
+    name: str
+    title: str
+    caption: str = ""
+    pictures: tuple[Path, ...] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    lines: tuple[Line, ...] = ()
+    runs: int = 0
+    seed: int = 0
+    seconds: float = 0.0
+    csv: str = ""
+    notes: tuple[str, ...] = ()
+    missing: str = ""
+    participants: str = ""
+
+    def __post_init__(self) -> None:
+        if self.pictures and not self.participants:
+            raise InvalidInput(f"{self.name}: say what stands for one participant")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, whether it holds here, the numbers, and the command that shows it."""
+
+    text: str
+    holds: bool | None
+    measured: str
+    command: str = ""
+
+
+def write_report(
+    out: str | Path, figures: Sequence[FigureReport], *, version: str, claims: Sequence[Claim] = ()
+) -> Path:
+    """Write ``report.html`` into a folder, complete or not at all, and return its path.
+
+    Parameters
+    ----------
+    out : str or Path
+        The folder; made if it is not there.
+    figures : sequence of FigureReport
+        In the order of the page. One with `missing` set has no picture and says what it lacks.
+    version : str
+        Of the code that made the numbers.
+    claims : sequence of Claim
+        For the table that says where the paper's claims hold.
+    """
+    names = [figure.name for figure in figures]
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"two figures have the same name among {', '.join(names)}; the page links by name")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    body = [
+        f"<h1>{TITLE}</h1>",
+        f"<p class='quiet'>semilocal {escape(version)} · {len(figures)} figures · "
+        f"{duration(sum(figure.seconds for figure in figures))} of computing</p>",
+        PREFACE,
+        _overview(figures),
+        _claims(claims),
+        *(_section(figure) for figure in figures),
+    ]
+    page = (
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{TITLE}</title><style>{STYLE}</style></head>\n<body><main>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</main></body></html>\n"
+    )
+    path = folder / "report.html"
+    write_text(path, page)
+    return path
+
+
+def _overview(figures: Sequence[FigureReport]) -> str:
+    rows = [
+        (
+            f"<a href='#{_anchor(figure.name)}'>{escape(figure.name)}</a>",
+            escape(figure.title),
+            str(figure.runs or "–"),
+            escape(f"left out: {figure.missing}" if figure.missing else duration(figure.seconds)),
+        )
+        for figure in figures
+    ]
+    return _table(("figure", "what", "runs", "time"), rows)
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    if not claims:
+        return ""
+    words = {True: "<span class='yes'>✓ holds</span>", False: "<span class='no'>✗ does not hold</span>", None: "? open"}
+    rows = [
+        (escape(claim.text), words[claim.holds], escape(claim.measured), f"<code>{escape(claim.command)}</code>")
+        for claim in claims
+    ]
+    return "<h2>Where the paper's claims hold</h2>" + _table(("claim", "here", "measured", "command"), rows)
+
+
+def _section(figure: FigureReport) -> str:
+    parts = [f"<section id='{_anchor(figure.name)}'><h2>{escape(figure.name)}: {escape(figure.title)}</h2>"]
+    if figure.missing:
+        parts.append(f"<p class='missing'>Not made: {escape(figure.missing)}</p>")
+    parts += [_picture(path, figure.title) for path in figure.pictures]
+    if figure.caption:
+        parts.append(f"<p>{escape(figure.caption)}</p>")
+    if figure.participants:
+        parts.append(f"<p><b>Participants.</b> {escape(figure.participants)}</p>")
+    if figure.lines:
+        parts.append("<h3>What each line costs and keeps</h3>")
+        head = ("line", "true loss ε", "between", "δ", "crowd of k", "regions below k", "participants below k", "note")
+        parts.append(_table(head, [_line(line) for line in figure.lines]))
+    if figure.parameters:
+        rows = [(escape(str(name)), escape(str(value))) for name, value in figure.parameters.items()]
+        parts.append("<h3>Parameters</h3>" + _table(("parameter", "value"), rows))
+    parts += [f"<p class='quiet'>{escape(note)}</p>" for note in figure.notes]
+    if not figure.missing:
+        numbers = f" · all numbers in <code>{escape(figure.csv)}</code>" if figure.csv else ""
+        facts = f"{figure.runs} runs · seed {figure.seed} · {duration(figure.seconds)}"
+        parts.append(f"<p class='quiet'>{facts}{numbers}</p>")
+    return "\n".join([*parts, "</section>"])
+
+
+def _line(line: Line) -> tuple[str, ...]:
+    style = look(line.method)
+    swatch = f"<span class='swatch' style='background:{style.colour}'></span>{escape(style.name)}"
+    kept = {True: "<span class='yes'>✓ kept</span>", False: "<span class='no'>✗ not kept</span>", None: "no regions"}
+    return (
+        swatch,
+        escape(line.epsilon),
+        escape(line.adjacency),
+        escape(line.delta),
+        kept[line.crowd],
+        _share(line.regions_below),
+        _share(line.participants_below),
+        escape(line.note),
+    )
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return "0" if share == 0 else f"{100 * share:.3g} %"
+
+
+def _picture(path: Path, title: str) -> str:
+    small = path.with_suffix(".png")
+    if path.suffix == ".svg" and path.stat().st_size > LARGEST_SVG and small.exists():
+        path = small
+    if path.suffix not in KINDS:
+        raise InvalidInput(f"{path}: a picture must be .svg or .png")
+    # As an image rather than as markup: the identifiers inside two SVG files cannot meet.
+    packed = base64.b64encode(path.read_bytes()).decode()
+    source = f"data:{KINDS[path.suffix]};base64,{packed}"
+    return f"<figure><img alt='{escape(title, quote=True)}' src='{source}'></figure>"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; the head is text, the cells are HTML already."""
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    cells = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<div class='wide'><table><thead><tr>{top}</tr></thead><tbody>\n{cells}\n</tbody></table></div>"
+
+
+def _anchor(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+PREFACE = f"""<p class='note'>Every loss ε below stands with its adjacency (between which inputs it holds) and
+its δ. The regions, how many participants each holds, and who answered for which region are public by design
+and not protected: {PROTECTED}. “Inside” is a loss between any two positions in one published region,
+“anywhere” one between any two positions of the domain. “Below k” counts regions, and participants in them,
+with fewer than k participants, measured over all runs.</p>"""
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1c1c; --quiet: #5c5c5c; --paper: #ffffff; --rule: #d9d9d9; --wash:
+#f4f6f8;
+  --yes: #1b7837; --no: #b2182b; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --quiet: #a6a6a6; --paper: #16181b; --rule:
+#3a3d42;
+  --wash: #1f2226; --yes: #6cc287; --no: #ef8a80; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .25rem; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 1px solid var(--rule); }
+h3 { font-size: 1rem; margin: 1.25rem 0 .4rem; }
+p { max-width: 60rem; }
+.quiet { color: var(--quiet); font-size: .9rem; }
+.note { background: var(--wash); border-left: 4px solid #08519c; padding: .75rem 1rem; font-size: .92rem; }
+.missing { color: var(--no); }
+figure { margin: 1rem 0; background: #ffffff; border: 1px solid var(--rule); border-radius: 6px; padding:
+.75rem; } img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid
+var(--rule); } th { font-weight: 600; white-space: nowrap; }
+code { font-family: ui-monospace, monospace; font-size: .92em; }
+a { color: inherit; }
+.swatch { display: inline-block; width: .8em; height: .8em; margin-right: .45em; border-radius: 2px;
+  border: 1px solid var(--rule); }
+.yes { color: var(--yes); white-space: nowrap; }
+.no { color: var(--no); white-space: nowrap; }
+"""

@@ -1,0 +1,259 @@
+"""One trial of each experiment: draw people, run one method, measure its error and its crowds.
+
+Knows populations, methods and errors. Draws no picture. All randomness comes from the trial: the people and queries
+from ``trial.shared_rng``, so that all methods meet the same ones, the noise from ``trial.rng``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import Floats, Integers
+from ...datasets import california_housing
+from ...errors import InvalidInput, MissingExtra
+from ...functions import gaussian_bump, squared_norm
+from ...geometry.box import Box
+from ...geometry.index import count_points
+from ...release.boxes import mean_relative_error
+from ...simulation import synthetic
+from . import workloads
+from .datasets.load import load, sample_people, sample_users
+from .harness.trial import Trial
+from .methods import way_of
+from .ways import CROWD, DELTA, DEPTHS, At, EstimatedMean, Pooled, Regions
+
+__all__ = [
+    "CROWD", "DELTA", "FACTS", "FOREST", "PARTICIPANTS", "PLANE", "classifier", "classifier_trial", "counts_trial",
+    "density_trial", "draw_people", "facts_of", "housing", "mean_trial", "released_values", "scores",
+]  # fmt: skip
+
+Row = dict[str, Any]
+People = tuple[Floats, Floats, Integers, float]
+
+PLANE = Box((-10.0, -10.0), (10.0, 10.0), names=("x", "y"))
+MEAN_SPREAD = 1.5
+MEAN_CROWD = 100  # the paper's Q in the mean experiments
+BUMP_SPREAD = 2.0
+QUERIES = {"clusters": 100, "anchored": 200}
+FOREST = "random forest"
+NEIGHBOURS = "k nearest neighbours"
+LOGISTIC = "logistic regression"
+# Beside every figure: what stands for one participant in it.
+PARTICIPANTS = {
+    "drawn": "Every position that is drawn stands for one participant.",
+    "row": "One row of a dataset (a check-in, a point of a taxi trip) stands for one participant, as in the paper: the "
+    "files have too few people for this N. A person with m rows would lose up to m times the ε shown.",
+    "block": "One block group of the census stands for one participant.",
+    "person": "Every participant is a different person; one of their rows is drawn at random.",
+}
+FACTS = ("regions", "regions_below", "participants_below")
+
+
+def facts_of(regions: Regions | None, k: int) -> Row:
+    """Return what a method did to crowds; nothing is known without regions.
+
+    Returns
+    -------
+    dict
+        ``regions``; ``regions_below`` and ``participants_below``: shares of the regions that hold somebody, and of
+        participants, with fewer than k in the region.
+    """
+    if regions is None:
+        return dict.fromkeys(FACTS)
+    crowds = regions.crowds
+    inhabited = crowds > 0
+    small = inhabited & (crowds < k)
+    return {
+        "regions": len(crowds),
+        "regions_below": int(small.sum()) / max(int(inhabited.sum()), 1),
+        "participants_below": int(crowds[small].sum()) / max(int(crowds.sum()), 1),
+    }
+
+
+# -- the mean of a function ----------------------------------------------------------------------------------------
+
+
+def mean_trial(trial: Trial) -> list[Row]:
+    """Estimate the mean of the squared norm once; parameters ``n``, ``epsilon``, ``k``.
+
+    Rows hold the error, its square, and ``expected_mse``: the variance that the regions found imply (for the baselines
+    the exact one), which is less noisy than a square.
+    """
+    f = squared_norm()
+    points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=MEAN_SPREAD)
+    found: EstimatedMean = way_of(trial.method, "values").mean(points, f, _at(trial, PLANE, "mean"))
+    error = found.value - float(np.mean(f(points)))
+    return [
+        {
+            "error": error,
+            "squared_error": error**2,
+            "expected_mse": found.variance,
+            **facts_of(found.regions, trial["k"]),
+        }
+    ]
+
+
+def _at(trial: Trial, box: Box, depth: str) -> At:
+    delta = float(dict(trial.parameters).get("delta") or DELTA)
+    return At(box, float(trial["epsilon"]), trial["k"], trial.rng(), DEPTHS[depth], delta)
+
+
+# -- Figure 1 ------------------------------------------------------------------------------------------------------
+
+
+def density_trial(trial: Trial) -> list[Row]:
+    """Release a bump's value for everybody once; parameters ``n``, ``epsilon``, ``k``."""
+    released = released_values(trial)
+    off = released.values - gaussian_bump(BUMP_SPREAD)(released.points)
+    return [{"value_mse": float(np.mean(off**2)), "mean_error": float(np.mean(off)), **released.facts}]
+
+
+class TrialRelease(NamedTuple):
+    """Points float64[n, 2], everybody's released value float64[n], the regions if there are any, and their facts."""
+
+    points: Floats
+    values: Floats
+    regions: Regions | None
+    facts: Mapping[str, Any]
+
+
+def released_values(trial: Trial) -> TrialRelease:
+    """Return what `density_trial` measures, for the pictures."""
+    points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
+    way = way_of(trial.method, "values")
+    values, regions = way.each(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
+    return TrialRelease(points, values, regions, facts_of(regions, trial["k"]))
+
+
+# -- range queries -------------------------------------------------------------------------------------------------
+
+
+def ring(n: int, rng: np.random.Generator) -> Floats:
+    """Return n people around a circle in the unit square, radius 0.35 with a spread of 0.02: float64[n, 2]."""
+    angle, radius = rng.uniform(0.0, 2.0 * np.pi, n), rng.normal(0.35, 0.02, n)
+    around = 0.5 + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return np.asarray(np.clip(around, 0.0, 1.0))
+
+
+MADE = {"uniform": synthetic.uniform, "ring": ring}  # smooth populations, by name
+
+
+def draw_people(
+    source: str, n: int, rng: np.random.Generator, *, data: Path | None = None, stands_for: str = "row"
+) -> People:
+    """Return the participants of a trial, its queries, their true counts, and the smallest denominator of the error.
+
+    Parameters
+    ----------
+    source : str
+        ``"clusters"`` (uniform queries); ``"uniform"``, ``"ring"`` or a dataset (anchored queries).
+    data : Path, optional
+        The folder of the datasets; the one that SEMILOCAL_DATA names if left out.
+    stands_for : {"row", "person"}
+        What stands for one participant: any row of a dataset, or one row of a different person each time.
+    """
+    if source == "clusters":
+        points = synthetic.clusters(n, rng)
+        boxes = workloads.uniform_queries(QUERIES["clusters"], rng)
+        return points, boxes, count_points(points, boxes), workloads.uniform_floor(n)
+    if source in MADE:
+        points = MADE[source](n, rng)
+    else:
+        sample = sample_people if stands_for == "person" else sample_users
+        points = sample(source, n, rng, folder=data).points
+    boxes, counts = workloads.anchored_queries(points, QUERIES["anchored"], rng)
+    return points, boxes, counts, workloads.anchored_floor(n)
+
+
+def _people_of(trial: Trial, data: Path | None) -> People:
+    """The people of a trial; all methods meet the same ones, so neighbouring trials find them drawn."""
+    named = dict(trial.parameters)
+    stands_for = str(named.get("stands_for", "row"))
+    return _drawn(trial.figure, trial["source"], trial["n"], trial.seed, trial.run, named.get("data"), data, stands_for)
+
+
+@functools.lru_cache(maxsize=4)
+def _drawn(
+    figure: str, source: str, n: int, seed: int, run: int, _read: Any, data: Path | None, stands_for: str
+) -> People:
+    rng = Trial.of(figure, "", seed=seed, run=run, n=n, source=source).shared_rng("n", "source")
+    return draw_people(source, n, rng, data=data, stands_for=stands_for)
+
+
+def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
+    """Answer a workload of range queries once; parameters ``source``, ``n``, ``epsilon``, ``k``, ``stands_for``."""
+    points, boxes, truth, floor = _people_of(trial, data)
+    at = _at(trial, synthetic.UNIT_SQUARE, "clusters" if trial["source"] == "clusters" else "real")
+    query, regions = way_of(trial.method, "counts").count(points, at)
+    return [{"mre": mean_relative_error(query(boxes).value, truth, floor=floor), **facts_of(regions, trial["k"])}]
+
+
+# -- learning ------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=1)
+def housing() -> tuple[Floats, Integers, float]:
+    """Return California Housing: positions in the unit square (scaled from its public box), labels, the median value.
+
+    The label is 1 where the median house value of the block group exceeds the median over all of them.
+    """
+    positions = load("california_housing")
+    lower, upper = np.array(positions.box.lower), np.array(positions.box.upper)
+    values = california_housing()[1]
+    middle = float(np.median(values))
+    return (positions.points - lower) / (upper - lower), (values > middle).astype(np.int64), middle
+
+
+def classifier_trial(trial: Trial) -> list[Row]:
+    """Train on released positions, test on true ones; parameters ``epsilon``, ``k``, ``classifiers``.
+
+    One row per classifier with F1, precision and recall of the class 1 on the 30 % that were held out.
+    """
+    points, labels, _ = housing()
+    points, labels = points[: trial["rows"]], labels[: trial["rows"]]
+    order = trial.shared_rng("rows").permutation(len(points))
+    cut = round(0.7 * len(points))
+    train, test = order[:cut], order[cut:]
+    at = _at(trial, synthetic.UNIT_SQUARE, "density")
+    way, regions, taught = way_of(trial.method, "points"), None, labels[train]
+    if isinstance(way, Pooled):
+        features, taught = way.labelled(points[train], taught, at)
+    else:
+        features, regions = way.points(points[train], at)
+    facts = facts_of(regions, trial["k"])
+    rows = []
+    for name in trial["classifiers"].split(", "):
+        model = classifier(name, int(at.rng.integers(2**31)))
+        model.fit(features, taught)
+        rows.append({"classifier": name, **scores(labels[test], model.predict(points[test])), **facts})
+    return rows
+
+
+def classifier(name: str, seed: int) -> Any:
+    """Return a classifier of scikit-learn by its name in the figures."""
+    try:
+        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.neighbors import KNeighborsClassifier
+    except ImportError:
+        raise MissingExtra("scikit-learn", "experiments") from None
+    if name == FOREST:
+        return RandomForestClassifier(n_estimators=50, max_depth=8, random_state=seed)
+    if name == NEIGHBOURS:
+        return KNeighborsClassifier(n_neighbors=15, weights="distance")
+    if name == LOGISTIC:
+        return LogisticRegression()
+    raise InvalidInput(f"no classifier is called {name!r}; there are {FOREST}, {NEIGHBOURS}, {LOGISTIC}")
+
+
+def scores(truth: Integers, predicted: Integers) -> Row:
+    """Return F1, precision and recall of the class 1."""
+    hit = int(np.count_nonzero((truth == 1) & (predicted == 1)))
+    claimed, real = int(np.count_nonzero(predicted == 1)), int(np.count_nonzero(truth == 1))
+    precision, recall = hit / claimed if claimed else 0.0, hit / real if real else 0.0
+    return {"f1": 2 * hit / max(claimed + real, 1), "precision": precision, "recall": recall}

@@ -1,0 +1,299 @@
+"""Every figure module: writes its files from tiny grids, the same to the last digit whatever the workers, and says what
+is missing."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import gzip
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.io.points import read_points
+from semilocal.lab.experiments import methods, registry, ways
+from semilocal.lab.experiments.datasets import load as data
+from semilocal.lab.experiments.figures import (
+    classifiers,
+    density,
+    housing_map,
+    mean,
+    promises,
+    queries_example,
+    queries_people,
+    queries_real,
+    queries_synthetic,
+    sensitivity,
+    tradeoff,
+)
+from semilocal.lab.experiments.harness import style
+from semilocal.lab.experiments.harness.summary import FigureOptions, Output, gather, select
+from semilocal.lab.experiments.harness.trial import Trial
+from semilocal.lab.experiments.trials import FOREST, LOGISTIC, mean_trial
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+PURPOSES: tuple[methods.Purpose, ...] = ("values", "counts", "points")
+REAL = ("california_housing",)
+MEANS = mean.Grid(sizes=(400,), epsilons=(1.0, 8.0))
+TINY: dict[str, Callable[[FigureOptions], Output]] = {
+    "density": lambda options: density.make(options, density.Grid(size=600)),
+    "mean": lambda options: mean.make(options, MEANS),
+    "classifiers": lambda options: classifiers.make(
+        options, classifiers.Grid(epsilons=(1.0,), rows=800, classifiers=(FOREST, LOGISTIC))
+    ),
+    "sensitivity": lambda options: sensitivity.make(options, sensitivity.Grid(crowds=(10, 20), rows=800)),
+    "housing_map": housing_map.make,
+    "queries_real": lambda options: queries_real.make(
+        options, queries_real.Grid(datasets=(*REAL, "geolife"), sizes=(2_000,), epsilons=(1.0,))
+    ),
+    "queries_people": lambda options: queries_people.make(
+        with_people(options), dataclasses.replace(queries_people.FULL, sizes=(500,), epsilons=(1.0,))
+    ),
+    "queries_example": lambda options: queries_example.make(
+        options, queries_example.Grid(datasets=(*REAL, "geolife"), size=2_000)
+    ),
+    "queries_synthetic": lambda options: queries_synthetic.make(
+        options, queries_synthetic.Grid(sizes=(500,), epsilons=(1.0, 3.0))
+    ),
+    "promises": lambda options: promises.make(
+        options, promises.Grid(sources=("clusters", "california_housing"), size=1_000)
+    ),
+    "tradeoff": lambda options: tradeoff.make(
+        dataclasses.replace(options, runs=1),
+        tradeoff.Grid(sources=("clusters", "california_housing"), size=1_000, crowds=(10, 20)),
+    ),
+}
+
+
+def with_people(options: FigureOptions) -> FigureOptions:
+    """Options with two datasets in which people have many rows."""
+    assert options.data is not None
+    rng = np.random.default_rng(4)
+    (options.data / "extra").mkdir()
+    for name in ("brightkite_last_checkin", "gowalla_more_users"):
+        users, places = rng.integers(0, 800, 4_000), rng.normal((40.0, 10.0), (8.0, 12.0), (4_000, 2))
+        lines = [f"{user},{lat:.6f},{lon:.6f}" for user, (lat, lon) in zip(users, places, strict=True)]
+        text = "\n".join(["user,latitude,longitude", *lines]) + "\n"
+        (options.data / "extra" / f"{name}.csv.gz").write_bytes(gzip.compress(text.encode()))
+    return options
+
+
+def options_in(folder: Path) -> FigureOptions:
+    (folder / "data").mkdir()
+    return FigureOptions(runs=2, seed=7, out=folder / "out", data=folder / "data", workers=0, show=False)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> FigureOptions:
+    return options_in(tmp_path)
+
+
+class Drawn(NamedTuple):
+    options: FigureOptions
+    made: Output
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Drawn]:
+    """Figures by name, each drawn once for all tests."""
+
+    @cache
+    def draw(name: str) -> Drawn:
+        options = options_in(tmp_path_factory.mktemp(name))
+        return Drawn(options, TINY[name](options))
+
+    return draw
+
+
+def test_every_figure_of_the_registry_is_tried_here() -> None:
+    drawn = {one.name for one in registry.EXPERIMENTS if one.labels}
+    assert drawn == set(TINY)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_figure_writes_picture_and_numbers(name: str, drawn: Callable[[str], Drawn]) -> None:
+    options, made = drawn(name)
+    assert made.figures
+    for figure in made.figures:
+        assert figure.pictures, figure.missing
+        for picture in figure.pictures:
+            assert picture.with_suffix(".png").stat().st_size > 5_000
+            assert picture.with_suffix(".svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+        with (options.out / figure.csv).open(encoding="utf-8") as stream:
+            assert list(csv.DictReader(stream))
+        for line in figure.lines:
+            assert line.epsilon
+            assert line.adjacency
+            assert line.delta
+
+
+@pytest.mark.parametrize("name", ["mean", "queries_synthetic", "classifiers"])
+def test_the_summary_names_version_parameters_interval_runs_and_seed(name: str, drawn: Callable[[str], Drawn]) -> None:
+    with (drawn(name).options.out / f"{name}.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    value = {"mean": "squared_error", "queries_synthetic": "mre", "classifiers": "f1"}[name]
+    for row in rows:
+        assert row["version"].startswith("0.")
+        assert row["seed"] == "7"
+        assert row["runs"] == "2"
+        assert float(row[f"{value}_low"]) <= float(row[f"{value}_mean"]) <= float(row[f"{value}_high"])
+        assert row["epsilon"]
+
+
+def test_the_same_seed_gives_the_same_numbers_whatever_the_workers(
+    drawn: Callable[[str], Drawn], tmp_path: Path
+) -> None:
+    options = drawn("mean").options
+    apart = dataclasses.replace(options, out=tmp_path / "apart", workers=2)
+    other = dataclasses.replace(options, out=tmp_path / "other", seed=8)
+    for chosen in (apart, other):
+        mean.results(chosen, MEANS)
+    for file in ("mean.csv", "mean_runs.csv"):
+        assert (options.out / file).read_bytes() == (apart.out / file).read_bytes()
+        assert (options.out / file).read_bytes() != (other.out / file).read_bytes()
+
+
+def test_a_second_time_comes_from_the_cache_with_the_same_bytes(drawn: Callable[[str], Drawn]) -> None:
+    options = drawn("queries_synthetic").options
+    before = {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
+    lines = (options.out / "cache" / "queries-synthetic.jsonl").read_bytes()
+    TINY["queries_synthetic"](options)
+    assert before == {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
+    assert (options.out / "cache" / "queries-synthetic.jsonl").read_bytes() == lines
+
+
+def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(
+    options: FigureOptions, drawn: Callable[[str], Drawn]
+) -> None:
+    [figure] = drawn("queries_real").made.figures
+    assert not figure.missing
+    assert any("geolife is not in" in note for note in figure.notes)
+    only = queries_real.Grid(datasets=("geolife", "porto"), sizes=(2_000,), epsilons=(1.0,))
+    [nothing] = queries_real.make(options, only).figures
+    assert "geolife is not in" in nothing.missing
+    assert "porto is not in" in nothing.missing
+    [example] = queries_example.make(options, queries_example.Grid(datasets=("geolife",))).figures
+    assert "geolife is not in" in example.missing
+
+
+def test_geolife_joins_in_from_its_original_folders(options: FigureOptions) -> None:
+    assert options.data is not None
+    rng = np.random.default_rng(1)
+    folder = options.data / "geolife" / "Data" / "000" / "Trajectory"
+    folder.mkdir(parents=True)
+    # dense enough around one place that queries with 20 people exist
+    points = rng.normal((39.95, 116.35), (0.12, 0.15), size=(1_500, 2))
+    lines = [f"{lat:.6f},{lon:.6f},0,100,39744.1,2008-10-23,02:53:04" for lat, lon in points]
+    (folder / "20081023025304.plt").write_text("\r\n".join(["head"] * 6 + lines) + "\r\n", encoding="utf-8")
+    grid = queries_real.Grid(datasets=("geolife",), sizes=(1_000,), epsilons=(1.0,))
+    [figure] = queries_real.make(options, grid).figures
+    assert not figure.missing
+    found, missing = queries_real.results(options, grid)
+    assert not missing
+    assert found is not None
+    assert {row["source"] for row in found.rows} == {"geolife"}
+    assert data.load("geolife", options.data).fingerprint == found.rows[0]["data"]
+
+
+def test_every_legend_states_true_loss_and_crowd() -> None:
+    for purpose in PURPOSES:
+        for method in methods.used_for(purpose):
+            text = style.legend_label(method, methods.promise_of(method, purpose))
+            promised = methods.promise_of(method, purpose)
+            assert f"true loss {promised.cost('ε')}" in text
+            assert ("crowd" in text) == (methods.crowd_kept(promised) is not None)
+            methods.look(method)
+    with pytest.raises(InvalidInput, match="not used for values"):
+        methods.promise_of("ahead", "values")
+
+
+def test_costs_of_the_paper_s_rules_are_those_of_their_noise() -> None:
+    assert methods.promise_of("published", "values").cost("ε") == "1.5 ε inside"
+    assert methods.promise_of("published", "counts").cost("ε") == "ε inside"
+    assert methods.promise_of("sldp-quantize", "points").cost("ε") == "2 ε inside"
+    assert methods.promise_of("sldp-split", "points").cost("ε") == "ε inside"
+    for purpose in PURPOSES:
+        assert methods.promise_of("ours", purpose).cost("ε") == "ε inside"
+        assert methods.promise_of("ours", purpose).k == 20
+
+
+def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """δ and the paper's share: change one and every legend follows."""
+
+    def costs() -> list[str]:
+        methods.promise_of.cache_clear()
+        shown = [methods.promise_of(method, "values").cost("ε") for method in ("paper", "published", "ours")]
+        return [*shown, methods.promise_of("ours", "counts").row()["delta"]]
+
+    before = costs()
+    assert before[:3] == ["1.5 ε inside", "1.5 ε inside", "ε inside"]
+    assert "0.05" in before[3]
+    monkeypatch.setattr(ways, "PAPER_SHARE", 0.25)
+    monkeypatch.setattr(ways, "DELTA", 0.01)
+    after = costs()
+    methods.promise_of.cache_clear()
+    assert after[:3] == ["1.25 ε inside", "1.25 ε inside", "ε inside"]
+    assert "0.01" in after[3]
+
+
+def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
+    assert [one.name for one in registry.chosen(["classifiers", "fig:housing_data", "mse_results_a"])] == [
+        "mean",
+        "classifiers",
+        "housing_map",
+    ]
+    with pytest.raises(InvalidInput, match="there are density, mean"):
+        registry.chosen(["fig:nothing"])
+
+
+def test_the_summary_averages_facts_about_regions(options: FigureOptions) -> None:
+    cells = [
+        Trial.of("facts", method, seed=1, run=run, n=3_000, epsilon=4.0, k=20)
+        for method in ("ours", "published", "ldp")
+        for run in range(3)
+    ]
+    found = gather("facts", cells, mean_trial, options, by=("method",), of=("error",))
+    ours, published, local = (select(found.summary, method=method)[0] for method in ("ours", "published", "ldp"))
+    for method, group in (("ours", ours), ("published", published)):
+        runs = select(found.rows, method=method)
+        assert group["regions"] == pytest.approx(sum(row["regions"] for row in runs) / 3)
+    assert ours["participants_below"] < published["participants_below"]
+    assert local["regions"] is None
+
+
+def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions) -> None:
+    folder = with_people(options).data
+    source = data.load("gowalla_more_users", folder)
+    rows = read_points(source.path, labels=["user"]).labels["user"]
+    people = len(np.unique(rows))
+    lower, upper = np.array(source.box.lower), np.array(source.box.upper)
+    where = {
+        tuple(point): int(person) for point, person in zip((source.points - lower) / (upper - lower), rows, strict=True)
+    }
+    drawn = [
+        data.sample_people("gowalla_more_users", people, np.random.default_rng(seed), folder=folder) for seed in (1, 2)
+    ]
+    for sample in drawn:
+        assert sorted(where[tuple(point)] for point in sample.points) == sorted(set(rows.tolist()))
+    assert not np.array_equal(np.sort(drawn[0].points, axis=0), np.sort(drawn[1].points, axis=0))
+    with pytest.raises(InvalidInput, match=f"{people} people"):
+        data.sample_people("gowalla_more_users", people + 1, np.random.default_rng(1), folder=folder)
+    with pytest.raises(InvalidInput, match="does not tell"):
+        data.sample_people("california_housing", 5, np.random.default_rng(1), folder=folder)
+
+
+def test_promises_of_one_kind_share_a_column() -> None:
+    columns = {name: promises.column_of(methods.promise_of(name, "counts")) for name in promises.METHODS}
+    assert {name for name, column in columns.items() if column == 0} == {
+        "pooled-curator", "pooled-servers", "privtree", "ldp-kdtree", "ldp-quadtree", "ahead",
+    }  # fmt: skip
+    assert columns["ours"] == 1
+    assert columns["published"] == 2
+    assert columns["kanonymous"] == 3

@@ -1,0 +1,97 @@
+"""Commands write nothing but what the transcript tells, and a command that writes more is caught."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from semilocal.cli import main as cli
+from semilocal.errors import InvalidInput
+from semilocal.lab.audit.outputs import (
+    COMMANDS,
+    OPTIONS,
+    SHARED,
+    CommandRun,
+    Worlds,
+    differing,
+    equal_worlds,
+    outputs_of,
+)
+
+
+@pytest.fixture(scope="module")
+def worlds() -> Worlds:
+    return equal_worlds(np.random.default_rng(3))
+
+
+def test_equal_transcripts_give_equal_bytes(worlds: Worlds) -> None:
+    assert dict(zip(COMMANDS, differing(COMMANDS, worlds), strict=True)) == {command: [] for command in COMMANDS}
+
+
+def test_every_command_that_reads_positions_for_a_result_is_attacked() -> None:
+    """A new job has to be added to the catalogue; devices' commands write what the server publishes."""
+    jobs = {
+        name
+        for name in cli.COMMANDS
+        if (module := importlib.util.find_spec(f"semilocal.cli.commands.{name}"))
+        and "job: JobOptions" in Path(str(module.origin)).read_text()
+    }
+    assert {"partition", "counts", "mean", "points"} <= jobs
+    assert jobs == {command[0] for command in COMMANDS}
+
+
+def test_parquet_engines_maps_and_points_tell_no_more_than_the_transcript(worlds: Worlds) -> None:
+    pytest.importorskip("pyarrow")
+    commands = [
+        ("partition", *SHARED, "--out", "regions.parquet"),
+        ("partition", *SHARED, "--engine", "arrow", "--out", "regions.csv"),
+        ("counts", *SHARED, "--grid", "3x3", "--html", "map.html", "--out", "counts.geojson"),
+        ("counts", *SHARED, "--grid", "3x3", "--clip", "--explain"),
+        ("points", *SHARED, "--json"),
+        ("points", *SHARED, "--engine", "arrow", "--out", "points.parquet"),
+        ("mean", *SHARED, "--function", "coordinate:y", "--engine", "arrow", "--explain"),
+    ]
+    assert differing(commands, worlds) == [[]] * len(commands)
+
+
+@pytest.mark.parametrize("engine", ["memory", "arrow"])
+def test_the_order_of_the_file_is_not_in_the_points(engine: str) -> None:
+    """A file that is sorted by place: its order would tell where inside a region people are"""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(5)
+    people = np.concatenate([rng.random((1500, 2)) * [0.45, 1.0], rng.random((15, 2))])
+    people = people[np.lexsort(people.T)]
+    out = "points.csv" if engine == "memory" else "points.parquet"
+    command = ("points", *SHARED, "--engine", engine, "--out", out)
+    (written,) = outputs_of([CommandRun(command, people, 7)])
+    if engine == "memory":
+        points = np.array([line.split(",") for line in written[out].decode().split()[1:]], dtype=np.float64)
+    else:
+        table = parquet.read_table(io.BytesIO(written[out]))
+        points = np.column_stack([table.column(name).to_numpy() for name in ("x", "y")])
+    assert len(points) == len(people)
+    regions = len(np.unique(points, axis=0))
+    assert regions > 5
+    assert np.count_nonzero((np.diff(points, axis=0) != 0).any(axis=1)) == regions - 1  # one region after another
+
+
+def test_positions_would_be_seen(worlds: Worlds) -> None:
+    """The planted leak: with --public-data a picture draws positions."""
+    pytest.importorskip("matplotlib")
+    leaky = ("partition", *SHARED, "--plot", "map.png", "--public-data")
+    assert differing([leaky], worlds) == [["map.png"]]
+
+
+def test_other_transcripts_are_not_called_equal(worlds: Worlds) -> None:
+    """The comparison sees a difference: with another seed the counts are others."""
+    one, other = outputs_of([CommandRun(COMMANDS[4], worlds.here, worlds.seed + more) for more in (0, 1)])
+    assert one != other
+
+
+def test_a_command_that_fails_is_no_finding(worlds: Worlds) -> None:
+    with pytest.raises(InvalidInput, match=r"counts no-such-file\.csv .* failed: "):
+        outputs_of([CommandRun(("counts", "no-such-file.csv", *OPTIONS), worlds.here, worlds.seed)])

@@ -1,0 +1,199 @@
+"""The report: everything inside one file, every loss with adjacency and delta, everything escaped."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.lab.experiments.harness import style
+from semilocal.lab.experiments.harness.report import Claim, FigureReport, Line, write_report
+from semilocal.lab.experiments.methods import look
+from tests.helpers import HANG
+
+pytest.importorskip("matplotlib")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+REGION = "any two positions inside the released region"
+
+WHO = "One draw stands for one participant."
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes that load something, and text; refuses tags that are not closed."""
+
+    VOID = frozenset({"meta", "img", "br", "link"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "data", "poster", "srcset", "action"):
+                self.loads.append(value or "")
+            if name == "href":
+                self.links.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> style.Saved:
+    """A picture of lines and many points."""
+    rng = np.random.default_rng(2)
+    with style.figure_style() as Figure:
+        figure = Figure(figsize=(7, 3))
+        left, right = figure.subplots(1, 2)
+        for place, method in enumerate(("central", "ldp", "published", "ours", "paper")):
+            values = 10.0 ** (2 - place) / np.array([0.5, 1, 2, 4]) ** 2
+            left.loglog([0.5, 1, 2, 4], values, **style.line(method), label=look(method).name)
+        left.set(ylabel="mean squared error", title="N = 64 000")
+        style.epsilon_axis(left, [0.5, 1, 2, 4])
+        style.shared_legend(figure, columns=3)
+        right.scatter(*rng.normal(size=(2, 4000)), s=1, rasterized=True)
+        right.set(xlabel="x", ylabel="y", title="points")
+        return style.save(figure, tmp_path_factory.mktemp("picture"), name="mse")
+
+
+def small_report(folder: Path, saved: style.Saved) -> Path:
+    lines = (
+        Line("ours", "ε inside", REGION, "0.05 per participant", True, 0.0, 0.0012),
+        Line("published", "1.5 ε", REGION, "no promise", False, 0.21, 0.034, note="leaves may hold one user"),
+        Line("ldp", "ε", "any two positions in the domain", "0"),
+    )
+    figures = [
+        FigureReport(
+            "fig:mse_results_a",
+            "Error of the mean <b>&</b> more",
+            caption="Mean of ‖x‖².",
+            pictures=(saved.svg,),
+            parameters={"N": "2 000 to 64 000", "k": 20, "rule": "<script>alert(1)</script>"},
+            lines=lines,
+            runs=60,
+            seed=1,
+            seconds=125.0,
+            csv="mse_results_a.csv",
+            notes=("gowalla.csv.gz: a filtered subset",),
+            participants=WHO,
+        ),
+        FigureReport("fig:geolife", "GeoLife", missing="geolife is not in the data folder"),
+        FigureReport("fig:png", "As PNG", pictures=(saved.png,), runs=3, participants=WHO),
+    ]
+    claims = [
+        Claim("One report costs ε", False, "2 ε by enumeration", "semilocal reproduce fig:mse_results_a"),
+        Claim("The cost does not grow with the depth", True, "the last round only"),
+    ]
+    return write_report(folder, figures, version="0.1.0+abc", claims=claims)
+
+
+def test_the_page_is_self_contained(tmp_path: Path, saved: style.Saved) -> None:
+    path = small_report(tmp_path, saved)
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert len(page.loads) == 2
+    assert all(load.startswith("data:image/") for load in page.loads)
+    assert all(link.startswith("#") for link in page.links)
+    assert {link[1:] for link in page.links} <= set(page.ids)
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    outside = re.sub(r"base64,[A-Za-z0-9+/=]+", "", text)
+    assert not re.search(r"https?:|url\(|@import|//[a-z]", outside)
+    assert [one.name for one in tmp_path.iterdir() if one.suffix == ".part"] == []
+
+
+def test_the_page_says_what_a_reader_must_know(tmp_path: Path, saved: style.Saved) -> None:
+    text = Page(small_report(tmp_path, saved).read_text(encoding="utf-8")).text
+    for part in (
+        "0.1.0+abc",
+        "not protected",
+        REGION,
+        "0.05 per participant",
+        "ε inside",
+        "✗ not kept",
+        "✓ kept",
+        "21 %",
+        "0.12 %",
+        "Not made: geolife is not in the data folder",
+        "60 runs · seed 1 · 2 min 05 s",
+        "mse_results_a.csv",
+        "a filtered subset",
+        "✗ does not hold",
+        "<script>alert(1)</script>",  # as text
+    ):
+        assert part in text, part
+
+
+def test_no_loss_without_adjacency_and_delta() -> None:
+    for epsilon, adjacency, delta in (("", REGION, "0"), ("1", " ", "0"), ("1", REGION, "")):
+        with pytest.raises(InvalidInput, match="never shown without"):
+            Line("ldp", epsilon, adjacency, delta)
+    with pytest.raises(InvalidInput, match="no method is called"):
+        Line("magic", "1", REGION, "0")
+
+
+def test_figures_need_their_own_names_and_known_pictures(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="same name"):
+        write_report(tmp_path, [FigureReport("a", "A"), FigureReport("a", "B")], version="1")
+    (tmp_path / "a.gif").write_bytes(b"GIF")
+    with pytest.raises(InvalidInput, match=r"\.svg or \.png"):
+        write_report(tmp_path, [FigureReport("a", "A", pictures=(tmp_path / "a.gif",), participants=WHO)], version="1")
+
+
+def test_a_large_svg_gives_way_to_its_png(tmp_path: Path, saved: style.Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    from semilocal.lab.experiments.harness import report
+
+    monkeypatch.setattr(report, "LARGEST_SVG", 10)
+    assert "data:image/svg" not in small_report(tmp_path, saved).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_real_browser_shows_both_pictures(tmp_path: Path, saved: style.Saved, dark: bool) -> None:
+    """The picture must hold the dark blue of our line, and the page must follow the reader's colour
+    scheme."""
+    path = small_report(tmp_path, saved)
+    shot = tmp_path / "shot.png"
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--hide-scrollbars", "--window-size=1200,1900"]
+    flags += ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else []
+    command = [str(CHROMIUM), *flags, f"--screenshot={shot}", path.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=HANG)
+    from matplotlib.image import imread
+
+    pixels = (imread(shot)[..., :3] * 255).round().astype(int)
+    blue = [int(look("ours").colour[place : place + 2], 16) for place in (1, 3, 5)]
+    assert np.count_nonzero((np.abs(pixels - blue) < 12).all(axis=2)) > 200
+    corner = int(pixels[2, 2].sum())
+    assert corner < 150 if dark else corner > 700
+
+
+def test_a_figure_without_a_word_about_its_participants_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="what stands for one participant"):
+        FigureReport("a", "A", pictures=(tmp_path / "a.png",))

@@ -1,0 +1,249 @@
+"""The runner: same rows whatever the workers and interruptions, cached once, never stale, honest
+intervals."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from semilocal.errors import InvalidInput
+from semilocal.lab.experiments.harness.runner import run, source_version, sources
+from semilocal.lab.experiments.harness.summary import summarise, table, write_csv
+from semilocal.lab.experiments.harness.trial import Trial, stream
+from tests.helpers import HANG
+from tests.helpers.trials import draw, explode
+
+
+def wrong_kind(trial: Trial) -> list[dict[str, Any]]:
+    return [{"values": np.arange(3)}]
+
+
+def grid(runs: int = 4) -> list[Trial]:
+    return [
+        Trial.of("fig:test", method, seed=5, run=run, n=n, epsilon=epsilon)
+        for method in ("ldp", "ours")
+        for n in (10, 20)
+        for epsilon in (0.5, 1.0)
+        for run in range(runs)
+    ]
+
+
+def rows_of(trials: Sequence[Trial], folder: Path, workers: int) -> list[dict[str, Any]]:
+    results = run(trials, draw, folder=folder, workers=workers, version="1", show=False)
+    return list(table(results, version="1"))
+
+
+def test_the_number_of_workers_changes_no_digit(tmp_path: Path) -> None:
+    trials = grid()
+    alone = rows_of(trials, tmp_path / "0", 0)
+    assert rows_of(trials, tmp_path / "2", 2) == alone
+    write_csv(tmp_path / "a.csv", alone)
+    write_csv(tmp_path / "b.csv", rows_of(trials, tmp_path / "1", 1))
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_order_and_neighbours_do_not_matter(tmp_path: Path) -> None:
+    trials = grid()
+    alone = {row["mean"] for row in rows_of(trials[7:8], tmp_path / "one", 0)}
+    assert alone <= {row["mean"] for row in rows_of(trials[::-1], tmp_path / "all", 0)}
+
+
+def test_results_come_in_the_order_of_the_cells(tmp_path: Path) -> None:
+    trials = grid()[::-1]
+    results = run(trials, draw, folder=tmp_path, workers=2, version="1", show=False)
+    assert [result.trial for result in results] == trials
+    assert all(result.seconds >= 0 for result in results)
+
+
+def test_every_part_of_the_identity_changes_the_generator_and_the_key() -> None:
+    base = Trial.of("f", "m", seed=1, run=0, n=10, epsilon=0.5)
+    others = [
+        Trial.of("g", "m", seed=1, run=0, n=10, epsilon=0.5),
+        Trial.of("f", "n", seed=1, run=0, n=10, epsilon=0.5),
+        Trial.of("f", "m", seed=2, run=0, n=10, epsilon=0.5),
+        Trial.of("f", "m", seed=1, run=1, n=10, epsilon=0.5),
+        Trial.of("f", "m", seed=1, run=0, n=11, epsilon=0.5),
+        Trial.of("f", "m", seed=1, run=0, n=10, k=0.5),
+    ]
+    assert len({trial.rng().random() for trial in [base, *others]}) == 7
+    assert len({trial.key("1") for trial in [base, *others]} | {base.key("2")}) == 8
+
+
+def test_a_float_that_is_a_whole_number_is_the_same_parameter() -> None:
+    one = Trial.of("f", "m", seed=1, run=0, epsilon=1)
+    same = Trial.of("f", "m", seed=1, run=0, epsilon=1.0)
+    assert one.key("1") == same.key("1")
+    assert one.rng().random() == same.rng().random()
+
+
+def test_methods_can_share_their_people_but_not_their_noise(tmp_path: Path) -> None:
+    rows = rows_of(grid(1), tmp_path, 0)
+    by_n = {row["n"]: {other["people"] for other in rows if other["n"] == row["n"]} for row in rows}
+    assert all(len(people) == 1 for people in by_n.values())
+    assert by_n[10] != by_n[20]
+    assert len({row["mean"] for row in rows}) == len(rows)
+
+
+def test_streams_of_different_trials_are_independent() -> None:
+    """Correlation of 2,000 draws of 20 neighbouring trials: |r| < 6 / √2000, normal tail 2e-9 a pair, 190
+    pairs."""
+    draws = np.array([stream("f", run).normal(size=2000) for run in range(20)])
+    off = np.corrcoef(draws)[np.triu_indices(20, 1)]
+    assert np.abs(off).max() < 6 / math.sqrt(2000)
+    lagged = np.array([np.random.default_rng(0).normal(size=2000 + run)[run:] for run in range(20)])
+    lagged[1] = lagged[0]  # the planted bug: two trials with one generator
+    assert np.abs(np.corrcoef(lagged)[np.triu_indices(20, 1)]).max() > 6 / math.sqrt(2000)
+
+
+def test_cached_trials_are_not_computed_again_and_give_the_same_digits(tmp_path: Path) -> None:
+    trials = grid()
+    first = run(trials[:9], draw, folder=tmp_path, workers=0, version="1", show=False)
+    second = run(trials, draw, folder=tmp_path, workers=2, version="1", show=False)
+    assert [result.cached for result in second] == [True] * 9 + [False] * (len(trials) - 9)
+    assert [result.rows for result in second[:9]] == [result.rows for result in first]
+    third = run(trials, explode, folder=tmp_path, workers=0, version="1", show=False)  # would fail if it computed
+    assert table(third, version="1") == table(second, version="1")
+
+
+def test_another_version_is_computed_again(tmp_path: Path) -> None:
+    trials = grid(1)
+    run(trials, draw, folder=tmp_path, workers=0, version="1", show=False)
+    again = run(trials, draw, folder=tmp_path, workers=0, version="2", show=False)
+    assert not any(result.cached for result in again)
+
+
+def test_a_line_cut_off_by_a_crash_is_computed_again(tmp_path: Path) -> None:
+    trials = grid(1)
+    whole = rows_of(trials, tmp_path, 0)
+    [path] = tmp_path.iterdir()
+    content = path.read_bytes()
+    for cut in (1, 30, content.rfind(b"\n", 0, -1) - 5):
+        path.write_bytes(content[:-cut])
+        assert rows_of(trials, tmp_path, 0) == whole
+        assert all(json.loads(line) for line in path.read_bytes().splitlines())
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """A real process with real workers, killed in the middle with Ctrl-C; the second run computes only the
+    rest."""
+    calls, wait = tmp_path / "calls", tmp_path / "calls.wait"
+    wait.touch()
+    script = (
+        "from pathlib import Path\n"
+        "from semilocal.lab.experiments.harness.runner import run\n"
+        "from semilocal.lab.experiments.harness.trial import Trial\n"
+        "from tests.helpers.trials import slow_draw\n"
+        "if __name__ == '__main__':\n"
+        "    trials = [Trial.of('fig:kill', 'm', seed=1, run=r, n=10) for r in range(24)]\n"
+        f"    run(trials, slow_draw, folder=Path({str(tmp_path / 'cache')!r}), workers=2, version='1')\n"
+    )
+    file = tmp_path / "main.py"
+    file.write_text(script)
+    folders = [str(Path(__file__).parents[3]), *filter(None, sys.path)]
+    environment = {**os.environ, "SEMILOCAL_TEST_CALLS": str(calls), "PYTHONPATH": os.pathsep.join(folders)}
+    command = [sys.executable, str(file)]
+    # A process that ignores Ctrl-C, as one started by nohup does, passes that on to its children: undo it.
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
+        cache = tmp_path / "cache" / "fig-kill.jsonl"
+        deadline = time.monotonic() + HANG
+        while time.monotonic() < deadline and not (cache.exists() and cache.read_bytes().count(b"\n") >= 5):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        wait.unlink()
+        _, said = process.communicate(timeout=HANG)
+        assert process.returncode != 0
+    assert "stopped at" in said
+    finished = cache.read_bytes().count(b"\n")
+    assert 5 <= finished < 24
+    before = len(calls.read_text().split())
+    subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE, timeout=HANG)
+    assert len(calls.read_text().split()) - before == 24 - finished
+    assert len({json.loads(line)["key"] for line in cache.read_text().splitlines()}) == 24
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_failing_trial_is_named_and_the_others_are_kept(tmp_path: Path, workers: int) -> None:
+    trials = [Trial.of("fig:test", "ldp", seed=5, run=run, n=10) for run in range(8)]
+    with pytest.raises(RuntimeError, match=r"fig:test ldp n=10 seed=5 run=3 failed: ZeroDivisionError: three"):
+        run(trials, explode, folder=tmp_path, workers=workers, version="1", show=False)
+    if workers == 0:
+        [path] = tmp_path.iterdir()
+        assert len(path.read_text().splitlines()) == 3
+
+
+def test_wrong_grids_and_rows_are_refused(tmp_path: Path) -> None:
+    trial = grid(1)[0]
+    with pytest.raises(InvalidInput, match="two trials are the same"):
+        run([trial, trial], draw, folder=tmp_path, show=False)
+    with pytest.raises(InvalidInput, match="at least 0"):
+        run([trial], draw, folder=tmp_path, workers=-1, show=False)
+    with pytest.raises(InvalidInput, match="'values' is a ndarray"):
+        run([trial], wrong_kind, folder=tmp_path, workers=0, show=False)
+    with pytest.raises(InvalidInput, match="cannot be called 'version'"):
+        Trial.of("f", "m", seed=1, run=0, version=3)
+
+
+def test_the_version_of_the_trials_holds_mechanisms_and_data_but_no_pictures_or_servers() -> None:
+    found = set(sources())
+    needed = {"protocol/rule.py", "randomizer/response.py", "simulation/simulate.py", "release/boxes.py"}
+    needed |= {f"lab/{name}.py" for name in ("baselines/privtree", "experiments/datasets/load", "experiments/ways")}
+    assert needed <= found
+    packages = {name.split("/")[0] for name in found}
+    assert packages.isdisjoint({"cli", "service", "device", "page", "transcript", "testing.py"})
+    assert not {name for name in found if name.startswith("lab/audit/")}
+    assert not {name for name in found if "/figures/" in name or name.endswith(("style.py", "report.py"))}
+    assert source_version(draw) != source_version()
+    assert source_version(partial(draw)) == source_version(draw)
+
+
+def test_summary_equals_scipy_s_interval() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(2, 12))
+    rows = [{"method": m, "run": r, "mse": float(values[m, r])} for r in range(12) for m in range(2)]
+    for level in (0.95, 0.5):
+        for found in summarise(rows, by=["method"], of=["mse"], level=level):
+            group = values[found["method"]]  # type: ignore[index]
+            low, high = stats.t.interval(level, 11, group.mean(), stats.sem(group))
+            assert found["runs"] == 12
+            assert found["mse_mean"] == pytest.approx(group.mean(), rel=1e-12)
+            assert found["mse_std"] == pytest.approx(group.std(ddof=1), rel=1e-12)
+            assert (found["mse_low"], found["mse_high"]) == pytest.approx((low, high), rel=1e-9)
+
+
+def test_one_run_has_no_interval_and_missing_columns_are_named() -> None:
+    [found] = summarise([{"m": "a", "x": 3.0}], by=["m"], of=["x"])
+    assert found["x_mean"] == 3.0
+    assert math.isnan(found["x_low"])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="no column 'y'"):
+        summarise([{"m": "a", "x": 3.0}], by=["m"], of=["y"])
+    with pytest.raises(InvalidInput, match="level"):
+        summarise([], by=[], of=[], level=1.0)
+
+
+def test_csv_keeps_every_digit_and_names_version_seed_and_parameters(tmp_path: Path) -> None:
+    rows = rows_of(grid(1), tmp_path / "cache", 0)
+    with write_csv(tmp_path / "deep" / "a.csv", rows).open(newline="") as stream_:
+        read = list(csv.DictReader(stream_))
+    assert list(read[0])[:7] == ["version", "figure", "method", "epsilon", "n", "seed", "run"]
+    assert [float(row["mean"]) for row in read] == [row["mean"] for row in rows]
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.csv"]
+    with pytest.raises(InvalidInput, match="no rows"):
+        write_csv(tmp_path / "b.csv", [])

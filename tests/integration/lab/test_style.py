@@ -1,0 +1,169 @@
+"""Figures: one look per method, readable in grey, the same bytes each time."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput, MissingExtra
+from semilocal.lab.experiments.harness import style
+from semilocal.lab.experiments.methods import METHODS, look, promise_of
+
+pytest.importorskip("matplotlib")
+
+TOGETHER = [
+    ("central", "pooled-curator", "pooled-servers", "ldp", "paper", "published", "ours", "zero"),
+    (
+        "privtree",
+        "privtree-cut",
+        "ldp-kdtree",
+        "ldp-quadtree",
+        "ahead",
+        "kanonymous",
+        "paper",
+        "published",
+        "ours",
+        "zero",
+        "pooled-curator",
+        "pooled-servers",
+    ),
+    ("ldp", "geo", "sldp-quantize", "sldp-split", "ours", "paper", "pooled-curator", "pooled-servers"),
+]
+
+
+def lightness(colour: str) -> float:
+    """CIE L* of a colour, 0 to 100: what is left of it in grey."""
+    linear = [(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in rgb(colour)]
+    y = float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+    return 116 * y ** (1 / 3) - 16 if y > 0.008856 else 903.3 * y
+
+
+def rgb(colour: str) -> list[float]:
+    return [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+
+
+def test_all_methods_of_the_figures_have_a_look() -> None:
+    named = {name for group in TOGETHER for name in group}
+    assert named <= set(METHODS)
+    assert len(METHODS) == 18
+
+
+def test_no_two_methods_look_the_same_even_without_colour() -> None:
+    looks = [method.look for method in METHODS.values()]
+    assert len({one.colour for one in looks}) == len(looks)
+    assert len({one.name for one in looks}) == len(looks)
+    assert len({(one.marker, one.dashes, one.filled) for one in looks}) == len(looks)
+
+
+@pytest.mark.parametrize("group", TOGETHER)
+def test_lines_of_one_figure_differ_in_grey(group: tuple[str, ...]) -> None:
+    for one, other in itertools.combinations(map(look, group), 2):
+        apart = abs(lightness(one.colour) - lightness(other.colour))
+        assert apart > 12 or one.marker != other.marker
+        assert one.dashes != other.dashes or one.marker != other.marker
+
+
+def test_every_line_stands_out_from_the_page() -> None:
+    for method in METHODS.values():
+        assert lightness(method.look.colour) < 72
+
+
+def test_every_look_can_be_drawn(tmp_path: Path) -> None:
+    with style.figure_style() as Figure:
+        figure = Figure(figsize=(4, 3))
+        axes = figure.subplots()
+        for place, method in enumerate(METHODS):
+            axes.errorbar([1, 2], [place, place], yerr=0.2, **style.line(method), label=look(method).name)
+        axes.legend()
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+            method.look.name for method in METHODS.values()
+        ]
+
+
+def draw(folder: Path) -> style.Saved:
+    rng = np.random.default_rng(1)
+    with style.figure_style() as Figure:
+        figure = Figure(figsize=(5, 2.5))
+        left, right = figure.subplots(1, 2)
+        left.plot([1, 2, 4], [3, 2, 1], **style.line("ours"), label="ε")
+        left.fill_between([1, 2, 4], [2, 1, 0], [4, 3, 2], alpha=0.2)
+        left.legend()
+        right.scatter(*rng.random((2, 3000)), s=1, rasterized=True)
+        return style.save(figure, folder, name="picture")
+
+
+def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = draw(tmp_path / "a"), draw(tmp_path / "b")
+    assert first.png.read_bytes() == second.png.read_bytes()
+    assert first.svg.read_bytes() == second.svg.read_bytes()
+    text = first.svg.read_text()
+    assert "<dc:date>" not in text
+    assert len(text) < 400_000  # 3,000 points are one picture, not 3,000 shapes
+
+
+def test_the_style_leaves_no_trace(tmp_path: Path) -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    draw(tmp_path)
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_legends_state_the_true_loss_and_the_crowd() -> None:
+    for purpose in ("counts", "values", "points"):
+        ours = style.legend_label("ours", promise_of("ours", purpose))
+        assert ours == "semilocal, nobody trusted: true loss ε inside, crowd of k kept"
+    published = style.legend_label("published", promise_of("published", "values"))
+    assert published == "published code's rule: true loss 1.5 ε inside, no crowd promised"
+    assert style.legend_label("ldp", promise_of("ldp", "values")) == "local DP: true loss ε anywhere"
+    trusted = style.legend_label("privtree", promise_of("privtree", "counts"))
+    assert trusted == "PrivTree (trusted curator): true loss 2 ε anywhere, ε for taking part or not"
+    with pytest.raises(InvalidInput, match="there are ours"):
+        look("magic")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **named: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
+    with pytest.raises(MissingExtra, match=r"semilocal\[plots\]"), style.figure_style():
+        pass
+
+
+def test_epsilon_ticks_are_the_values_and_nothing_else() -> None:
+    with style.figure_style() as Figure:
+        axes = Figure().subplots()
+        axes.plot([0.5, 12], [1, 2])
+        style.epsilon_axis(axes, [0.5, 1, 2.0, 12])
+        assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.5", "1", "2", "12"]
+        assert list(axes.get_xticks(minor=True)) == []
+
+
+def test_the_shared_legend_has_each_line_once_ours_first() -> None:
+    with style.figure_style() as Figure:
+        figure = Figure(figsize=(6, 3))
+        for axes in figure.subplots(1, 2):
+            for method in ("ldp", "ours"):
+                axes.plot(
+                    [1], [1], **style.line(method), label=style.legend_label(method, promise_of(method, "values"))
+                )
+            axes.plot([1], [2], label="something else")
+        style.shared_legend(figure)
+        [legend] = figure.legends
+        assert [text.get_text() for text in legend.get_texts()] == [
+            "semilocal, nobody trusted: true loss ε inside, crowd of k kept",
+            "local DP: true loss ε anywhere",
+            "something else",
+        ]

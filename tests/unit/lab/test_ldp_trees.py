@@ -1,0 +1,176 @@
+"""The local trees: everyone reports once, estimates are unbiased, and totals agree with the number of people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.geometry.box import Box
+from semilocal.geometry.index import count_points
+from semilocal.lab.baselines import SpatialCounts, ahead, kdtree, ldp_kdtree, ldp_quadtree, oracles
+from semilocal.lab.baselines.quadtree import default_height
+
+Floats = npt.NDArray[np.float64]
+Baseline = Callable[..., SpatialCounts]
+UNIT = Box((0.0, 0.0), (1.0, 1.0))
+ODD = Box((-3.0, 10.0), (5.0, 11.0))
+TREES: list[Baseline] = [ahead, ldp_kdtree, ldp_quadtree]
+
+
+def crowd(rng: np.random.Generator, n: int, box: Box = UNIT) -> Floats:
+    """Half of the people in a tight cluster, half spread out."""
+    low, high = np.asarray(box.lower), np.asarray(box.upper)
+    tight = 0.3 + 0.05 * rng.random((n // 2, len(low)))
+    wide = rng.random((n - n // 2, len(low)))
+    return np.asarray(low + np.concatenate((tight, wide)) * (high - low))
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
+    """Writes down (epsilon, participants) of every round of reports."""
+    seen: list[tuple[float, int]] = []
+    for kind in (oracles.GeneralizedResponse, oracles.UnaryEncoding):
+        draw = kind.draw_tally
+
+        def record(self: Any, counts: Any, *, rng: Any, draw: Any = draw) -> Any:
+            seen.append((self.epsilon, int(counts.sum())))
+            return draw(self, counts, rng=rng)
+
+        monkeypatch.setattr(kind, "draw_tally", record)
+    return seen
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_everyone_reports_exactly_once_with_the_whole_epsilon(tree: Baseline, reports: list[tuple[float, int]]) -> None:
+    rng = np.random.default_rng(0)
+    result = tree(crowd(rng, 3001), UNIT, epsilon=0.7, rng=rng)
+    assert sum(people for _, people in reports) == 3001
+    assert {epsilon for epsilon, _ in reports} == {0.7}
+    assert result.guarantee.epsilon == result.guarantee.anywhere == 0.7
+    assert "trusts nobody" in str(result.guarantee)
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("box", [UNIT, ODD, Box((0.0,), (2.0,)), Box((0.0,) * 3, (1.0, 2.0, 3.0))])
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_leaves_tile_the_domain_and_hold_everybody(tree: Baseline, box: Box, nonnegative: bool) -> None:
+    rng = np.random.default_rng(1)
+    result = tree(crowd(rng, 4000, box), box, epsilon=1.0, rng=rng, nonnegative=nonnegative)
+    sides = result.boxes[:, 1] - result.boxes[:, 0]
+    assert sides.prod(axis=1).sum() == pytest.approx(np.prod(np.subtract(box.upper, box.lower)))
+    assert (result.boxes[:, 0] >= box.lower).all()
+    assert (result.boxes[:, 1] <= box.upper).all()
+    assert result.total == pytest.approx(4000, rel=1e-9)
+    whole = result.query([[box.lower, box.upper]])
+    assert whole.value[0] == pytest.approx(4000, rel=1e-9)  # and overlap would have been refused
+    assert result.density((4,) * box.dimensions, box).sum() == pytest.approx(4000, rel=1e-9)
+    assert result.regions.uncertain == nonnegative
+    assert (result.counts.min() >= 0) or not nonnegative
+
+
+def test_a_quadtree_without_privacy_is_the_exact_grid() -> None:
+    rng = np.random.default_rng(2)
+    points = crowd(rng, 1000, ODD)
+    points[0] = ODD.upper
+    result = ldp_quadtree(points, ODD, epsilon=200.0, rng=rng, height=3, cut=0.0)
+    reach = result.boxes.copy()
+    reach[:, 1][reach[:, 1] == ODD.upper] = np.inf  # the domain's upper sides belong to it
+    np.testing.assert_allclose(result.counts, count_points(points, reach), atol=1e-6)
+    assert len(result) == 64
+
+
+def test_ahead_without_privacy_finds_the_crowd_and_its_counts() -> None:
+    """At epsilon 60 only the dealing out into layers is random: leaves are within 6 standard errors of the truth.
+
+    About 10^2 leaves: false-alarm rate below 1e-6 by the normal tail (2e-9 each).
+    """
+    rng = np.random.default_rng(5)
+    points = crowd(rng, 40_000)
+    result = ahead(points, UNIT, epsilon=60.0, rng=rng, depth=4, nonnegative=False)
+    truth = count_points(points, result.boxes)
+    z = (result.counts - truth) / np.sqrt(np.maximum(result.regions.variances, truth + 1.0))
+    assert np.abs(z).max() < 6
+    sides = result.boxes[:, 1, 0] - result.boxes[:, 0, 0]
+    assert sides.min() == 0.5**4
+
+
+def test_ahead_divides_the_crowded_and_leaves_the_empty_alone() -> None:
+    rng = np.random.default_rng(6)
+    points = 0.2 * rng.random((30_000, 2))
+    result = ahead(points, UNIT, epsilon=2.0, rng=rng)
+    sides = (result.boxes[:, 1] - result.boxes[:, 0]).max(axis=1)
+    far = (result.boxes[:, 0] >= 0.5).all(axis=1)
+    assert sides[far].max() == 0.5
+    assert result.query([[[0.0, 0.0], [0.25, 0.25]]]).value[0] > 25_000
+
+
+def test_medians_fall_on_the_edge_that_halves_best() -> None:
+    histogram = np.array([[1.0, 1.0, 1.0, 1.0], [9.0, 1.0, 0.0, 0.0], [-5.0, -5.0, 0.0, 8.0], [0.0, 0.0, 0.0, 0.0]])
+    chosen = kdtree.median_edge(histogram)
+    assert chosen[:2].tolist() == [2, 1]
+    assert ((chosen >= 1) & (chosen <= 3)).all()
+
+
+def test_positions_are_found_in_the_leaf_that_holds_them() -> None:
+    rng = np.random.default_rng(7)
+    points = crowd(rng, 3000)
+    boxes = ldp_kdtree(points, UNIT, epsilon=3.0, rng=rng, height=5).boxes
+    place = kdtree.locate(points, boxes)
+    assert ((points >= boxes[place, 0]) & (points < boxes[place, 1])).all()
+
+
+def test_a_kdtree_without_privacy_halves_the_people() -> None:
+    rng = np.random.default_rng(8)
+    points = rng.random((40_000, 2))
+    result = ldp_kdtree(points, UNIT, epsilon=60.0, rng=rng, height=3, buckets=128)
+    np.testing.assert_allclose(count_points(points, result.boxes), 5000, rtol=0.1)
+
+
+def test_the_default_height_looks_at_public_numbers_only() -> None:
+    assert [default_height(20_000, 2, epsilon, 10) for epsilon in (0.5, 1.0, 2.0)] == [2, 3, 3]
+    assert default_height(10, 2, 0.1, 10) == 1
+    assert default_height(10**9, 2, 10.0, 10) == 10
+    rng = np.random.default_rng(9)
+    for points in (np.full((5000, 2), 0.1), rng.random((5000, 2))):
+        assert len(ldp_quadtree(points, UNIT, epsilon=1.0, rng=rng, cut=0.0)) == 16
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_bad_arguments_are_refused(tree: Baseline) -> None:
+    rng = np.random.default_rng(0)
+    points = rng.random((100, 2))
+    for epsilon in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="epsilon"):
+            tree(points, UNIT, epsilon=epsilon, rng=rng)
+    with pytest.raises(OutsideDomain):
+        tree(points + 0.5, UNIT, epsilon=1.0, rng=rng)
+    with pytest.raises(InvalidInput, match="at least one"):
+        tree(np.empty((0, 2)), UNIT, epsilon=1.0, rng=rng)
+    name = "depth" if tree is ahead else "height"
+    for levels in (0, 31, 2.5, True):
+        with pytest.raises(InvalidInput, match=name):
+            tree(points, UNIT, epsilon=1.0, rng=rng, **{name: levels})
+
+
+def test_a_cut_that_is_no_number_of_deviations_is_refused() -> None:
+    for cut in (-1.0, math.nan):
+        with pytest.raises(InvalidInput, match="cut"):
+            ldp_quadtree([[0.5, 0.5]], UNIT, epsilon=1.0, rng=np.random.default_rng(0), cut=cut)
+
+
+def test_too_few_people_for_the_levels_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InvalidInput, match="per layer"):
+        ahead(rng.random((9, 2)), UNIT, epsilon=1.0, rng=rng)
+    with pytest.raises(InvalidInput, match="height"):
+        ldp_kdtree(rng.random((6, 2)), UNIT, epsilon=1.0, rng=rng)
+    assert ldp_kdtree(rng.random((7, 2)), UNIT, epsilon=1.0, rng=rng).total == pytest.approx(7)
+    for wrong in ({"buckets": 1}, {"buckets": 257}, {"tree_share": 0.0}, {"tree_share": 1.0}):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))):
+            ldp_kdtree(rng.random((60, 2)), UNIT, epsilon=1.0, rng=rng, **wrong)

@@ -1,0 +1,102 @@
+"""Noisy positions: the right distributions, honest prices, counted clipping."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import lambertw
+from scipy.stats import gamma, kstest, laplace, uniform
+
+from semilocal.errors import InvalidInput, OutsideDomain
+from semilocal.geometry.box import Box
+from semilocal.lab.baselines import laplace_points, planar_laplace
+from semilocal.lab.baselines.planar import radius
+
+BOX = Box((-120.0, 30.0), (-100.0, 40.0))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_the_radius_inverts_its_distribution_function(epsilon: float) -> None:
+    chance = np.concatenate(([0.0, 1e-9, 1 - 1e-12], np.linspace(0, 1, 1001)[:-1]))
+    found = radius(chance, epsilon)
+    np.testing.assert_allclose(1 - (1 + epsilon * found) * np.exp(-epsilon * found), chance, atol=1e-12)
+    assert (found >= 0).all()
+    closed = -(lambertw((chance[3:] - 1) / math.e, k=-1).real + 1) / epsilon  # what the literature computes
+    np.testing.assert_allclose(found[4:], closed[1:], rtol=1e-6)
+
+
+def test_planar_noise_is_isotropic_with_gamma_distance_on_the_unit_square() -> None:
+    """Kolmogorov-Smirnov at 1e-6 (its false-alarm rate). Exponential distance, a common mistake, must be caught."""
+    rng = np.random.default_rng(0)
+    points = np.tile([-110.0, 35.0], (20_000, 1))
+    released = planar_laplace(points, BOX, epsilon=2.0, rng=rng, clip=False)
+    shift = (released.points - points) / (20.0, 10.0)
+    distance = np.hypot(*shift.T)
+    angle = np.arctan2(shift[:, 1], shift[:, 0])
+    assert kstest(distance, gamma(2, scale=1 / 2.0).cdf).pvalue > 1e-6
+    assert kstest(distance, gamma(1, scale=1 / 2.0).cdf).pvalue < 1e-6
+    assert kstest(angle, uniform(-math.pi, 2 * math.pi).cdf).pvalue > 1e-6
+    assert released.clipped == 0
+
+
+def test_coordinate_noise_is_laplace_on_the_unit_square() -> None:
+    """Kolmogorov-Smirnov at 1e-6 (its false-alarm rate). Noise on the raw coordinates must be caught."""
+    rng = np.random.default_rng(1)
+    points = np.tile([-110.0, 35.0], (20_000, 1))
+    released = laplace_points(points, BOX, epsilon=2.0, rng=rng, clip=False)
+    shift = released.points - points
+    for axis, width in enumerate((20.0, 10.0)):
+        assert kstest(shift[:, axis] / width, laplace(scale=0.5).cdf).pvalue > 1e-6
+        assert kstest(shift[:, axis], laplace(scale=0.5).cdf).pvalue < 1e-6
+    assert abs(np.corrcoef(shift.T)[0, 1]) < 5.2 / math.sqrt(20_000)  # false-alarm rate 2e-7
+
+
+@pytest.mark.parametrize("release", [planar_laplace, laplace_points])
+def test_clipping_moves_only_what_fell_outside_and_counts_it(release: type) -> None:
+    points = BOX.check(np.random.default_rng(2).uniform(BOX.lower, BOX.upper, (500, 2)))
+    free = release(points, BOX, epsilon=3.0, rng=np.random.default_rng(3), clip=False)
+    kept = release(points, BOX, epsilon=3.0, rng=np.random.default_rng(3))
+    outside = ((free.points < BOX.lower) | (free.points > BOX.upper)).any(axis=1)
+    assert 0 < kept.clipped == outside.sum() < 500
+    assert np.array_equal(kept.points[~outside], free.points[~outside])
+    BOX.check(kept.points)
+
+
+def test_prices_are_the_true_ones() -> None:
+    rng = np.random.default_rng(4)
+    point = [[-110.0, 35.0]]
+    coordinates = laplace_points(point, BOX, epsilon=1.5, rng=rng).guarantee
+    assert coordinates.epsilon == coordinates.anywhere == 3.0
+    assert laplace_points([0.5], Box((0.0,), (1.0,)), epsilon=1.5, rng=rng).guarantee.epsilon == 1.5
+    planar = planar_laplace(point, BOX, epsilon=1.5, rng=rng).guarantee
+    assert planar.anywhere == pytest.approx(1.5 * math.sqrt(2))
+    assert "one side of the domain apart (axes scaled to [0, 1]): 1.5; opposite corners: 2.12132" in planar.text()
+
+
+def test_the_price_of_coordinate_noise_is_reached_across_the_domain() -> None:
+    """The log ratio of the densities of one output under opposite corners, with the noise that is drawn."""
+    point, scale = [[-110.0, 35.0]], 1 / 1.5
+    released = laplace_points(point, BOX, epsilon=1.5, rng=np.random.default_rng(4), clip=False)
+    shift = (released.points - point) / np.subtract(BOX.upper, BOX.lower)
+    np.testing.assert_allclose(shift, np.random.default_rng(4).laplace(0.0, scale, (1, 2)))
+    noise = laplace(scale=scale)
+    ratio = 2 * (noise.logpdf(0.0) - noise.logpdf(1.0))
+    assert ratio == pytest.approx(released.guarantee.epsilon)
+
+
+@pytest.mark.parametrize("release", [planar_laplace, laplace_points])
+def test_bad_arguments_are_refused(release: type) -> None:
+    rng = np.random.default_rng(5)
+    with pytest.raises(InvalidInput, match="epsilon"):
+        release([[-110.0, 35.0]], BOX, epsilon=-1.0, rng=rng)
+    with pytest.raises(OutsideDomain):
+        release([[0.0, 35.0]], BOX, epsilon=1.0, rng=rng)
+    with pytest.raises(InvalidInput, match="at least one"):
+        release(np.empty((0, 2)), BOX, epsilon=1.0, rng=rng)
+
+
+def test_planar_noise_needs_a_plane() -> None:
+    with pytest.raises(InvalidInput, match="2 dimensions"):
+        planar_laplace([0.5], Box((0.0,), (1.0,)), epsilon=1.0, rng=np.random.default_rng(6))
