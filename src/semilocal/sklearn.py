@@ -12,17 +12,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .accounting import Ledger
 from .arrays import Floats
 from .errors import InvalidInput, MissingExtra, listed_columns
 from .geometry.box import Box
 from .geometry.frames import axes_in_order
 from .protocol.promise_words import FROM_DATA
-from .protocol.task import DELTA, K, Rule, Task
+from .protocol.task import DELTA, K, Rule
+from .release.job import Job
 from .release.point_release import Centres, centres, draws
-from .release.streamed import play_rows
 from .simulation.person_columns import POPULATION, check_frame, person_columns
-from .simulation.simulate import Run
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -141,15 +139,16 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         points = self._numbers(X, ensure_min_samples=2)
         domain = self._domain(points)
         self._check_order(domain)
-        task = Task.build(domain, epsilon=self.epsilon, delta=self.delta, k=self.k, rule=self.rule)
-        run: Run = play_rows(points, task, rng=None if self.random_state is None else _generator(self.random_state))
-        self.partition_ = run.partition
-        self._centres = centres(run.partition)
-        self.spent_ = Ledger.of(task).settle(run.partition)
-        promised = self.spent_.guarantee(run.partition)
-        from_data = (FROM_DATA,) if isinstance(self.box, str) else ()
+        rng = None if self.random_state is None else _generator(self.random_state)
+        done = Job(
+            question="counts", data=points, box=domain, epsilon=self.epsilon, trust="nobody", delta=self.delta,
+            k=self.k, rng=rng, options={"rule": self.rule},
+        ).run()  # fmt: skip
+        self.partition_, self.spent_ = done.result.partition, done.result.spent
+        self._centres = centres(self.partition_)
+        promised, from_data = done.result.guarantee, (FROM_DATA,) if isinstance(self.box, str) else ()
         self.guarantee_ = msgspec.structs.replace(promised, notes=(*promised.notes, *from_data))
-        return self._points(run.regions)
+        return self._points(done.run.regions)
 
     def _numbers(self, X: npt.ArrayLike, **options: Any) -> Floats:
         try:

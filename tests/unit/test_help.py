@@ -12,7 +12,7 @@ import pytest
 
 import semilocal as sl
 from semilocal import errors
-from semilocal.release._docstrings import sections
+from semilocal.release.onecall import sections
 
 FUNCTIONS = {name: getattr(sl, name) for name in sl.__all__ if inspect.isfunction(getattr(sl, name))}
 

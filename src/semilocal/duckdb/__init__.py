@@ -7,7 +7,7 @@ of what devices and servers would do, and the result says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,14 +17,14 @@ from ..engines import open_source
 from ..engines.duckdb import DuckDBSource, reporting_failures
 from ..geometry.box import Box
 from ..io.files import check_outputs
-from ..release.engine_run import AnyTask, EngineRun, choosing_key, planned_task, run_on
+from ..release.job import AnyTask, Done, Job, choosing_key
 from ..whole_file import whole_file
 
 __all__ = ["DuckDBRun", "run", "source"]
 
 
 @dataclass(frozen=True, eq=False)
-class DuckDBRun(EngineRun):
+class DuckDBRun(Done):
     """A finished run on DuckDB.
 
     Attributes
@@ -131,11 +131,11 @@ def run(
     >>> found.result.total, len(found.attach().columns)
     (20000, 3)
     """
-    planned = planned_task(box, task, rows_per_user, options)
-    names = planned.box.names if columns is None else tuple(columns)
+    asked = Job.on_engine(box, task, rows_per_user, rng, options)
+    names = asked.domain.names if columns is None else tuple(columns)
     rows = source(
-        data, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, connection=connection,
+        data, names, asked.domain, person=person, rows_per_user=rows_per_user, order=order, connection=connection,
         rng=rng, rows_are_people=rows_are_people,
     )  # fmt: skip
-    done = run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)
-    return DuckDBRun(done.result, done.hierarchy, done.lookup, done.source, rows.files)
+    done = replace(asked, data=rows).run()
+    return DuckDBRun(done.result, done.run, data=rows, files=rows.files)

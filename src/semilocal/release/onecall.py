@@ -5,53 +5,52 @@ Counts, means, points and regions answer the same calls in all three modes.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal, Unpack, overload
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, Unpack
 
 from .. import release
-from ..accounting import Ledger
-from ..engines.source import Source
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..pooled.task import Trust as Pooled
-from ..protocol.column import Column
 from ..protocol.promise import Trust
-from . import pooled_mean as pooled
-from ._docstrings import documented_like
-from .pooled_counts import PooledCounts, pooled_counts, run_pooled
-from .pooled_mean import CellMeans, PooledMean, region_means
-from .pooled_points import PooledPoints, pooled_points
-from .promised import Rounding, check_rounding
-from .request import Options, ValueOptions, read_columns, request, what_of
-from .streamed import Rows
+from .job import Job, Options, Rows, ValueOptions
+from .pooled_counts import PooledCounts
+from .pooled_mean import CellMeans, PooledMean
+from .pooled_points import PooledPoints
+from .promised import Rounding
 
 __all__ = ["Options", "ValueOptions", "cell_means", "counts", "mean", "partition", "points", "values"]
 
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+_HEADING = re.compile(r"^(\w+)\n-+\n", flags=re.MULTILINE)
 
-@overload
-def mean(
-    points: Rows,
-    f: Any,
-    box: Box | None = None,
-    *,
-    epsilon: float,
-    trust: Literal["nobody"],
-    **named: Unpack[ValueOptions],
-) -> release.MeanRelease: ...
-@overload
-def mean(
-    points: Rows, f: Any, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[ValueOptions]
-) -> PooledMean: ...
-@overload
-def mean(
-    points: Rows,
-    f: Any,
-    box: Box | None = None,
-    *,
-    epsilon: float,
-    trust: Trust | None = None,
-    **named: Unpack[ValueOptions],
-) -> release.MeanRelease | PooledMean: ...
+
+def sections(text: str) -> dict[str, str]:
+    """The sections of a docstring by their headings; what comes before the first one is under ""."""
+    first, *rest = _HEADING.split(text)
+    return {"": first.strip(), **{name: body.strip("\n") for name, body in zip(rest[::2], rest[1::2], strict=True)}}
+
+
+def _documented_like(other: Callable[..., Any], *, without: tuple[str, ...] = ()) -> Callable[[_Call], _Call]:
+    """Give a call those sections of another one's docstring that it lacks, and the parameters of both."""
+
+    def document(call: _Call) -> _Call:
+        if call.__doc__ is None:  # python -OO
+            return call
+        shared, own = (sections(inspect.getdoc(each) or "") for each in (other, call))
+        entries = re.split(r"\n(?=\S)", shared["Parameters"])
+        kept = [entry for entry in entries if entry.split(" :")[0] not in without]
+        parameters = "\n".join([*kept, *filter(None, [own.get("Parameters")])])
+        named = {**shared, **own, "Parameters": parameters}
+        order = ("Parameters", "Returns", "Raises", "Notes", "Examples")
+        parts = (f"{name}\n{'-' * len(name)}\n{named[name]}" for name in order)
+        call.__doc__ = "\n\n".join([named[""], *parts]) + "\n"
+        return call
+
+    return document
+
+
 def mean(
     points: Rows,
     f: Any,
@@ -150,18 +149,10 @@ def mean(
     >>> bool(abs(result.value - fare.mean()) < 0.02)
     True
     """
-    points, f, box, options = what_of(points, f, box, trust, named)
-    asked, what = request(box, epsilon, trust, **options), f"mean of {f.name}"
-    if asked.trust == "nobody":
-        return asked.mean_of_regions(points, f, what, values_only=isinstance(f, Column))
-    task = asked.pooled_task()
-    asked.afford(Ledger().spend(what, epsilon, anywhere=True))
-    chosen, f = asked.people_with(points, f)
-    found = pooled.pooled_mean(task, chosen, f, rng=asked.rng)
-    return replace(found, spent=asked.capped(found.spent))
+    return Job.of("mean", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
 
 
-@documented_like(mean)
+@_documented_like(mean)
 def cell_means(
     points: Rows,
     f: Any,
@@ -194,20 +185,10 @@ def cell_means(
     >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
     (True, 2.0)
     """
-    points, f, box, options = what_of(points, f, box, trust, named)
-    asked, what = request(box, epsilon, trust, **options), f"mean of {f.name} per cell"
-    if asked.trust == "nobody":
-        return region_means(asked.mean_of_regions(points, f, f"mean of {f.name}"), f)
-    asked.pooled_task()  # checks all of epsilon
-    task = asked.pooled_task(epsilon / 2)
-    cost = Ledger().pooled(task)
-    asked.afford(cost.spend(what, epsilon / 2, anywhere=True))
-    chosen, f = asked.people_with(points, f)
-    counted = pooled_counts(run_pooled(task, chosen, rng=asked.rng), ledger=asked.capped(cost))
-    return pooled.cell_means(counted, chosen, f, epsilon=epsilon / 2, rng=asked.rng)
+    return Job.of("means", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
 
 
-@documented_like(mean, without=("trust",))
+@_documented_like(mean, without=("trust",))
 def values(
     points: Rows, f: Any, box: Box | None = None, *, epsilon: float, **named: Unpack[ValueOptions]
 ) -> release.ValuesRelease:
@@ -230,26 +211,10 @@ def values(
     """
     if "trust" in named:
         raise InvalidInput("values has no trust: nobody is trusted where every participant has a value; leave it out")
-    points, f, box, options = what_of(points, f, box, "nobody", named)
-    asked = request(box, epsilon, "nobody", **options)
-    run, chosen, f, split, spent = asked.run_for_values(points, f, f"values of {f.name}")
-    result = release.values(run, chosen, f, epsilon=split.value, rng=asked.rng, ledger=spent)
-    return replace(result, spent=result.spent.times(asked.rows))
+    return Job.of("values", points, f, box, epsilon=epsilon, trust="nobody", **named).run().result  # type: ignore[no-any-return]
 
 
-@overload
-def points(
-    points: Rows, box: Box | None = None, *, epsilon: float, trust: Literal["nobody"], **named: Unpack[Options]
-) -> release.PointsRelease: ...
-@overload
-def points(
-    points: Rows, box: Box | None = None, *, epsilon: float, trust: Pooled, **named: Unpack[Options]
-) -> PooledPoints: ...
-@overload
-def points(
-    points: Rows, box: Box | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
-) -> release.PointsRelease | PooledPoints: ...
-@documented_like(mean, without=("f", "value", "range"))
+@_documented_like(mean, without=("f", "value", "range"))
 def points(
     points: Rows, box: Box | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> release.PointsRelease | PooledPoints:
@@ -272,51 +237,10 @@ def points(
     >>> sl.points(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng).points.shape
     (5000, 2)
     """
-    points, named = read_columns(points, None, box, trust, named)
-    asked = request(box, epsilon, trust, **named)
-    if asked.trust == "nobody":
-        if isinstance(points, Source):
-            raise InvalidInput(
-                "a source has no array of points to replace: play the task with semilocal.engines.run.run_source, and "
-                "write one row each with its attach(path=..., add=...)"
-            )
-        run, chosen, spent = asked.run(points)
-        result = release.quantize(run, chosen, ledger=spent)
-        return replace(result, spent=result.spent.times(asked.rows))
-    return pooled_points(asked.count(points), rng=asked.rng)
+    return Job.of("points", points, None, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
 
 
-@overload
-def counts(
-    points: Rows,
-    box: Box | None = None,
-    *,
-    epsilon: float,
-    trust: Literal["nobody"],
-    rounding: Rounding = None,
-    **named: Unpack[Options],
-) -> release.CountsRelease: ...
-@overload
-def counts(
-    points: Rows,
-    box: Box | None = None,
-    *,
-    epsilon: float,
-    trust: Pooled,
-    rounding: Rounding = None,
-    **named: Unpack[Options],
-) -> PooledCounts: ...
-@overload
-def counts(
-    points: Rows,
-    box: Box | None = None,
-    *,
-    epsilon: float,
-    trust: Trust | None = None,
-    rounding: Rounding = None,
-    **named: Unpack[Options],
-) -> release.CountsRelease | PooledCounts: ...
-@documented_like(mean, without=("f", "value", "range"))
+@_documented_like(mean, without=("f", "value", "range"))
 def counts(
     points: Rows,
     box: Box | None = None,
@@ -351,14 +275,8 @@ def counts(
     >>> bool(low <= np.count_nonzero((homes < 0.25).all(axis=1)) <= high)
     True
     """
-    points, named = read_columns(points, None, box, trust, named)
-    asked = request(box, epsilon, trust, **named)
-    check_rounding(rounding, asked.options.get("hierarchy"), asked.domain)
-    if asked.trust == "nobody":
-        run, _, spent = asked.run(points)
-        result = release.counts(run, ledger=spent)
-        return replace(result, spent=result.spent.times(asked.rows), rounding=rounding)
-    return replace(asked.count(points), rounding=rounding)
+    job = Job.of("counts", points, None, box, epsilon=epsilon, trust=trust, rounding=rounding, **named)
+    return job.run().result  # type: ignore[no-any-return]
 
 
 # The same run and the same result, read as a map: ``boxes``, ``crowds``, ``locate`` and the ways out.

@@ -182,7 +182,9 @@ class CellMeans(Mapped):
         return msgspec.structs.replace(found, own=self.own)
 
 
-def pooled_mean(task: PooledTask, points: Rows, f: Any, *, rng: np.random.Generator | None = None) -> PooledMean:
+def pooled_mean(
+    task: PooledTask, points: Rows, f: Any, *, rng: np.random.Generator | None = None, seed: int | None = None
+) -> PooledMean:
     """The mean of f, ``task.epsilon``-differentially private for any change of one person's position (pure).
 
     Parameters
@@ -211,7 +213,7 @@ def pooled_mean(task: PooledTask, points: Rows, f: Any, *, rng: np.random.Genera
     sums = _noisy(sums, grid, task, task.epsilon, words)
     return mean_of_sum(
         task, people, sums, grid, what=f"mean of {bounded.name}", own=own_value(bounded),
-        mark=mark_of(task.trust, rng),
+        mark=mark_of(task.trust, rng, seed),
     )  # fmt: skip
 
 

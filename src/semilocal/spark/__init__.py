@@ -7,6 +7,7 @@ of what devices and servers would do, and the result says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ..engines import open_source
 from ..engines.spark import SparkSource
 from ..geometry.box import Box
-from ..release.engine_run import AnyTask, EngineRun, choosing_key, planned_task, run_on
+from ..release.job import AnyTask, Done, Job, choosing_key
 
 __all__ = ["run", "source"]
 
@@ -54,7 +55,7 @@ def run(
     rng: np.random.Generator | None = None,
     rows_are_people: bool = False,
     **options: Any,
-) -> EngineRun:
+) -> Done:
     """Count a crowd whose rows are in a DataFrame of Spark.
 
     Parameters
@@ -85,13 +86,13 @@ def run(
 
     Returns
     -------
-    EngineRun
+    Done
         ``result`` is what :func:`semilocal.counts` gives; ``attach()`` every row with its region, as a DataFrame.
     """
-    planned = planned_task(box, task, rows_per_user, options)
-    names = planned.box.names if columns is None else tuple(columns)
+    asked = Job.on_engine(box, task, rows_per_user, rng, options)
+    names = asked.domain.names if columns is None else tuple(columns)
     rows = source(
-        frame, names, planned.box, person=person, rows_per_user=rows_per_user, order=order, rng=rng,
+        frame, names, asked.domain, person=person, rows_per_user=rows_per_user, order=order, rng=rng,
         rows_are_people=rows_are_people,
     )  # fmt: skip
-    return run_on(rows, planned, rows_per_person=rows_per_user, rng=rng)
+    return replace(asked, data=rows).run()

@@ -11,7 +11,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.release.whom import which_trust
+from semilocal.release.job import which_trust
 from tests.helpers.release_runs import crowded
 
 shapely = pytest.importorskip("shapely")

@@ -11,7 +11,7 @@ import pytest
 import semilocal as sl
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
 from semilocal.pooled import MemoryCounter, Published, replay
-from semilocal.release.request import Options
+from semilocal.release.job import Options
 
 BOX = sl.Box((0, 0), (1, 1))
 POINTS = np.random.default_rng(1).beta(2, 5, (3_000, 2))

@@ -1,0 +1,594 @@
+"""One job: what is asked, of whose rows, whom they trust and what it may cost. Whatever asks builds this and runs it.
+
+A job is checked, refused or run here and nowhere else; everything is refused before it is computed. Where nobody is
+trusted a budget for values is divided: partition first, values on it. The split depends on public numbers only: how
+many take part, epsilon, delta, k. Never on the data.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, TypedDict, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..accounting import Ledger
+from ..arrays import Integers, as_integer, as_number, check_generator, exact, short_repr, shown
+from ..engines.histogram import Lookup
+from ..engines.run import SourceRun
+from ..engines.source import Source
+from ..errors import InvalidInput
+from ..functions import BoundedFunction, as_function
+from ..geometry.box import Box
+from ..geometry.frames import check_index, frame_points, is_axis, is_frame
+from ..hierarchy.base import Hierarchy
+from ..hierarchy.ranks import SortedCodes
+from ..pooled.task import PooledTask
+from ..protocol.column import Column, read_column, stored_column
+from ..protocol.keys import SECRET_BYTES
+from ..protocol.mark import Mark
+from ..protocol.partition import Away, Partition, Walls
+from ..protocol.promise import Trust
+from ..protocol.task import DELTA, K, Task, answers_inside, check_alone
+from ..protocol.thresholds import level, needed
+from ..randomizer.base import EPSILON_RANGE
+from ..randomizer.values.mechanisms import MAX_EPSILON, MIN_EPSILON
+from ..simulation.people import MAX_ROWS_PER_USER, draw_key, draw_rows
+from ..simulation.person_columns import CALL, check_frame, refuse_content_as_person
+from ..simulation.population import Splits
+from ..simulation.simulate import Run, simulate
+from . import point_release, pooled_mean, value_release
+from .asked import asked_of
+from .count_release import counts
+from .pooled_counts import pooled_counts, run_pooled
+from .pooled_points import pooled_points
+from .promised import Rounding, check_rounding
+from .streamed import AnyRun, Rows, check_source, check_stored, count_rows, play_rows, with_mark
+
+__all__ = [
+    "DELTA", "TREE_SHARE", "TRUSTS", "AnyTask", "Done", "Job", "K", "Options", "Question", "Rows", "Split",
+    "ValueOptions", "choosing_key", "plan_split", "which_trust",
+]  # fmt: skip
+
+AnyTask = Task | PooledTask
+Question = Literal["counts", "points", "mean", "means", "values"]
+TREE_SHARE = 0.5  # of epsilon, for the partition below values
+_QUESTIONS = 16  # that all people together must be able to answer, for a partition to pay
+_POOLED = ("hierarchy", "resolution", "max_depth", "label")  # options of tasks where somebody is trusted
+TRUSTS: dict[Trust, str] = {
+    "nobody": "every device randomizes its own answers; regions are public, and epsilon protects the place inside a "
+    "region that k participants are published in",
+    "two-servers": "two operators who do not collude see noisy counts only; epsilon protects any change of a person's "
+    "position anywhere",
+    "curator": "one party holds all positions and adds the noise; epsilon protects any change of a person's position "
+    "anywhere, against everybody else",
+}
+
+
+class Options(TypedDict, total=False):
+    """What every job may be given; see :func:`mean`. The second part is for :meth:`Task.build` and its pooled twin."""
+
+    delta: float | None
+    k: int | None
+    rng: np.random.Generator | None
+    cap: float | None
+    ledger: Ledger | None
+    users: npt.ArrayLike | None
+    rows_per_user: int
+    rows_are_people: bool
+
+    hierarchy: Hierarchy | None
+    resolution: float | tuple[float, ...] | None
+    max_depth: int | None
+    label: str
+    rule: str
+    tree: str
+    max_rounds: int | None
+    quorum: float
+    window: int
+    tolerate_liars: int
+
+
+class ValueOptions(Options, total=False):
+    """What jobs about values may be given beside; see :func:`mean`."""
+
+    value: npt.ArrayLike | None
+    range: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a budget is divided.
+
+    Attributes
+    ----------
+    tree, value : float
+        Epsilon of the partition and of the values; the tree's is 0 where no partition can help.
+    """
+
+    tree: float
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """A finished job.
+
+    Attributes
+    ----------
+    result : Counts, Points, Mean, Means or Values
+        What is public, with its promise: ``query``, ``partition``, ``to_geojson``, ``guarantee``, ``spent``.
+    run : Run, SourceRun, Published or None
+        What this program has seen on the way, as private as the rows where nobody is trusted; None for a pooled mean.
+    split : Split or None
+        How epsilon was divided between partition and values.
+    data : object
+        The rows that stood for people.
+    """
+
+    result: Any
+    run: Any
+    split: Split | None = None
+    data: Any = None
+
+    __repr__ = short_repr
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The public tree."""
+        hierarchy: Hierarchy = self.result.partition.task.hierarchy
+        return hierarchy
+
+    @property
+    def source(self) -> Source:
+        """The rows of an engine. Keep this value as long as what ``attach`` gave is in use."""
+        if not isinstance(self.data, Source):
+            raise InvalidInput("these rows are in memory; result.locate(points) says in which regions they are")
+        return self.data
+
+    @property
+    def lookup(self) -> Lookup:
+        """Which region each code ends in."""
+        partition = self.result.partition
+        if isinstance(partition, Partition):
+            return Lookup(partition.lower)
+        return Lookup.plain(self.hierarchy, partition.cells)
+
+    def attach(self, **options: Any) -> Any:
+        """Every row of a source with the index of its region in ``result.partition``, in the engine's own form.
+
+        That is as private as the rows: it tells where each of them is. See the source's ``attach`` for the options.
+        """
+        return self.source.attach(self.hierarchy, self.lookup, **options)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job:
+    """What is asked for, with everything that decides about it. :meth:`of` builds it as a person gives it.
+
+    Attributes
+    ----------
+    question : {"counts", "points", "mean", "means", "values"}
+        Of :func:`semilocal.counts` and so on; "means" is :func:`semilocal.cell_means`.
+    data : array_like of shape (n, d), Source, or SortedCodes
+        One row per participant; deepest cells are enough for counts where somebody is trusted.
+    f : BoundedFunction or None
+        Of means and values.
+    box : Box or None
+        The domain, if ``options`` has no hierarchy.
+    epsilon, trust, delta, k, rng, cap, ledger, users
+        As for :func:`semilocal.mean`.
+    rows : int
+        The most rows of a person, among those that stand for people.
+    options : dict
+        Further options of :meth:`Task.build` or :meth:`PooledTask.build`.
+    task : Task, PooledTask or None
+        What to play for counts, instead of box and options.
+    rounding : float, one per axis, or None
+        As for :func:`semilocal.counts`.
+    seed : int or None
+        Of ``rng``, if it is known: transcripts and files name it.
+    keyed : bool
+        Whether every participant has keys, so that the run has all reports of a transcript.
+    progress : callable or None
+        Called after every round where nobody is trusted.
+    """
+
+    question: Question
+    data: Any
+    f: BoundedFunction | None = None
+    box: Box | None = None
+    epsilon: float
+    trust: Trust
+    delta: float | None = None
+    k: int | None = None
+    rng: np.random.Generator | None = None
+    cap: Any = None
+    ledger: Any = None
+    users: npt.ArrayLike | None = None
+    rows: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    task: AnyTask | None = None
+    rounding: Rounding = None
+    seed: int | None = None
+    keyed: bool = False
+    progress: Callable[[int, int], None] | None = None
+
+    __repr__ = short_repr
+
+    # -- as it is asked ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(
+        cls, question: Question, points: Any, f: Any = None, box: Box | None = None, *, epsilon: float,
+        trust: Trust | None, rounding: Rounding = None, **named: Any,
+    ) -> Job:  # fmt: skip
+        """The job that a call asks for, with columns read from frames; refuses an option that no job has."""
+        if question in ("counts", "points"):
+            points, named = _columns(points, None, box, trust, named)
+        else:
+            points, f, box, named = _about(points, f, box, trust, named)
+        rows, options = named.pop("rows_per_user", 1), {}
+        known = {name: named.pop(name, None) for name in ("delta", "k", "rng", "cap", "ledger", "users")}
+        are_people = named.pop("rows_are_people", False)
+        for name, setting in named.items():
+            if name not in Options.__annotations__:
+                near = difflib.get_close_matches(name, ValueOptions.__annotations__ | Options.__annotations__, n=1)
+                advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(Options.__annotations__)}"
+                raise InvalidInput(f"there is no option {name!r} here; {advice}")
+            options[name] = setting
+        if known["users"] is not None and are_people:
+            raise InvalidInput("give users or rows_are_people, not both")
+        job = cls(
+            question=question, data=points, f=f, box=box, epsilon=epsilon, trust=which_trust(trust), rows=rows,
+            options=options, rounding=rounding, **known,
+        )  # fmt: skip
+        if rows != 1 and job.users is None and not isinstance(points, Source):
+            raise InvalidInput("rows_per_user needs users, which say whose row it is")
+        return job
+
+    @classmethod
+    def on_engine(
+        cls, box: Box | None, task: AnyTask | None, rows: int, rng: np.random.Generator | None, options: dict[str, Any]
+    ) -> Job:
+        """Counts of a source that is opened in the job's domain later: of a task, or of a box and options."""
+        if task is not None:
+            if box is not None or options:
+                named = ", ".join([*(["box"] if box is not None else []), *options])
+                raise InvalidInput(f"give a task, or a box and options, not both; got a task and {named}")
+            trust: Trust = task.trust if isinstance(task, PooledTask) else "nobody"
+            return cls(
+                question="counts", data=None, epsilon=task.epsilon, trust=trust, rng=rng, rows=rows, task=task
+            )  # fmt: skip
+        if not isinstance(box, Box) and (box is not None or options.get("hierarchy") is None):
+            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy or a task; got {shown(box)}")
+        if "epsilon" not in options:
+            raise InvalidInput("epsilon is missing: the most that anybody may lose")
+        given = {"trust": None, **options, "rng": rng, "rows_are_people": True}
+        job = replace(cls.of("counts", np.empty((0, 1)), None, box, **given), rows=rows)
+        job.planned()
+        return job
+
+    def __post_init__(self) -> None:
+        check_generator(self.rng)
+        if self.cap is not None and not isinstance(self.cap, str | int | float | Decimal | Fraction | np.number):
+            raise InvalidInput(f"cap must be a number, the most that anybody may lose; got {shown(self.cap)}")
+        if self.ledger is not None and not isinstance(self.ledger, Ledger):
+            got = shown(self.ledger)
+            raise InvalidInput(f"ledger must be a semilocal.Ledger, such as the spent of a result; got {got}")
+        rows = as_integer(self.rows, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
+        object.__setattr__(self, "rows", rows)
+        for name in ("epsilon", "delta", "k", "cap"):
+            if isinstance(setting := getattr(self, name), np.number):
+                object.__setattr__(self, name, setting.item())
+
+    @property
+    def domain(self) -> Box:
+        """The box, or that of the hierarchy."""
+        if self.task is not None:
+            return self.task.box
+        hierarchy = self.options.get("hierarchy")
+        if hierarchy is not None:
+            check_alone(hierarchy, box=self.box)
+            return hierarchy.box  # type: ignore[no-any-return]
+        if not isinstance(self.box, Box):
+            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy; got {shown(self.box)}")
+        return self.box
+
+    def planned(self, epsilon: float | None = None) -> AnyTask:
+        """The task that the job plays, or one with a part of its epsilon."""
+        if self.task is not None:
+            return self.task
+        loss = self.epsilon if epsilon is None else epsilon
+        if self.trust == "nobody":
+            return Task.build(self.box, epsilon=loss, **self._crowd, **self.options)
+        wrong = [name for name, given in (("delta", self.delta), ("k", self.k)) if given is not None]
+        wrong += [name for name in self.options if name not in _POOLED]
+        if wrong:
+            raise InvalidInput(
+                f'{", ".join(wrong)}: not with trust="{self.trust}", which promises plain differential privacy without '
+                f'regions and crowds; leave it out, or take trust="nobody". Allowed are epsilon, {", ".join(_POOLED)}'
+            )
+        return PooledTask.build(self.box, epsilon=loss, trust=self.trust, max_reports=self.rows, **self.options)
+
+    # -- running it ----------------------------------------------------------------------------------------------
+
+    def run(self) -> Done:
+        """Refuse, or compute."""
+        if self.question in ("counts", "points"):
+            check_rounding(self.rounding, self.options.get("hierarchy"), self.domain)
+            return self._counted()
+        return self._on_regions() if self.trust == "nobody" else self._pooled_means()
+
+    def _counted(self) -> Done:
+        """Counts, and points that follow from them."""
+        task = self.planned()
+        if isinstance(task, PooledTask):
+            if task.max_reports != self.rows:
+                raise InvalidInput(
+                    f"the task allows {task.max_reports} reports of everybody, the source has {self.rows} rows; make "
+                    "both the same"
+                )
+            cost = Ledger().pooled(task)
+            self._afford(cost)
+            people = self._people()
+            published = run_pooled(task, people, rng=self.rng, seed=self.seed)
+            counted = replace(pooled_counts(published, ledger=self._capped(cost)), rounding=self.rounding)
+            result: Any = counted if self.question == "counts" else pooled_points(counted, rng=self.rng)
+            return Done(result, published, data=people)
+        if self.question == "points" and isinstance(self.data, Source):
+            raise InvalidInput(
+                "a source has no array of points to replace: play the task with semilocal.engines.run.run_source, and "
+                "write one row each with its attach(path=..., add=...)"
+            )
+        self._afford(Ledger.of(task).times(self.rows))
+        people, spent = self._people(), Ledger.of(task, cap=self._row_cap)
+        run = self._play(people, task)
+        if self.question == "counts":
+            result = replace(counts(run, ledger=spent), rounding=self.rounding)
+        else:
+            result = point_release.quantize(run, people, ledger=spent)
+        return Done(replace(result, spent=result.spent.times(self.rows)), run, data=people)
+
+    def _on_regions(self) -> Done:
+        """Values and means where nobody is trusted: on public regions, or without any where none can help."""
+        people, f = self._people_with()
+        split, task = self._divided(count_rows(people))
+        what = f"values of {f.name}" if self.question == "values" else f"mean of {f.name}"
+        cost = Ledger.of(task) if split.tree else Ledger()
+        self._afford(cost.spend(what, split.value, anywhere=not split.tree).times(self.rows))
+        if split.tree:
+            run, spent = self._play(people, task), Ledger.of(task, cap=self._row_cap)
+        else:
+            run = _whole_domain(task, people, self._mark)
+            spent = Ledger(cap=self._row_cap)
+        release = value_release.values if self.question == "values" else value_release.mean
+        result: Any = release(run, people, f, epsilon=split.value, rng=self.rng, ledger=spent)
+        result = replace(result, spent=result.spent.times(self.rows))
+        if self.question == "means":
+            result = pooled_mean.region_means(result, f)
+        return Done(result, run, split, people)
+
+    def _pooled_means(self) -> Done:
+        """Means where somebody is trusted: one noisy sum, or a map and one noisy sum per final cell."""
+        if self.question == "values":
+            raise InvalidInput("only where nobody is trusted has every participant a value of their own to release")
+        task = self.planned()  # checks all of epsilon
+        assert isinstance(task, PooledTask)
+        assert self.f is not None
+        if self.question == "mean":
+            self._afford(Ledger().spend(f"mean of {self.f.name}", self.epsilon, anywhere=True))
+            people, f = self._people_with()
+            found = pooled_mean.pooled_mean(task, people, f, rng=self.rng, seed=self.seed)
+            return Done(replace(found, spent=self._capped(found.spent)), None, data=people)
+        task = self.planned(self.epsilon / 2)
+        assert isinstance(task, PooledTask)
+        cost = Ledger().pooled(task)
+        self._afford(cost.spend(f"mean of {self.f.name} per cell", self.epsilon / 2, anywhere=True))
+        people, f = self._people_with()
+        published = run_pooled(task, people, rng=self.rng, seed=self.seed)
+        counted = pooled_counts(published, ledger=self._capped(cost))
+        result = pooled_mean.cell_means(counted, people, f, epsilon=self.epsilon / 2, rng=self.rng)
+        return Done(result, published, data=people)
+
+    def _divided(self, participants: int) -> tuple[Split, Task]:
+        """The split, and the task of the partition; nobody was asked."""
+        epsilon, own = as_number(self.epsilon, "epsilon", positive=True), isinstance(self.f, Column)
+        only = own and self.question == "mean"  # no map is made for values that do not depend on places
+        most = MAX_EPSILON + (0.0 if only else EPSILON_RANGE[1])
+        if not MIN_EPSILON <= epsilon <= most:
+            parts = f"at most {MAX_EPSILON:g} for one value"
+            parts += "" if only else f" and {EPSILON_RANGE[1]:g} for the partition"
+            raise InvalidInput(f"epsilon must be a number from {MIN_EPSILON} to {most:g} ({parts}); got {epsilon:g}")
+        whole = self.planned()  # checks the parameters
+        split = Split(0.0, epsilon) if only else plan_split(participants, epsilon=epsilon, **self._crowd)
+        task = self.planned(split.tree) if split.tree else whole
+        assert isinstance(task, Task)
+        return split, task
+
+    def _play(self, people: Any, task: Task) -> Any:
+        """A run of the protocol, which knows whether its noise can be repeated."""
+        if self.keyed:
+            if isinstance(people, Source):  # a transcript has every report, in memory
+                people = np.concatenate([np.empty((0, task.box.dimensions)), *people.batches()])
+            secrets = [self._draws.bytes(SECRET_BYTES) for _ in range(len(people))]
+            run: AnyRun = simulate(people, task, secrets=secrets, progress=self.progress)
+        else:
+            run = play_rows(people, task, rng=self.rng, progress=self.progress)
+        return with_mark(run, self._mark) if self.seed is not None or self.keyed else run
+
+    # -- whose rows, and what they may lose ------------------------------------------------------------------------
+
+    def _people(self) -> Any:
+        """The rows that stand for people: float64[n, d], or a source or cells as they are."""
+        return self._drawn()[0]
+
+    def _people_with(self) -> tuple[Any, BoundedFunction]:
+        """The rows that stand for people, and f with the values of these rows if it is a column."""
+        f, points = self.f, self.data
+        assert f is not None
+        assert not isinstance(points, SortedCodes)
+        points = points if isinstance(points, Source) else self.domain.check(points)
+        if self.options.get("hierarchy") is not None:
+            asked_of(f, self.options["hierarchy"])  # refuses before anybody is asked
+        chosen, rows = self._drawn()
+        if isinstance(f, Column):
+            f.fits(count_rows(points))
+            f = f if rows is None else f.rows(rows)
+        if isinstance(points, Source):
+            check_stored(points, f)
+        return chosen, f
+
+    def _drawn(self) -> tuple[Any, Integers | None]:
+        points = self.data
+        if isinstance(points, SortedCodes):
+            return points, None
+        if isinstance(points, Source):
+            return check_source(points, self.domain, users=self.users, rows=self.rows), None
+        positions = self.domain.check(points)
+        if self.users is None:
+            return positions, None
+        rows = draw_rows(self.users, rows=len(positions), rows_per_user=self.rows, rng=self._draws)
+        return positions[rows], rows
+
+    def _afford(self, cost: Ledger) -> None:
+        """Refuse what the cap or the ledger does not allow."""
+        self._capped(cost)
+        if self.ledger is not None:
+            self.ledger + cost
+
+    def _capped(self, cost: Ledger) -> Ledger:
+        """The same with the cap; refused if it is exceeded."""
+        return Ledger(cap=None if self.cap is None else exact(self.cap)) + cost
+
+    @property
+    def _row_cap(self) -> Fraction | None:
+        """The most that one row may lose, of those that a person has."""
+        return None if self.cap is None else exact(self.cap) / self.rows
+
+    @property
+    def _crowd(self) -> dict[str, Any]:
+        """delta and k where nobody is trusted, with their defaults."""
+        return {"delta": DELTA if self.delta is None else self.delta, "k": K if self.k is None else self.k}
+
+    @property
+    def _draws(self) -> np.random.Generator:
+        """The generator, or one that the operating system seeds."""
+        return np.random.default_rng() if self.rng is None else self.rng
+
+    @property
+    def _mark(self) -> Mark:
+        """Of runs where nobody is trusted: this program plays all participants."""
+        return Mark(seeded=self.rng is not None, seed=self.seed)
+
+
+def choosing_key(person: str | None, rows_per_user: int, rng: np.random.Generator | None) -> int:
+    """The key by which a source chooses rows of everybody. Checks what is asked for."""
+    as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
+    if person is None and rows_per_user != 1:
+        raise InvalidInput("rows_per_user needs person, the column that says whose row it is")
+    return 0 if person is None else draw_key(np.random.default_rng() if rng is None else rng)
+
+
+def which_trust(trust: Any) -> Trust:
+    """The answer to: whom do the participants trust? Or a refusal that explains the three."""
+    if isinstance(trust, str) and trust in get_args(Trust):
+        return trust  # type: ignore[return-value]
+    lines = [f'  trust="{name}": {words}' for name, words in TRUSTS.items()]
+    got = "it is missing" if trust is None else f"got {shown(trust)}"
+    raise InvalidInput("\n".join([f"trust must say whom the participants trust; {got}. There are three:", *lines]))
+
+
+def plan_split(participants: int, *, epsilon: float, delta: float = DELTA, k: int = K) -> Split:
+    """Divide a budget between partition and values, from public numbers only.
+
+    Half each. Where so few people could hardly split the domain, everything goes to the values.
+
+    Examples
+    --------
+    >>> plan_split(64_000, epsilon=1.0).tree
+    0.5
+    >>> plan_split(100, epsilon=0.5).tree
+    0.0
+    """
+    tree = TREE_SHARE * epsilon
+    if epsilon - tree > MAX_EPSILON:  # what a mechanism cannot take goes to the partition
+        tree = epsilon - MAX_EPSILON
+    answer = tree / answers_inside(tree)
+    if answer >= EPSILON_RANGE[0] and participants >= 2 * k:
+        pays = participants >= _QUESTIONS * needed(participants, k, answer, level(delta, 0))
+        if pays or epsilon > MAX_EPSILON:
+            return Split(tree, epsilon - tree)
+    return Split(0.0, epsilon)
+
+
+def _columns(points: Any, f: Any, box: Any, trust: Trust | None, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame.
+
+    Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are; and
+    columns beside a frame whose index is another one.
+    """
+    for option in ("users", "value"):
+        check_index(points, named.get(option), option)
+    if named.get("users") is None and not named.get("rows_are_people"):
+        ways = CALL._replace(pooled=which_trust(trust) != "nobody")
+        check_frame(points, ways, value=named["value"] if isinstance(named.get("value"), str) else None)
+    columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
+    if not columns or isinstance(points, Source):
+        return points, named
+    hierarchy = named.get("hierarchy")
+    domain = (
+        hierarchy.box
+        if hierarchy is not None
+        else next((candidate for candidate in (f, box) if isinstance(candidate, Box)), None)
+    )
+    if domain is None or not is_frame(points):
+        option, column = next(iter(columns.items()))
+        raise InvalidInput(f"{option}={column!r} names a column; give the points as a data frame, or the column itself")
+    if "users" in columns:
+        axes = [name for name in columns.values() if is_axis(name, domain)]
+        refuse_content_as_person(columns["users"], [*axes, columns.get("value", "")], CALL)
+    read, others = frame_points(points, domain, list(columns.values()))
+    return read, {**named, **dict(zip(columns, others, strict=True))}
+
+
+def _about(
+    points: Any, f: Any, box: Box | None, trust: Trust | None, named: dict[str, Any]
+) -> tuple[Any, BoundedFunction, Box | None, dict[str, Any]]:
+    """What a mean is about: a function of the position, or people's own values; and the other options."""
+    called = named.get("value")
+    points, named = _columns(points, f, box, trust, named)
+    value, bounds = named.get("value"), named.get("range")
+    others = {name: option for name, option in named.items() if name not in ("value", "range")}
+    if value is None:
+        if bounds is not None:
+            raise InvalidInput("range belongs to value, one number per row; a function of the position knows its range")
+        if box is None and named.get("hierarchy") is None:
+            raise InvalidInput("give a function and the box, or the box with value and range")
+        return points, as_function(f), box, others
+    if isinstance(f, Box) and box is None:
+        f, box = None, f
+    if f is not None or not (isinstance(box, Box) or (box is None and named.get("hierarchy") is not None)):
+        raise InvalidInput("give a function of the position, or value with its range, and one box; not both")
+    if isinstance(points, Source) and isinstance(value, str):
+        return points, stored_column(value, bounds), box, others
+    name = called if isinstance(called, str) else getattr(value, "name", None)
+    return points, read_column(value, bounds, name=name if isinstance(name, str) and name else "value"), box, others
+
+
+def _whole_domain(task: Task, rows: Rows, mark: Mark) -> AnyRun:
+    """A run in which nothing was asked: one region, the whole domain, at no cost."""
+    participants = count_rows(rows)
+    lower, upper = (np.array([code], dtype=np.uint64) for code in task.hierarchy.ends)
+    crowd, none = np.array([participants], dtype=np.int64), np.empty(0, dtype=np.uint64)
+    partition = Partition(task, lower, upper, crowd, 0 * crowd, Walls.none(1), Away.nobody(), mark)
+    splits = Splits(np.empty(0, dtype=np.int64), none, none, none)
+    if isinstance(rows, Source):
+        rows.check()
+        return SourceRun(task, partition, 0, splits, 0, 0, Lookup(lower), rows, participants, False)
+    return Run(task, partition, np.zeros(participants, np.int32), 0, splits, 0, 0)
