@@ -6,7 +6,8 @@ final estimate corrects its children. Errors form a chain: with e the error of a
 ``share * e + w`` and ``(1 - share) * e - w``, where w is independent of e and has variance ``spread``. So the variance
 of any weighted sum of final cells is a sum over opened cells.
 
-Last, no child gets less than nothing or more than its parent; sums stay as they are.
+Last, no child gets less than nothing or more than its parent; sums stay as they are. To cut estimates at these ends
+would put people into empty cells. So a child gets its posterior mean, see :func:`split_mean`.
 
 Knows the tree and published numbers. Knows no data and no geometry.
 """
@@ -23,9 +24,11 @@ from . import noise
 from .play import Tree
 from .rule import siblings
 
-__all__ = ["Estimates", "estimate"]
+__all__ = ["Estimates", "estimate", "split_mean"]
 
 Floats = npt.NDArray[np.float64]
+_LEAST = 1e-6
+_UNKNOWN = 1e-12  # a chance below which a normal law between two ends cannot be told from its nearer end
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +92,46 @@ def estimate(tree: Tree) -> Estimates:
         opened = level.opened
         counts[place], unbiased[place], variances[place] = settled[~opened], plain[~opened], error[~opened]
         above, parent, doubt = settled[opened], plain[opened], error[opened]
-        # The correction is for the parent's settled estimate; without clipping it is the least-squares solution.
-        settled = siblings(*_split(above, np.clip(first + share * above, 0.0, above)))
+        # The correction is for the parent's settled estimate; the plain one is the least-squares solution.
+        settled = siblings(*_split(above, split_mean(above, first + share * above, own)))
         plain = siblings(*_split(parent, first + share * parent))
         error = siblings(share * share * doubt + own, (1 - share) ** 2 * doubt + own)
     return Estimates(tree, counts, unbiased, variances, tuple(shares), tuple(spreads))
+
+
+def split_mean(parent: Floats, first: Floats, variance: Floats) -> Floats:
+    """Posterior mean of the first child's people, between nobody and all of the parent's: float64[m].
+
+    The prior is a quarter "all in the second", a quarter "all in the first", and a half uniform in between. The
+    likelihood is normal.
+
+    Parameters
+    ----------
+    parent : float64[m]
+        People of the parent.
+    first, variance : float64[m]
+        Estimate of the first child, given the parent, and its variance.
+
+    Examples
+    --------
+    >>> found = split_mean(np.array([100.0, 100.0, 100.0]), np.array([50.0, 2.0, -80.0]), np.array([4.0, 4.0, 4.0]))
+    >>> found.round(2).tolist()
+    [50.0, 0.31, 0.0]
+    """
+    from scipy.special import ndtr  # loaded at first use: it takes a while
+
+    n, s = np.maximum(parent, _LEAST), np.sqrt(variance + _LEAST)
+    low, high = first / s, (first - n) / s  # standard errors above each end
+    at_low, at_high = (np.exp(-0.5 * end * end) / np.sqrt(2.0 * np.pi) for end in (low, high))
+    # P(between the ends), from the tails that are not rounded away.
+    between = np.where(first < 0.0, ndtr(low) - ndtr(high), ndtr(-high) - ndtr(-low))
+    known = between >= _UNKNOWN
+    mean = first + s * np.divide(at_low - at_high, between, out=np.zeros_like(first), where=known)
+    mean = np.clip(np.where(known, mean, first), 0.0, n)
+    none, every, some = at_low / (4.0 * s), at_high / (4.0 * s), between / (2.0 * n)
+    total = none + every + some
+    share = np.divide(every + some * mean / n, total, out=mean / n, where=total > 0.0)
+    return np.asarray(parent * share)
 
 
 def _padded(tree: Tree) -> list[Floats]:

@@ -12,8 +12,9 @@ level by level and keeps for every cell
 A cell is opened if ``reach * sqrt(unevenness) >= threshold``, where ``reach = size + sd / 2``: if the difference that
 is to be expected, or cannot be ruled out, stands out of the noise. So a large even cell stays whole, and a small
 crowd beside a large one is not lost in the noise of its parent. Opening costs ``opening_share * sqrt(threshold /
-reach)`` of the path's budget: the noise of a difference grows like the square root of the cell's size. All that is
-left of a path's budget goes into the count of its final cell.
+reach)`` of the path's budget: the noise of a difference grows like the square root of the cell's size. It costs at
+least ``1 / (8 max_depth)`` of it, so that the noise of the largest cells has a limit. All that is left of a path's
+budget goes into the count of its final cell.
 
 Only operations that IEEE 754 rounds in one way (+ - * / sqrt and comparisons) and integers decide, cell by cell, so
 everybody who replays the published numbers gets the same tree.
@@ -41,6 +42,7 @@ _Item = TypeVar("_Item", bound=np.generic)
 
 DOUBT = 0.5  # standard deviations that a cell's estimate is given the benefit of
 FORGET = 0.5  # what a difference counts against that of the next level
+CHEAPEST = 8  # a path that opens a cell on every level at the least price spends an eighth of its budget
 EVENEST = 0.1  # least unevenness assumed: the differences seen so far say little about smaller cells
 
 
@@ -114,7 +116,8 @@ def next_level(task: PooledTask, level: Level, differences: Integers) -> Level:
     agreed = np.maximum((size * noise + away * variance) / (variance + noise), 0.0)
     size = np.where(beyond, agreed, size)
     kept = np.where(beyond, np.sign(difference) * agreed, difference)
-    after = np.where(beyond, variance * noise / (variance + noise), (variance + noise) / 4)
+    after = (variance + noise) / 4  # a child that is cut at the ends of its parent is not certain
+    after = np.where(beyond, np.maximum(variance * noise / (variance + noise), after), after)
 
     reach = np.maximum(_reach(level.size[opened], variance), 1.0)
     seen = np.minimum(np.maximum((difference * difference - noise - size) / (reach * reach), -1.0), 1.0)
@@ -166,7 +169,8 @@ def _priced(
 ) -> Level:
     reach = _reach(size, variance)
     share = task.opening_share * np.sqrt(task.threshold / np.maximum(reach, task.threshold))
-    price = np.maximum((share * UNITS).astype(np.int64), 1)
+    least = max(UNITS // (CHEAPEST * task.hierarchy.max_depth), 1)
+    price = np.maximum((share * UNITS).astype(np.int64), least)
     opens = (_expected_difference(reach, unevenness) >= task.threshold) & (price < left)
     if depth == task.hierarchy.max_depth:
         opens[:] = False

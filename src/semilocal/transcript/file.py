@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAGIC = b"semilocal transcript\n"
-VERSION = 2
+VERSION = 3
 MARK, EVENTS, SEAL, END = b"M", b"E", b"S", b"Z"
 MAX_RAW = 1 << 26  # bytes of one frame before packing: what a reader must be ready to hold
 _PER_FRAME = 1 << 15

@@ -8,6 +8,7 @@ import pytest
 
 from semilocal import Box
 from semilocal.pooled import PooledTask, Tree, estimate, noise, replay
+from semilocal.pooled.estimate import split_mean
 from tests.helpers.pooled_runs import seeded
 from tests.helpers.pooled_variance import variance_of
 
@@ -77,3 +78,27 @@ def test_without_negative_numbers_nothing_is_changed() -> None:
     found = estimate(replay(seeded(task, np.linspace(0, 1, 400), 0)))
     assert (found.unbiased > 1).all()
     np.testing.assert_allclose(found.counts, found.unbiased, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parent", "first", "variance"), [(100, 50, 4), (100, 2, 9), (20, -6, 16), (20, 27, 16), (3, 1, 400)]
+)
+def test_a_split_is_the_posterior_mean_by_numerical_integration(parent: float, first: float, variance: float) -> None:
+    """A quarter at each end, a half uniform between; the likelihood is normal."""
+    x = np.linspace(0, parent, 200_001)
+    density = np.exp(-((x - first) ** 2) / (2 * variance))
+    inside, moment = np.trapezoid(density, x) / parent / 2, np.trapezoid(x * density, x) / parent / 2
+    low, high = density[0] / 4, density[-1] / 4
+    expected = (moment + high * parent) / (inside + low + high)
+    found = split_mean(np.array([parent * 1.0]), np.array([first * 1.0]), np.array([variance * 1.0]))
+    assert found[0] == pytest.approx(expected, rel=1e-4)
+    mirrored = split_mean(np.array([parent * 1.0]), np.array([parent - first * 1.0]), np.array([variance * 1.0]))
+    assert found[0] + mirrored[0] == pytest.approx(parent)
+
+
+def test_a_split_stays_between_nobody_and_all_for_any_numbers() -> None:
+    rng = np.random.default_rng(3)
+    parent = np.append(np.exp(rng.uniform(-20, 25, 4_000)), np.zeros(100))
+    first = parent * rng.normal(0.5, 1, 4_100) + rng.normal(0, 1, 4_100) * np.exp(rng.uniform(-10, 20, 4_100))
+    found = split_mean(parent, first, np.exp(rng.uniform(-30, 40, 4_100)))
+    assert ((found >= 0) & (found <= parent)).all()

@@ -135,7 +135,7 @@ def test_another_operator_in_the_task_breaks_the_signatures(role: str, field: st
         ("people", -1, "wrong-cells"),
         ("opened", first_changed([level.tolist() for level in PUBLISHED.opened]), "wrong-cells"),
         ("opened", [level.tolist() for level in PUBLISHED.opened][:-1], "wrong-cells"),
-        ("differences", first_changed([level.tolist() for level in PUBLISHED.differences], 4_000), "wrong-cells"),
+        ("differences", first_changed([level.tolist() for level in PUBLISHED.differences], -4_000), "wrong-cells"),
         ("differences", [level.tolist() for level in PUBLISHED.differences][:-1], "wrong-cells"),
         ("cells", PUBLISHED.cells.tolist()[:-1], "wrong-cells"),
         ("counts", PUBLISHED.counts.tolist()[:-1], "wrong-cells"),
