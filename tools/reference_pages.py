@@ -33,7 +33,7 @@ def help_text(*words: str) -> str:
 
 def options() -> str:
     """All commands with their help."""
-    from semilocal.cli.main import COMMANDS
+    from semilocal.cli.catalogue import COMMANDS
 
     parts = [part for name in COMMANDS for part in command(name)]
     return "\n".join(["# Every command and option\n", NOTE, *parts])
@@ -43,7 +43,11 @@ def command(*words: str) -> Iterator[str]:
     """One command, and its actions if it has some, as Markdown."""
     yield f"## semilocal {' '.join(words)}\n"
     group, actions = "", []
-    for line in help_text(*words).partition("\nExit codes:")[0].splitlines():
+    examples, _, rest = help_text(*words).partition("\nExit codes:")[0].partition("Usage: ")
+    if examples:
+        lines = "\n".join(line.strip() for line in examples.splitlines()[1:])
+        yield f"```sh\n{lines.strip()}\n```\n"
+    for line in f"Usage: {rest}".splitlines():
         if line.startswith("Usage: "):
             yield f"```text\n{line.removeprefix('Usage: ')}\n```\n"
         elif found := re.fullmatch(r"(\S.*):", line):

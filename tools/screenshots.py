@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from semilocal.cli.admin_client import AdminClient
+from semilocal.cli.admin import AdminClient
 from semilocal.datasets import california_housing
 from semilocal.device.swarm.run import run_swarm
 from semilocal.geometry.places import named_box

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from semilocal.cli.exits import STOPPED
+from semilocal.cli.catalogue import STOPPED
 from semilocal.service.stores.base import open_store
 from semilocal.testing import Postgres
 from tests.helpers import HANG

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from semilocal import Box, Task
-from semilocal.cli.admin_client import AdminClient
+from semilocal.cli.admin import AdminClient
 from semilocal.service.campaign import CampaignForm
 from semilocal.testing import ADMIN_TOKEN, Server
 from tests.helpers import HANG

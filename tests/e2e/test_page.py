@@ -14,7 +14,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from semilocal.cli.admin_client import AdminClient
+from semilocal.cli.admin import AdminClient
 from semilocal.datasets import california_housing
 from semilocal.device.swarm.run import run_swarm
 from semilocal.geometry.box import Box

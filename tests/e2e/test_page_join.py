@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from semilocal.cli.admin_client import AdminClient
+from semilocal.cli.admin import AdminClient
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.task import Task

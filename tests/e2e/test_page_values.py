@@ -10,7 +10,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from semilocal.cli.admin_client import AdminClient
+from semilocal.cli.admin import AdminClient
 from semilocal.device.swarm.run import run_swarm
 from semilocal.device.swarm.uploads import run_uploads
 from semilocal.geometry.box import Box

@@ -1,37 +1,93 @@
-"""Answers to range queries, as columns and as files.
+"""Which boxes or polygons to count in, and the answers, as columns and as files. Used by ``counts`` and ``results``.
 
-Knows queries, answers and the three formats. Used by ``counts`` and ``results``.
+Knows queries, answers and the three formats.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ..errors import OutsideWarning
+from ..errors import InvalidInput, OutsideWarning
 from ..geometry.box import Box
+from ..hierarchy import AnyTree, TableTree
 from ..io.files import replacing, write_text
-from ..io.queries import Queries, corner_names
+from ..io.queries import Queries, corner_names, grid_queries, label_queries, read_queries
 from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.tables import areas_geoparquet
 from ..protocol.mark import Mark
 from ..release.boxes import Answers
 from ..release.promised import outside_words
+from .options import ADVANCED, FILE, Share, flat, number, option
 
-__all__ = ["ANSWERS", "answer_columns", "check_queries", "write_answers"]
+__all__ = ["ANSWERS", "NO_BOXES", "QueryOptions", "answer_columns", "queries_of", "write_answers"]
+
+NO_BOXES = "say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32"
 
 ANSWERS = ("count", "stderr", "low", "high")
 _OURS = (*ANSWERS, SEED)
 
 
-def check_queries(queries: Queries, box: Box) -> None:
-    """Warn about queries that reach outside the domain, and about columns that the answers replace."""
+@flat
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions:
+    """Which boxes or polygons to count in, and the level of the intervals.
+
+    Attributes
+    ----------
+    grid
+        an even grid over the domain, such as 32x32; a table needs neither: all its labels are counted
+    level
+        of the intervals
+    """
+
+    grid: Annotated[str | None, option(metavar="AxB")] = None
+    queries: Annotated[
+        Path | None, FILE,
+        option(
+            help="boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: "
+            ".geojson, .gpkg, GeoParquet, or a column of H3 cells called h3; labels of a table: a column called "
+            "label. Other columns come back with the answers"
+        ),
+    ] = None  # fmt: skip
+    level: Annotated[Share, ADVANCED] = 0.95
+    rounding: Annotated[
+        float | None,
+        option(
+            number(0), "STEP", "the step that all coordinates are multiples of, if that is public: 0.01 for two "
+            "decimals, 0 for none; looked for in what is published if left out",
+        ),
+        ADVANCED,
+    ] = None  # fmt: skip
+
+    @property
+    def asked(self) -> bool:
+        """Whether boxes were given, in one of the two ways."""
+        if self.queries is not None and self.grid is not None:
+            raise InvalidInput("give --queries FILE or --grid AxB, not both")
+        return self.queries is not None or self.grid is not None
+
+
+def queries_of(options: QueryOptions, box: Box, tree: AnyTree | None = None) -> Queries:
+    """The boxes that were asked for; all labels of a tree if it has some and nothing else was asked for.
+
+    Warns about queries that reach outside the domain, and about columns that the answers replace.
+    """
+    if options.grid is not None:
+        queries = grid_queries(options.grid, box)
+    elif options.queries is not None:
+        queries = read_queries(options.queries, box, tree)
+    elif isinstance(tree, TableTree) and tree.leaves:
+        queries = label_queries(tree)
+    else:
+        raise InvalidInput(NO_BOXES)
     if words := outside_words(queries.areas, box):
         warnings.warn(words, OutsideWarning, stacklevel=2)
-    taken = [name for name in queries.properties if name in _OURS]
-    if taken:
+    if taken := [name for name in queries.properties if name in _OURS]:
         warnings.warn(f"the answers replace the queries' own {', '.join(taken)}", UserWarning, stacklevel=2)
+    return queries
 
 
 def answer_columns(

@@ -1,14 +1,13 @@
 """What people type, in one grammar for all commands.
 
-    numbers    1,-2.5,3
     box        the name of a place, or x0,y0,x1,y1: the lower corner, then the upper one
     function   coordinate:AXIS  squared-norm[:CENTER]  gaussian-bump:SIGMA[,CENTER]  linear:[INTERCEPT,]WEIGHTS
                indicator:CORNERS; also written as name(numbers)
+    release    counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON
     position   37.77,-122.42 (latitude first if the axes are called so), or longitude=-122.42,latitude=37.77;
                J45 or ICD-10=J45 where the domain is a table of labels
-    release    counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON
 
-Knows text. What reads a single value takes the text and refuses in words; ``options`` makes options of them.
+Knows text; takes it and refuses in words.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -28,30 +25,18 @@ from ..errors import InvalidInput, OutsideDomain
 from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..geometry.mistakes import likely_mistake
-from ..geometry.places import LATITUDE, PLACES, parse_bounds, parse_numbers
+from ..geometry.places import LATITUDE, LONGITUDE, PLACES, parse_bounds, parse_numbers
 from ..geometry.sides import is_geographic
+from ..hierarchy import AnyTree, SphereTree
+from ..io.trees import read_tree
 from ..protocol.plan import OWN, Release
+from ..service.campaign import ReleaseForm
 from ..words import number_of
 
 __all__ = [
-    "BOX_HELP",
-    "FUNCTION_HELP",
-    "TREE_HELP",
-    "FunctionText",
-    "ReleaseText",
-    "describe_position",
-    "existing_file",
-    "not_empty",
-    "number",
-    "parse_box",
-    "parse_function",
-    "parse_position",
-    "parse_release",
-    "path",
-    "server_url",
-    "share",
-    "whole",
-]
+    "BOX_HELP", "FUNCTION_HELP", "RELEASE_HELP", "TREE_HELP", "FunctionText", "describe_position", "named_domain",
+    "parse_box", "parse_function", "parse_position", "parse_release",
+]  # fmt: skip
 
 TREE_HELP = "'sphere' for the whole Earth in cells of equal area, or a table in a .json file"
 BOX_HELP = "x0,y0,x1,y1 (the lower corner, then the upper one) or one of " + ", ".join(PLACES)
@@ -60,6 +45,10 @@ FUNCTION_HELP = (
     "indicator:X0,Y0,X1,Y1"
 )
 OWN_HELP = "own:NAME:LOW,HIGH for a number of people's own with its public range"
+RELEASE_HELP = (
+    f"counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON; FUNCTION is {FUNCTION_HELP}, or {OWN_HELP}; "
+    "may be repeated"
+)
 _FUNCTION = re.compile(r"(?P<name>[A-Za-z][A-Za-z_-]*)(?:\((?P<call>[^()]*)\)|:(?P<rest>.*))?")
 
 
@@ -72,65 +61,6 @@ class FunctionText(NamedTuple):
     def build(self) -> BoundedFunction:
         """The function itself."""
         return Release.ask("mean", self.name, epsilon=1.0, parameters=self.parameters).build()
-
-
-class ReleaseText(NamedTuple):
-    """A release as it is typed; epsilon is None for counts and points."""
-
-    kind: str
-    function: FunctionText
-    epsilon: float | None
-
-
-# -- single values -----------------------------------------------------------------------------------------------------
-
-
-def whole(low: int, high: int = 10**12) -> Callable[[str], int]:
-    """A whole number from low to high."""
-
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            top = f" to {high:,}" if high < 10**12 or value > high else " up"
-            raise InvalidInput(f"must be a whole number from {low}{top}; got {text!r}")
-        return value
-
-    return read
-
-
-def number(low: float = -math.inf, *, above: bool = False) -> Callable[[str], float]:
-    """A finite number, at least low (more than low with ``above``)."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or value < low or (above and value == low):
-            wanted = "" if math.isinf(low) else f" above {low:g}" if above else f", at least {low:g}"
-            raise InvalidInput(f"must be a finite number{wanted}; got {text!r}")
-        return value
-
-    return read
-
-
-def amount(text: str) -> str:
-    """A finite number, at least 0, as it was typed: 0.1 is one tenth."""
-    return text if number(0)(text) else "0"
-
-
-def share(text: str) -> float:
-    """A number between 0 and 1, both excluded."""
-    value = number()(text)
-    if not 0 < value < 1:
-        raise InvalidInput(f"must be between 0 and 1; got {text!r}")
-    return value
-
-
-# -- boxes, functions, positions, releases -----------------------------------------------------------------------------
 
 
 def parse_box(text: str, *, names: Sequence[str] = ()) -> Box:
@@ -148,6 +78,33 @@ def parse_box(text: str, *, names: Sequence[str] = ()) -> Box:
             f"named ({', '.join(names)}); name as many, or give the lower corner and then the upper corner"
         )
     return Box(box.lower, box.upper, names=tuple(names) or box.names)
+
+
+def named_domain(bounds: str, names: Sequence[str]) -> tuple[Box, AnyTree | None]:
+    """The box, and the tree over it if bounds name one; refuses columns that are not its axes."""
+    tree = read_tree(bounds)
+    if tree is not None:
+        _check_axes(tree, names)
+        return tree.box, tree
+    box = parse_box(bounds, names=tuple(names))
+    first, second = (name.lower() for name in (*names, "", "")[:2])
+    if "," not in bounds and first in LATITUDE and second in LONGITUDE:
+        raise InvalidInput(
+            f"the axes are swapped: --bounds {bounds} has longitude first, and the first column is {names[0]!r}. "
+            "Exchange --x and --y"
+        )
+    return box, None
+
+
+def _check_axes(tree: AnyTree, names: Sequence[str]) -> None:
+    if len(names) != tree.box.dimensions:
+        raise InvalidInput(
+            f"the tree has {tree.box.dimensions} axes, {', '.join(tree.box.names)}, and the positions {len(names)}; "
+            "name the columns with --x and --y, or --columns"
+        )
+    lowered = [name.lower() for name in names]
+    if isinstance(tree, SphereTree) and lowered[0] in LATITUDE and lowered[1] in LONGITUDE:
+        raise InvalidInput(f"the axes are swapped: a sphere has longitude first; {names[0]!r} comes first here")
 
 
 def parse_function(text: str, names: Sequence[str]) -> FunctionText:
@@ -190,18 +147,18 @@ def _no_function(text: str, names: Sequence[str]) -> InvalidInput:
     return InvalidInput(f"function {text!r} must be {FUNCTION_HELP}, for the axes {', '.join(names)}")
 
 
-def parse_release(text: str, names: Sequence[str]) -> ReleaseText:
+def parse_release(text: str, names: Sequence[str]) -> ReleaseForm:
     """A release, for axes with these names.
 
     Examples
     --------
     >>> parse_release("mean:coordinate:latitude:0.5", ("longitude", "latitude"))
-    ReleaseText(kind='mean', function=FunctionText(name='coordinate', parameters=(1.0,)), epsilon=0.5)
+    ReleaseForm(kind='mean', function='coordinate', parameters=(1.0,), epsilon=0.5)
     >>> parse_release("mean:own:fare:0,100:0.5", ("longitude", "latitude")).function
-    FunctionText(name='own:fare', parameters=(0.0, 100.0))
+    'own:fare'
     """
     if text in ("counts", "points"):
-        return ReleaseText(text, FunctionText("", ()), None)
+        return ReleaseForm(text)
     kind, _, rest = text.partition(":")
     function, _, epsilon = rest.rpartition(":")
     if kind not in ("mean", "values") or not function:
@@ -213,15 +170,12 @@ def parse_release(text: str, names: Sequence[str]) -> ReleaseText:
         loss = float(epsilon)
     except ValueError:
         raise InvalidInput(f"--release {text}: the last part must be its epsilon, a number; got {epsilon!r}") from None
-    found = _parse_own(function) if function.startswith(OWN) else parse_function(function, names)
-    return ReleaseText(kind, found, loss)
-
-
-def _parse_own(text: str) -> FunctionText:
-    name, _, limits = text.rpartition(":")
+    if not function.startswith(OWN):
+        return ReleaseForm(kind, *parse_function(function, names), loss)  # type: ignore[arg-type]
+    name, _, limits = function.rpartition(":")
     if not name.startswith(OWN):
-        raise InvalidInput(f"--release: {text!r} must be {OWN_HELP}, such as own:fare:0,100")
-    return FunctionText(name, parse_numbers(limits, f"the range of {text}"))
+        raise InvalidInput(f"--release: {function!r} must be {OWN_HELP}, such as own:fare:0,100")
+    return ReleaseForm(kind, name, parse_numbers(limits, f"the range of {function}"), loss)  # type: ignore[arg-type]
 
 
 def parse_position(
@@ -335,38 +289,3 @@ def describe_position(
     return ", ".join(
         f"{name} = {labels.get(value) or f'{value:.10g}'}" for name, value in zip(box.names, position, strict=True)
     )
-
-
-def server_url(text: str) -> str:
-    """An address of a server, http(s)://host[:port][/path]."""
-    try:
-        parts = urlsplit(text)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        raise InvalidInput(f"must be http(s)://server[:port]; got {text!r}")
-    return text
-
-
-def not_empty(text: str) -> str:
-    """Any text but none: a variable of a script that is not set must not stand for this folder, or for everything."""
-    if not text.strip():
-        raise InvalidInput("is empty; give it, or leave it out")
-    return text
-
-
-def path(text: str) -> Path:
-    """The name of a file or folder."""
-    return Path(not_empty(text))
-
-
-def existing_file(text: str) -> Path:
-    """A file that is there."""
-    named = path(text)
-    if named.is_dir():
-        raise InvalidInput(f"{text} is a folder; give the name of a file")
-    if not named.is_file():
-        what = "is a device or a pipe; give a file" if named.exists() else "no such file; check the path"
-        raise InvalidInput(f"{text}: {what}")
-    return named

@@ -9,25 +9,20 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NamedTuple
-from urllib.parse import urlsplit
 
 from ..errors import InvalidInput, ServerViolation, printable
-from ..geometry.places import parse_numbers
 from ..protocol.messages import decode
 from ..protocol.plan import Plan
 from ..protocol.task import Task
-from .arguments import number
-from .options import Address, option
+from .options import ADVANCED, Address, flat, number, option
 
 if TYPE_CHECKING:
     from ..device.channel import Channel
     from ..sharing.pair import PairTask
 
-__all__ = [
-    "Found", "NewServer", "Patience", "TaskUrl", "answering", "check_asked", "find_task", "own_value", "reach",
-    "read_value", "say", "server_of", "warn_plain_http",
-]  # fmt: skip
+__all__ = ["Consent", "Found", "TaskUrl", "answering", "check_asked", "find_task", "reach", "say", "server_of"]
 
 
 class Found(NamedTuple):
@@ -41,21 +36,40 @@ class Found(NamedTuple):
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
 
 TaskUrl = Annotated[Address, option(help="the task, https://server/tasks/ID, or a server with one open task")]
-Patience = Annotated[
-    float,
-    option(
-        number(0), "S",
-        "give up if the server does not answer for this many seconds before anything is sent; after that it is tried "
-        "for an hour",
-    ),
-]  # fmt: skip
-NewServer = Annotated[
-    bool,
-    option(
-        help="take part at an address, or under a signing key, that the vault does not know: only if the operator told "
-        "you that it changed, or if you mean to join at a second server"
-    ),
-]
+
+
+@flat
+@dataclass(frozen=True, kw_only=True)
+class Consent:
+    """What an owner allows beside the usual.
+
+    Attributes
+    ----------
+    allow_no_crowd
+        join tasks that keep no crowd, too
+    allow_bucket
+        with two servers: join tasks that make the coarse cell of a device public, too
+    """
+
+    allow_no_crowd: Annotated[bool, ADVANCED] = False
+    allow_bucket: Annotated[bool, ADVANCED] = False
+    new_server: Annotated[
+        bool,
+        option(
+            help="take part at an address, or under a signing key, that the vault does not know: only if the operator "
+            "told you that it changed, or if you mean to join at a second server"
+        ),
+        ADVANCED,
+    ] = False
+    patience: Annotated[
+        float,
+        option(
+            number(0), "S",
+            "give up if the server does not answer for this many seconds before anything is sent; after that it is "
+            "tried for an hour",
+        ),
+        ADVANCED,
+    ] = 30.0  # fmt: skip
 
 
 def say(line: str) -> None:
@@ -140,30 +154,6 @@ async def find_task(channel: Channel, url: str) -> Found:
     raise ServerViolation("malformed", "the server does not publish its task and its plan")
 
 
-def own_value(found: Found, text: str) -> float | None:
-    """The owner's value as a number; None if none was given and none is asked for."""
-    check_asked(found, given=bool(text))
-    value = read_value(text)
-    if value is None:
-        return None
-    if found.plan is not None:
-        found.plan.check_value(value)
-    elif not isinstance(found.task, Task) and found.task.asked is not None:
-        found.task.asked.check_value(value)
-    return value
-
-
-def read_value(text: str) -> float | None:
-    """The number that a text is, None for an empty one; the refusal does not repeat it: it may end up in a log."""
-    if not text:
-        return None
-    try:
-        (value,) = parse_numbers(text, "--value")
-    except ValueError:  # several numbers, or none
-        raise InvalidInput("--value must be one finite number, such as 12.5") from None
-    return value
-
-
 def check_asked(found: Found, *, given: bool) -> None:
     """Refuse a value of people's own that is missing, or that the task does not ask for."""
     if isinstance(found.task, Task):
@@ -181,13 +171,3 @@ def server_of(url: str) -> str:
     from ..device.channel import split_url
 
     return split_url(url)[0]
-
-
-def warn_plain_http(url: str) -> None:
-    """Warn about a connection that anybody on the way can read."""
-    parts = urlsplit(url)
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        say(
-            f"warning: {parts.scheme}://{parts.netloc} is not encrypted: anybody on the way learns that you take part "
-            "and your token, and your region and your key where regions are public. Use https."
-        )

@@ -24,7 +24,7 @@ from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
 from ..simulation.people import draw_key
 from ..simulation.person_columns import COMMAND, refuse_content_as_person, refuse_person_columns
-from .domains import named_domain
+from .arguments import named_domain
 from .job_options import JobOptions, PositionOptions
 from .people import check_people, warn_of_others
 
@@ -41,13 +41,13 @@ class OwnValue(NamedTuple):
     high: float
 
 
-def engine_of(file: Path, options: JobOptions) -> Engine:
+def engine_of(file: Path, bounds: str, options: JobOptions) -> Engine:
     """The engine that was asked for; "auto" takes Arrow for large files and folders, if nothing needs memory.
 
     Refuses options that an engine cannot have.
     """
     data = options.data
-    needs = {"--clip": data.clip, "--bounds data": data.bounds == "data"}
+    needs = {"--clip": data.clip, "--bounds data": bounds == "data"}
     several = file.is_dir() or (not file.exists() and has_magic(str(file)))
     if data.engine == "memory" or (data.engine == "auto" and any(needs.values()) and not several):
         return "memory"
@@ -64,12 +64,12 @@ def engine_of(file: Path, options: JobOptions) -> Engine:
     return choose_engine([file]) if streamed else "memory"
 
 
-def position_columns(data: PositionOptions) -> tuple[list[str] | None, dict[str, float] | None]:
+def position_columns(bounds: str, data: PositionOptions) -> tuple[list[str] | None, dict[str, float] | None]:
     """The columns that --columns names, and the numbers of labels where --bounds has some.
 
     The labels of a table are in the column called like it if no other is named.
     """
-    tree = label_tree(data.bounds)
+    tree = label_tree(bounds)
     columns = None if data.columns is None else data.columns.split(",")
     if tree is not None and columns is None and data.x is None:
         columns = [tree.name]
@@ -77,16 +77,19 @@ def position_columns(data: PositionOptions) -> tuple[list[str] | None, dict[str,
 
 
 def open_rows(
-    file: Path, options: JobOptions, engine: Engine, rng: np.random.Generator, value: OwnValue | None = None
+    file: Path,
+    bounds: str,
+    options: JobOptions,
+    engine: Engine,
+    rng: np.random.Generator,
+    value: OwnValue | None = None,
 ) -> tuple[Source, AnyTree | None, Column | None]:
     """The rows of files in an engine, the tree that --bounds names if it is not a box, and the column of --value."""
     data, people = options.data, options.people
-    columns, leaves = position_columns(data)
+    columns, leaves = position_columns(bounds, data)
     asked = [] if value is None else [value.name]
     files = list_files(file)
     names, own, there = choose_columns(files[0], x=data.x, y=data.y, columns=columns, values=asked)
-    if data.bounds is None:
-        raise InvalidInput("--bounds is missing: name a public box, such as --bounds world")
     if people.user is None and not people.rows_are_people:
         for path in files:  # a later file may say whose row it is where the first does not
             others = [name for name in choose_columns(path, columns=[])[2] if name not in (*names, *own)]
@@ -95,7 +98,7 @@ def open_rows(
     if people.user is not None:
         refuse_content_as_person(people.user, [*names, *own], COMMAND)
         warn_of_others(people.user, there)
-    box, tree = named_domain(data.bounds, names)
+    box, tree = named_domain(bounds, names)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary files hold rows, and must go
     key = draw_key(rng) if people.user is not None else 0

@@ -37,14 +37,13 @@ from ..release import split
 from ..release.count_release import CountsRelease
 from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
 from ..release.streamed import AnyRun, Rows, count_rows, play_rows, with_mark
-from ..release.whom import TRUSTS, crowd_of
+from ..release.whom import crowd_of
 from ..simulation.person_columns import person_columns
 from ..simulation.simulate import Run, simulate
-from .domains import named_domain
+from .arguments import named_domain
+from .catalogue import DONE
 from .engines import OwnValue, engine_of, open_rows, position_columns
-from .exits import DONE
-from .job_options import TRUST_CHOICES, JobOptions, MapFiles, Promise
-from .options import CellRule, task_options
+from .job_options import JobOptions, MapFiles, Promise, task_options
 from .output import Outcome, promise_to_people, tell
 from .people import chosen_rows, person_labels
 
@@ -67,6 +66,7 @@ class Job:
     ----------
     file : Path
         Where the positions are from.
+    promise : Promise
     options : JobOptions
     transcript : Path or None
         Where all that was published goes.
@@ -83,6 +83,7 @@ class Job:
     """
 
     file: Path
+    promise: Promise
     options: JobOptions
     transcript: Path | None
     points: Rows
@@ -94,61 +95,60 @@ class Job:
 
     @classmethod
     def read(
-        cls, file: Path, options: JobOptions, transcript: Path | None = None, value: OwnValue | None = None,
-        *, only_counted: bool = False,
+        cls, file: Path, promise: Promise, options: JobOptions, transcript: Path | None = None,
+        value: OwnValue | None = None, *, only_counted: bool = False,
     ) -> Job:  # fmt: skip
         """Read the positions, and a column of values if one is asked for, and draw the rows that stand for people.
 
         With ``only_counted`` their deepest cells are enough where somebody is trusted.
         """
         data, people = options.data, options.people
-        _check_trust(options.promise, options.cells)
-        if data.bounds is None:
-            raise InvalidInput(
-                "--bounds is missing: name a public box, such as --bounds world, --bounds california or "
-                "--bounds -10,-10,10,10; it is never taken from the data in silence, because that would leak"
-            )
-        if data.bounds == "data" and not data.public_data:
+        _check_trust(promise)
+        if promise.bounds == "data" and not data.public_data:
             raise InvalidInput(
                 "--bounds data publishes the outermost positions without any protection; name a public box, or say "
                 "--public-data if all positions are public anyway"
             )
         rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
-        if (engine := engine_of(file, options)) != "memory":
-            source, tree, own = open_rows(file, options, engine, rng, value)
-            return cls(file, options, transcript, source, source.box, rng, own, tree)
-        columns, leaves = position_columns(data)
-        if only_counted and leaves is None and (job := cls._read_located(file, options, transcript, rng, columns)):
+        if (engine := engine_of(file, promise.bounds, options)) != "memory":
+            source, tree, own = open_rows(file, promise.bounds, options, engine, rng, value)
+            return cls(file, promise, options, transcript, source, source.box, rng, own, tree)
+        columns, leaves = position_columns(promise.bounds, data)
+        if (
+            only_counted
+            and leaves is None
+            and (job := cls._read_located(file, promise, options, transcript, rng, columns))
+        ):
             return job
         names, labels = () if value is None else (value.name,), person_labels(people)
         with options.output.step(f"reading {file.name}"):
             table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels, words=leaves)
         column = None if value is None else _column(value, table)
-        box, tree = _domain(data.bounds, table)
+        box, tree = _domain(promise.bounds, table)
         points, clipped = fit(table, box, clip=data.clip)
         if data.clip:  # whether anybody was outside is not public
             what = f"moved {clipped:,} of {len(table):,} positions" if data.public_data else "moves positions outside"
             warnings.warn(f"--clip {what} to the edge of {box}", UserWarning, stacklevel=2)
-        rows = chosen_rows(people, table, rng, pooled=options.promise.trust != "nobody")
+        rows = chosen_rows(people, table, rng, pooled=promise.trust != "nobody")
         if rows is not None:
             points, column = points[rows], None if column is None else column.rows(rows)
-        return cls(file, options, transcript, points, box, rng, column, tree)
+        return cls(file, promise, options, transcript, points, box, rng, column, tree)
 
     @classmethod
     def _read_located(
-        cls, file: Path, options: JobOptions, transcript: Path | None, rng: np.random.Generator,
+        cls, file: Path, promise: Promise, options: JobOptions, transcript: Path | None, rng: np.random.Generator,
         columns: list[str] | None,
     ) -> Job | None:  # fmt: skip
         """A job with cells in place of positions; None if these are needed, to choose rows or to say what is wrong."""
         data, people = options.data, options.people
-        if options.promise.trust == "nobody" or data.clip or data.bounds in (None, "data") or not file.is_file():
+        if promise.trust == "nobody" or data.clip or promise.bounds == "data" or not file.is_file():
             return None
         names, _, others = choose_columns(file, x=data.x, y=data.y, columns=columns)
         if people.user is not None or (person_columns(others) and not people.rows_are_people):
             return None
         person_labels(people)  # refuses options that do not fit
-        box, tree = named_domain(str(data.bounds), tuple(names))
-        job = cls(file, options, transcript, np.empty((0, box.dimensions)), box, rng, None, tree)
+        box, tree = named_domain(promise.bounds, tuple(names))
+        job = cls(file, promise, options, transcript, np.empty((0, box.dimensions)), box, rng, None, tree)
         with options.output.step(f"reading {file.name}"):
             located = read_located(file, names, job.pooled_task().hierarchy)
         return None if located is None else replace(job, located=[located])
@@ -166,7 +166,7 @@ class Job:
     @property
     def pooled(self) -> bool:
         """Whether the participants trust somebody."""
-        return self.options.promise.trust != "nobody"
+        return self.promise.trust != "nobody"
 
     @property
     def noise_rng(self) -> np.random.Generator | None:
@@ -181,26 +181,26 @@ class Job:
     @property
     def cap(self) -> float | None:
         """The most that one participant may lose; a person may be several."""
-        cap = self.options.promise.cap
+        cap = self.promise.cap
         return None if cap is None else cap / self.options.people.rows_per_user
 
     @property
     def person_limit(self) -> Ledger:
         """An empty ledger with the cap of a person."""
-        cap = self.options.promise.cap
+        cap = self.promise.cap
         return Ledger(cap=None if cap is None else exact(cap))
 
     @property
     def task_options(self) -> dict[str, Any]:
         """Options of ``Task.build``, with their defaults."""
-        return crowd_of(None, None) | task_options(self.options.promise, self.options.cells)
+        return crowd_of(None, None) | task_options(self.promise, self.promise.cells)
 
     def pooled_task(self) -> PooledTask:
         """The task where somebody is trusted."""
-        promise = self.options.promise
+        promise = self.promise
         return PooledTask.build(
             **self.domain, epsilon=promise.epsilon, trust=cast(PooledTrust, promise.trust),
-            resolution=self.options.cells.resolution, max_reports=self.options.people.rows_per_user,
+            resolution=promise.cells.resolution, max_reports=self.options.people.rows_per_user,
         )  # fmt: skip
 
     def counted(self) -> tuple[AnyRun | PooledCounts, CountsRelease | PooledCounts]:
@@ -247,6 +247,7 @@ class Job:
 def run_job(
     command: str,
     file: Path,
+    promise: Promise,
     options: JobOptions,
     work: Callable[[Job], Outcome],
     *,
@@ -259,7 +260,7 @@ def run_job(
     """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
     outputs = {**(outputs or {}), "--transcript": (transcript, TRANSCRIPT)}
     check_outputs(outputs, inputs=[file, *inputs])
-    job = Job.read(file, options, transcript, value, only_counted=only_counted)
+    job = Job.read(file, promise, options, transcript, value, only_counted=only_counted)
     tables = (".csv", *TRANSCRIPT, *([".parquet"] if command == "points" else []))
     for option, (path, _) in outputs.items():
         if path is not None and path.suffix.lower() not in tables and job.box.dimensions != 2:
@@ -268,7 +269,7 @@ def run_job(
                 "write .csv"
             )
     outcome = work(job)
-    tell(command, options, outcome)
+    tell(command, promise, options, outcome)
     return DONE
 
 
@@ -292,8 +293,8 @@ def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: Cou
     numbers = {job.counted_in: f"{result.total:,}", "regions": f"{len(result.partition):,}"}
     write_html(
         files.html, run if isinstance(run, Run) else result.partition,
-        promise_to_people(job.options, run, result.spent),
-        title=f"{job.file.name}, trust {job.options.promise.trust}", numbers=numbers, basemap=files.basemap,
+        promise_to_people(job.promise, job.options, run, result.spent),
+        title=f"{job.file.name}, trust {job.promise.trust}", numbers=numbers, basemap=files.basemap,
     )  # fmt: skip
     return [str(files.html)]
 
@@ -317,12 +318,9 @@ def without(options: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in names}
 
 
-def _check_trust(promise: Promise, cells: CellRule) -> None:
-    """Refuse a promise that does not say whom the participants trust, or has options of another answer."""
-    if promise.trust not in TRUSTS:
-        got = "it is missing" if promise.trust is None else f"got {promise.trust!r}"
-        raise InvalidInput(f"--trust must say whom the participants trust; {got}. Take one of {TRUST_CHOICES}")
-    given = task_options(promise, cells)
+def _check_trust(promise: Promise) -> None:
+    """Refuse options of another answer to: whom do the participants trust?"""
+    given = task_options(promise, promise.cells)
     wrong = [f"--{name.replace('_', '-')}" for name in given if name not in _POOLED]
     if promise.trust != "nobody" and wrong:
         raise InvalidInput(

@@ -1,6 +1,7 @@
 """The command line: ``semilocal COMMAND``, also ``python -m semilocal COMMAND``.
 
-Knows the list of commands, how errors are printed, and the exit codes. :mod:`semilocal.cli.parser` reads the words.
+Knows how errors are printed. :mod:`semilocal.cli.catalogue` lists the commands and the exit codes,
+:mod:`semilocal.cli.parser` reads the words.
 """
 
 from __future__ import annotations
@@ -10,44 +11,21 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from types import MappingProxyType
 from typing import Any, TextIO
 
 from ..errors import MissingExtra, SemilocalError, printable
-from .exits import BAD_INPUT, DONE, STOPPED
+from .catalogue import BAD_INPUT, DONE, STOPPED
 
-__all__ = ["COMMANDS", "main", "read_words", "write_every_letter"]
+__all__ = ["main", "read_words", "write_every_letter"]
 
 MOST_MESSAGE = 2000  # characters
 _VERSION = sys.modules["semilocal"].__version__  # loaded before any of its modules
-COMMANDS: Mapping[str, str] = MappingProxyType(
-    {
-        "partition": "cut the domain into regions, small where many people are",
-        "counts": "how many people are in boxes, with intervals",
-        "mean": "the mean of a function of the positions, with its error",
-        "points": "positions to train on: centres of regions, or made-up ones",
-        "demo": "partition, mean and counts on a public sample; --live or --two-servers with devices over HTTP",
-        "plan": "what to expect of a task before anybody is asked",
-        "serve": "run the collection server",
-        "evaluate": "help a server of a pair to evaluate, from another machine",
-        "campaign": "create, list, show, start or close campaigns on a server",
-        "tokens": "make one-time enrolment tokens for a campaign",
-        "results": "write what a finished campaign publishes, or count in boxes",
-        "join": "take part in a campaign with one position",
-        "swarm": "run many simulated devices in a campaign, for tests",
-        "transcript": "download the transcript of a campaign",
-        "verify": "replay a transcript and name everything that does not follow",
-        "audit": "attack what is promised: lower bounds on the true loss",
-        "reproduce": "make the figures of the paper",
-        "data": "datasets of the experiments: origin, terms, what is on disk",
-    }
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return an exit code of ``exits.EXIT_CODES``. Errors are one line on stderr."""
+    """Run a command; return an exit code of ``EXIT_CODES``. Errors are one line on stderr."""
     write_every_letter(sys.stdout, sys.stderr)
     try:
         with warnings.catch_warnings():
@@ -102,7 +80,7 @@ def read_words(words: Sequence[str]) -> Callable[[], Any]:
         if (error.name or "").startswith("semilocal"):
             raise
         raise MissingExtra(str(error.name), "cli") from None
-    return parse(list(words), COMMANDS, _VERSION)
+    return parse(words, _VERSION)
 
 
 def _refuse(message: str) -> int:

@@ -1,90 +1,181 @@
-"""The kinds of options that several commands share: how a text becomes a value, and groups of options.
+"""The kinds of options that several commands share: how a text becomes a value, and where its help stands.
 
-Knows cyclopts and the readers of :mod:`semilocal.cli.arguments`. A group is a frozen dataclass: its fields are options,
-its docstring is their help. A command takes groups as parameters of its function.
+Knows cyclopts. Options of one idea are the fields of a frozen dataclass with ``@flat``: declared once, with their help,
+and passed on whole. What reads a single value takes the text and refuses in words.
 """
 
 from __future__ import annotations
 
+import getpass
+import math
+import os
+import stat
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from cyclopts import Group, Parameter
 
-from .arguments import existing_file, number, path, server_url, share, whole
+from ..errors import InvalidInput
 
 __all__ = [
-    "FILE",
-    "FOLDER",
-    "Address",
-    "CellRule",
-    "ExistingFile",
-    "Positive",
-    "Rule",
-    "Seed",
-    "Share",
-    "group",
-    "option",
-    "task_options",
-]
+    "ADVANCED", "FILE", "FOLDER", "HIDDEN_HELP", "TWO_SERVERS", "Address", "ExistingFile", "NotEmpty", "Positive",
+    "Seed", "Share", "amount", "existing_file", "flat", "not_empty", "number", "option", "path", "read_hidden",
+    "server_url", "whole",
+]  # fmt: skip
+
+LONGEST = 4096  # characters of a hidden value
+flat = Parameter(name="*")  # a decorator: the fields of a dataclass are options of the command
+ADVANCED = Parameter(group=Group("Advanced", sort_key=2))
+TWO_SERVERS = Parameter(group=Group("Two servers (experimental: not reviewed independently)", sort_key=3))
 
 
-def option(read: Callable[[str], Any] | None = None, metavar: str | None = None, help: str | None = None) -> Parameter:
-    """What to put beside a type in ``Annotated``: the reader of the text, and words for the help."""
-    settings: dict[str, Any] = {"metavar": metavar, "help": help}
+def option(
+    read: Callable[[str], Any] | None = None, metavar: str | None = None, help: str | None = None, *, dash: bool = False
+) -> Parameter:
+    """What to put beside a type in ``Annotated``: the reader of the text, and words for the help.
+
+    With ``dash`` a value may begin with one, as in ``--bounds -1,-1,1,1``.
+    """
+    settings: dict[str, Any] = {"metavar": metavar, "help": help, "allow_leading_hyphen": dash or None}
     if read is not None:
         settings["converter"] = lambda _, tokens: read(tokens[0].value)
     return Parameter(**{name: value for name, value in settings.items() if value is not None})
 
 
-_TITLES = ("Queries", "Positions", "Promise", "Two servers", "Server", "Output", "Files")  # in this order in the help
+# -- single values -----------------------------------------------------------------------------------------------------
 
 
-def group(title: str = "", *, more: str = "") -> Parameter:
-    """A decorator: the fields of a dataclass are options, under this title if there is one."""
-    return Parameter(name="*", group=_titled(title, more)) if title else Parameter(name="*")
+def whole(low: int, high: int = 10**12) -> Callable[[str], int]:
+    """A whole number from low to high."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            top = f" to {high:,}" if high < 10**12 or value > high else " up"
+            raise InvalidInput(f"must be a whole number from {low}{top}; got {text!r}")
+        return value
+
+    return read
 
 
-@cache
-def _titled(title: str, more: str) -> Group:
-    return Group(title + more, sort_key=_TITLES.index(title))
+def number(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Callable[[str], float]:
+    """A finite number from low to high; with ``above`` neither of them."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or not low <= value <= high or (above and value in (low, high)):
+            wanted = f" above {low:g}" if above else f", at least {low:g}"
+            wanted = f" between {low:g} and {high:g}" if math.isfinite(high) else wanted
+            raise InvalidInput(f"must be a finite number{wanted}; got {text!r}")
+        return value
+
+    return read
+
+
+def amount(text: str) -> str:
+    """A finite number, at least 0, as it was typed: 0.1 is one tenth."""
+    return text if number(0)(text) else "0"
+
+
+def server_url(text: str) -> str:
+    """An address of a server, http(s)://host[:port][/path]."""
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise InvalidInput(f"must be http(s)://server[:port]; got {text!r}")
+    return text
+
+
+def not_empty(text: str) -> str:
+    """Any text but none: a variable of a script that is not set must not stand for this folder, or for everything."""
+    if not text.strip():
+        raise InvalidInput("is empty; give it, or leave it out")
+    return text
+
+
+def path(text: str) -> Path:
+    """The name of a file or folder."""
+    return Path(not_empty(text))
+
+
+def existing_file(text: str) -> Path:
+    """A file that is there."""
+    named = path(text)
+    if named.is_dir():
+        raise InvalidInput(f"{text} is a folder; give the name of a file")
+    if not named.is_file():
+        what = "is a device or a pipe; give a file" if named.exists() else "no such file; check the path"
+        raise InvalidInput(f"{text}: {what}")
+    return named
 
 
 FILE = option(path, "FILE")
 FOLDER = option(path, "FOLDER")
+NotEmpty = Annotated[str, option(not_empty)]
 ExistingFile = Annotated[Path, option(existing_file, "FILE")]
 Address = Annotated[str, option(server_url, "URL")]
 Positive = Annotated[float, option(number(0, above=True), "NUMBER")]
-Share = Annotated[float, option(share, "SHARE")]
+Share = Annotated[float, option(number(0, 1, above=True), "SHARE")]
 Seed = Annotated[int, option(whole(0), "S")]
-Rule = Literal["cut", "all"]
+
+# -- values that a list of processes must not show ---------------------------------------------------------------------
+
+HIDDEN_HELP = "@FILE reads it from a file, - asks for it"
 
 
-@group("Promise")
-@dataclass(frozen=True, kw_only=True)
-class CellRule:
-    """How regions are made where nobody is trusted.
+def read_hidden(text: str | None, *, option: str, variable: str) -> str:
+    """A value as the owner wants to give it.
 
-    Attributes
+    Parameters
     ----------
-    rule
-        trust nobody: cut asks few people at a time and cuts anywhere; all is the paper's, which asks everybody and
-        splits a cell if all its parts have k (cut)
-    resolution
-        the shortest side of a region, in kilometres on maps, else in units of the axes
+    text : str or None
+        ``@FILE``, ``-`` for a prompt without echo, or the value itself; None takes the environment variable.
+    option, variable : str
+        Names, for messages and the environment.
+
+    Returns
+    -------
+    str
+        Empty if it was not given at all.
     """
+    if text is None:
+        return os.environ.get(variable, "").strip()
+    if text == "-":
+        if sys.stdin.isatty():
+            return _line(getpass.getpass(f"{option.lstrip('-')}: "), option, "the prompt")
+        return _line(sys.stdin.readline(LONGEST), option, "standard input")
+    if text.startswith("@"):
+        return _line(_read(Path(text[1:]), option), option, text[1:])
+    if not text.strip():
+        raise InvalidInput(f"{option}: is empty; give it, or leave {option} out")
+    return text
 
-    rule: Rule | None = None
-    resolution: Annotated[float | None, option(number(0, above=True), "LENGTH")] = None
+
+def _read(path: Path, option: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                print(f"warning: {path} can be read by others; run: chmod 600 {path}", file=sys.stderr)
+            return file.read(LONGEST)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise InvalidInput(f"{option}: cannot read {path}: {reason}") from None
 
 
-_TASK = ("epsilon", "delta", "k", "rule", "resolution", "label")
-
-
-def task_options(*groups: Any) -> dict[str, Any]:
-    """What was given of the options in these groups that ``Task.build`` takes."""
-    values = {field.name: getattr(group, field.name) for group in groups for field in fields(group)}
-    return {name: values[name] for name in _TASK if values.get(name) is not None}
+def _line(text: str, option: str, source: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) != 1:
+        raise InvalidInput(f"{option}: {source} must hold one line; it holds {len(lines)}")
+    return lines[0]

@@ -20,7 +20,7 @@ from ..release.pooled_counts import PooledCounts
 from ..release.pooled_mean import PooledMean
 from ..release.pooled_points import PooledPoints
 from ..release.streamed import AnyRun
-from .job_options import JobOptions
+from .job_options import JobOptions, Promise
 
 __all__ = ["Outcome", "promise_to_people", "tell"]
 
@@ -53,11 +53,11 @@ class Outcome:
     own: str = ""
 
 
-def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
+def tell(command: str, promise: Promise, options: JobOptions, outcome: Outcome) -> None:
     """Print results and promise: as one JSON object, or in words; the whole statement if it is asked for."""
     run, ledger = outcome.run, outcome.ledger
     whole = options.output.json or options.output.explain
-    promised = msgspec.structs.replace(promise_to_people(options, run, ledger, whole=whole), own=outcome.own)
+    promised = msgspec.structs.replace(promise_to_people(promise, options, run, ledger, whole=whole), own=outcome.own)
     seed, counted = options.output.seed, options.people.counted_in
     if isinstance(run, AnyRun):
         ledger = ledger.settle(run.partition).times(options.people.rows_per_user)
@@ -84,11 +84,16 @@ def tell(command: str, options: JobOptions, outcome: Outcome) -> None:
 
 
 def promise_to_people(
-    options: JobOptions, run: AnyRun | PooledCounts | PooledMean | PooledPoints, ledger: Ledger, *, whole: bool = True
+    promise: Promise,
+    options: JobOptions,
+    run: AnyRun | PooledCounts | PooledMean | PooledPoints,
+    ledger: Ledger,
+    *,
+    whole: bool = True,
 ) -> Guarantee:
     """What is promised to a person, who may have several rows; not by distance unless the ``whole`` is asked for."""
     found = _promise(options, run, ledger, whole=whole)
-    if options.data.bounds != "data":
+    if promise.bounds != "data":
         return found
     return msgspec.structs.replace(found, notes=(*found.notes, FROM_DATA))
 

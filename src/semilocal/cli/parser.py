@@ -1,19 +1,28 @@
-"""From words to a call: the commands as cyclopts sees them, and its refusals in our words.
+"""From words to a call: the commands as cyclopts sees them, its settings, and its refusals in one line.
 
-Knows cyclopts. A command is a function with typed parameters in a module of ``cli.commands``, loaded when it is called,
-so that help is fast and needs no extra.
+    SEMILOCAL_COUNTS_EPSILON=1      the option --epsilon of counts
+    [counts]                        the same, in semilocal.toml or the file that SEMILOCAL_CONFIG names
+    epsilon = 1
+
+What is typed wins over the environment, and the environment over the file. A command is a function with typed
+parameters in a module of ``cli.commands``, loaded when it is called, so that help is fast and needs no extra.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cyclopts import App, CycloptsError, Parameter
-from cyclopts.argument import Argument
+from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts.argument import Argument, ArgumentCollection
+from cyclopts.config import Env, Toml
 from cyclopts.exceptions import (
     CoercionError,
     MissingArgumentError,
@@ -23,53 +32,77 @@ from cyclopts.exceptions import (
 )
 
 from ..errors import InvalidInput, MissingExtra
-from .exits import EXIT_CODES, FOUND_MEANS
-from .settings import PREFIX, Environment, read_settings
+from .catalogue import ACTIONS, COMMANDS, EXIT_CODES, GROUPS, Command
 
-__all__ = ["build_app", "join_negative_numbers", "parse"]
+__all__ = ["CONFIG", "READ_ELSEWHERE", "build_app", "parse"]
 
 ABOUT = "Where a crowd is, at a resolution that follows its density, and what that costs everybody in it."
-WITH_ACTIONS = frozenset({"campaign", "data", "tokens"})  # their modules hold an app with one function per action
+CONFIG = "SEMILOCAL_CONFIG"
+PREFIX = "SEMILOCAL_"
+SECRETS = frozenset({"token", "admin-token", "position"})
+# Variables without the name of a command that are read where they are needed: they may be called like an option.
+READ_ELSEWHERE = frozenset(
+    PREFIX + name
+    for name in (
+        "ACCESS_LOG", "ADMIN_HASH", "ADMIN_TOKEN", "DATA", "DB", "LOG_LEVEL", "MORE_ROUTES", "POSITION", "SIGNING_KEY",
+        "TOKEN", "VALUE",
+    )
+)  # fmt: skip
+_ALMOST = 0.9  # of two names that are spelled nearly the same
 
 
-def build_app(commands: Mapping[str, str], version: str, *, quick: bool = False) -> App:
-    """The program: every command by its name and one line of help; no module of a command is loaded.
+def build_app(version: str, *, quick: bool = False) -> App:
+    """The program; no module of a command is loaded.
 
     With ``quick`` it runs commands, without help and completion, whose modules take a while to load.
     """
+    named = os.environ.get(CONFIG, "")
     codes = "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items())
-    settings = read_settings(commands)
     app = App(
         name="semilocal",
         help=ABOUT,
         help_epilogue=f"Exit codes: {codes}.",
         help_format="plaintext",
         help_formatter=None if quick or sys.stdout.isatty() else "plain",
+        group_commands=Group("More", sort_key=len(GROUPS)),
         version=f"semilocal {version}",
         version_format="plaintext",
         default_parameter=Parameter(negative="", allow_repeating=True, show_default=_shown_default),
-        config=[Environment(PREFIX, show=False), *([] if settings is None else [settings])],
+        config=[Environment(PREFIX, show=False), SettingsFile(named or "semilocal.toml", must_exist=bool(named))],
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
     )
-    for place, (name, words) in enumerate(commands.items()):
-        path = f"semilocal.cli.commands.{name}"
-        if name in WITH_ACTIONS:
-            app.command(f"{path}:app", name=name, help=words, sort_key=place)
+    groups = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
+    for place, (name, command) in enumerate(COMMANDS.items()):
+        shown: dict[str, Any] = {"group": groups[command.group], "sort_key": place}
+        if name not in ACTIONS:
+            _add(app, name, command, f"{name}:run", **shown)
             continue
-        found = f"It ends with 1 if {FOUND_MEANS[name]}." if name in FOUND_MEANS else None
-        app.command(f"{path}:run", name=name, help=words, sort_key=place, help_format="markdown", help_epilogue=found)
+        several = App(name=name, help=command.about, group_commands=Group("Commands", sort_key=0), **shown)
+        for action, each in ACTIONS[name].items():
+            _add(several, action, each, f"{name}:run_{action}")
+        app.command(several)
     if not quick:
         app.register_install_completion_command(help="Teach your shell to complete commands and options.")
     return app
+
+
+def _add(app: App, name: str, command: Command, place: str, **shown: Any) -> None:
+    examples = "\n".join(
+        ["Examples:" if command.examples[1:] else "Example:", *(f"  {line}" for line in command.examples)]
+    )
+    found = {"help_epilogue": f"It ends with 1 if {command.found}."} if command.found else {}
+    app.command(
+        f"semilocal.cli.commands.{place}", name=name, help=command.about, help_prologue=examples, **found, **shown
+    )
 
 
 def _shown_default(value: Any) -> str | None:
     return None if value in (False, None, (), "") else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Callable[[], Any]:
+def parse(words: Sequence[str], version: str) -> Callable[[], Any]:
     """What the words ask for, ready to be called.
 
     Raises
@@ -79,19 +112,18 @@ def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Ca
     MissingExtra
         If the command needs a package that is not installed.
     """
-    tokens = join_negative_numbers(words)
-    helping = bool({"--help", "-h"} & set(tokens))
-    app = build_app(commands, version, quick=bool(tokens) and tokens[0] in commands and not helping)
+    given = list(words)
+    helping = bool({"--help", "-h"} & set(given))
+    app = build_app(version, quick=bool(given) and given[0] in COMMANDS and not helping)
     if helping and not sys.stdout.isatty():
         from rich.console import Console
 
         app.console = Console(width=10_000)  # one line per option: a file has no width
     try:
-        function, bound, _ = app.parse_args(tokens)
-    except UnknownCommandError as error:
-        raise InvalidInput(_unknown_command(error, app, tokens)) from None
+        function, bound, _ = app.parse_args(given)
     except CycloptsError as error:
-        raise InvalidInput(f"{_in_words(error)}; see: {_program(error, tokens)} --help") from None
+        named = error.command_chain or ([] if given[0].startswith("-") else given[:1])
+        raise InvalidInput(f"{_in_words(error)}; see: {' '.join(['semilocal', *named])} --help") from None
     except ImportError as error:
         cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
         package = (cause.name or "").split(".")[0]
@@ -99,87 +131,119 @@ def parse(words: Sequence[str], commands: Mapping[str, str], version: str) -> Ca
             raise
         raise MissingExtra(package, "all") from None
     if getattr(function, "__name__", "") == "help_print" and not helping:
-        program = " ".join(["semilocal", *tokens])
-        raise InvalidInput(f"COMMAND is missing; see: {program} --help")
+        raise InvalidInput(f"COMMAND is missing; see: {' '.join(['semilocal', *given])} --help")
     return lambda: function(*bound.args, **bound.kwargs)
 
 
-def join_negative_numbers(words: Sequence[str]) -> list[str]:
-    """Join ``--option -1,2`` to ``--option=-1,2``, and ``--option -`` likewise: they are values, not options."""
-    out: list[str] = []
-    for word in words:
-        if re.match(r"-(\.?\d|$)", word) and out and re.fullmatch(r"--[a-z][a-z-]*", out[-1]):
-            out[-1] += f"={word}"
-        else:
-            out.append(word)
-    return out
+# -- refusals ----------------------------------------------------------------------------------------------------------
 
 
 def _in_words(error: CycloptsError) -> str:
     """What does not fit. Values that may be a position are not repeated."""
-    if isinstance(error, CoercionError) and error.token is not None and error.msg is not None:
+    if isinstance(error, CoercionError) and error.token is not None and error.argument is not None and error.msg:
         source = "" if error.token.source in ("", "cli", "env") else f"{error.token.source}: "
-        return f"{source}{_name(error)}: {error.msg}"
+        return f"{source}{error.token.keyword or error.argument.name}: {error.msg}"
     if isinstance(error, CoercionError) and error.token is not None and get_origin(error.target_type) is Literal:
         *names, last = map(str, get_args(error.target_type))
-        return f"{_name(error)}: must be {', '.join(names)} or {last}; got {error.token.value!r}"
+        name = error.token.keyword or error.token.value
+        return f"{name}: must be {', '.join(names)} or {last}; got {error.token.value!r}: {_help(error.argument)}"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
-        argument = _required(error.argument)
-        name = argument.name
-        words = error.root_input_tokens or ()
-        if any(word in argument.names for word in words):
-            return f"{name}: a value is missing"
-        near = _near(name, [word.split("=")[0] for word in words if word.startswith("--")])
-        return f"{name} is missing" + (f"; did you mean {name} instead of {near}?" if near else "")
+        return _missing(error)
     if isinstance(error, UnknownOptionError):
         name = (error.token.keyword or error.token.value).split("=")[0]
         source = "" if error.token.source in ("", "cli") else f"{error.token.source}: "
-        spelling = [spelling for one in error.argument_collection if one.parse for spelling in one.names]
-        near = _near(name if name.startswith("-") else f"--{name.strip('[]')}", spelling)
-        what = _hide_numbers(name)
-        return f"{source}there is no option {what}" + (f"; did you mean {near}?" if near else "")
+        options = [spelling for one in error.argument_collection if one.parse for spelling in one.names]
+        near = difflib.get_close_matches(f"--{name.strip('-[]')}", options, n=1)
+        return f"{source}there is no option {_hide_numbers(name)}{f'; did you mean {near[0]}?' if near else ''}"
     if isinstance(error, UnusedCliTokensError):
-        extra = " ".join(_hide_numbers(word) for word in error.unused_tokens or ())
-        return f"unexpected words: {extra}"
+        return f"unexpected words: {' '.join(map(_hide_numbers, error.unused_tokens or ()))}"
+    if isinstance(error, UnknownCommandError):  # without loading the commands, as cyclopts would
+        wrong = (error.unused_tokens or [""])[0]
+        commands = [name for name in error.app or () if not name.startswith("-")]
+        near = difflib.get_close_matches(wrong, commands, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"take one of {', '.join(commands)}"
+        return f"there is no command {wrong!r}; {advice}"
     return str(error).rstrip(".")
 
 
-def _required(argument: Argument) -> Argument:
-    """The first option of a group that must be given and is not; the argument itself if it is not a group."""
-    for child in argument.children:
-        found = _required(child)
-        if found.required and not found.tokens and not found.children:
-            return found
-    return argument
-
-
-def _name(error: CoercionError) -> str:
-    """What the person typed, or the name of the argument."""
-    if error.token is not None and error.token.keyword:
-        return error.token.keyword
+def _missing(error: MissingArgumentError) -> str:
+    """Which option is missing, and its help; or its value."""
     assert error.argument is not None
-    return error.argument.name
+    name, given = error.argument.name, error.root_input_tokens or ()
+    if any(word in error.argument.names for word in given):
+        return f"{name}: a value is missing"
+    words = [word.split("=")[0] for word in given if word.startswith("--")]
+    near = [word for word in difflib.get_close_matches(name, words, n=1) if word not in error.argument.names]
+    if near:
+        return f"{name} is missing; did you mean {name} instead of {near[0]}?"
+    return f"{name} is missing: {_help(error.argument)}"
 
 
-def _near(name: str, names: Sequence[str]) -> str:
-    spelled = {one.lstrip("-"): one for one in names}  # dashes are alike in all of them
-    return next((spelled[one] for one in difflib.get_close_matches(name.lstrip("-"), spelled, n=1)), "")
+def _help(argument: Argument | None) -> str:
+    return "" if argument is None else argument.parameter.help or argument.field_info.help or ""
 
 
 def _hide_numbers(word: str) -> str:
     return "a number" if re.match(r"-?\.?\d", word) else word
 
 
-def _program(error: CycloptsError, given: Sequence[str]) -> str:
-    return " ".join(["semilocal", *(error.command_chain or [word for word in given[:1] if not word.startswith("-")])])
+# -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def _unknown_command(error: UnknownCommandError, app: App, given: Sequence[str]) -> str:
-    """Without loading the commands, as cyclopts would."""
-    wrong = (error.unused_tokens or [""])[0]
-    place = error.app if error.app is not None else app
-    commands = [name for name in place if not name.startswith("-")]
-    near = _near(wrong, commands)
-    advice = f"did you mean {near}?" if near else f"take one of {', '.join(commands)}"
-    program = " ".join(["semilocal", *given[: given.index(wrong)]]) if wrong in given else "semilocal"
-    return f"there is no command {wrong!r}; {advice}; see: {program} --help"
+class Environment(Env):
+    """Variables that begin with the name of the command.
+
+    A name that fits no option is refused, and so is an option's name without the whole name of the command. One that
+    is almost that of an option, and of no command, is warned about: it may belong to another program.
+    """
+
+    def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        """Give the options of a command that have a variable."""
+        if not commands:
+            return
+        options = {self._convert_argument(commands, argument) for argument in arguments if argument.parse}
+        whole = self._prefix(commands)
+        partly = [self._prefix(commands[:words]) for words in range(len(commands))]
+        without_command = {short + full.removeprefix(whole): full for full in options for short in partly}
+        of_commands = tuple(f"{PREFIX}{name.upper()}_" for name in COMMANDS)
+        for name in sorted(os.environ):
+            if not name.startswith(PREFIX) or name in options | READ_ELSEWHERE | {CONFIG}:
+                continue
+            if name in without_command:
+                raise InvalidInput(f"{name}: names no command; write {without_command[name]}, or unset it")
+            near = difflib.get_close_matches(name, options, n=1)
+            if name.startswith(whole):
+                advice = f"did you mean {near[0]}?" if near else "unset it"
+                raise InvalidInput(f"{name}: {' '.join(commands)} has no such option; {advice}")
+            near = difflib.get_close_matches(name, options, n=1, cutoff=_ALMOST)
+            if near and not name.startswith(of_commands):
+                warnings.warn(f"{name} is not used; did you mean {near[0]}?", UserWarning, stacklevel=2)
+        super().__call__(app, commands, arguments)
+
+
+class SettingsFile(Toml):
+    """The file of settings. Whatever command runs, a file with secrets that others can read is refused."""
+
+    def _load_config(self, path: Path) -> dict[str, Any]:
+        try:
+            document = super()._load_config(path)
+        except ValueError as error:
+            raise CycloptsError(msg=f"{path.name}: is not TOML: {error}") from None
+        for name, section in document.items():
+            if name not in COMMANDS or not isinstance(section, dict):
+                allowed = ", ".join(COMMANDS)
+                raise CycloptsError(msg=f"{path.name}: [{name}] is not a section of a command; take one of {allowed}")
+        if stat.S_IMODE(path.stat().st_mode) & 0o077 and (secret := next(_secrets(document), None)):
+            raise CycloptsError(
+                msg=f"{path.name}: holds {secret} and can be read by others; run: chmod 600 {path.name}"
+            )
+        return document
+
+
+def _secrets(section: dict[str, Any]) -> Iterator[str]:
+    """The names of secrets in a section and in its parts."""
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from _secrets(value)
+        elif name.replace("_", "-") in SECRETS:
+            yield name

@@ -1,4 +1,4 @@
-"""Options that say whose row it is, and the rows that stand for people.
+"""The rows that stand for people.
 
 Knows options and codes of people.
 """
@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
 from ..arrays import Integers
 from ..errors import InvalidInput
 from ..io.points import Table
-from ..simulation.people import MAX_ROWS_PER_USER, draw_rows
+from ..simulation.people import draw_rows
 from ..simulation.person_columns import (
     COMMAND,
     DEVICES,
@@ -24,57 +22,9 @@ from ..simulation.person_columns import (
     person_columns,
     refuse_content_as_person,
 )
-from .arguments import whole
-from .options import group, option
+from .job_options import People, PeopleWithRows
 
-__all__ = ["People", "PeopleWithRows", "check_people", "chosen_rows", "person_labels", "warn_of_others"]
-
-
-@group("Positions")
-@dataclass(frozen=True, kw_only=True)
-class People:
-    """Whose row it is.
-
-    Attributes
-    ----------
-    user
-        whose row it is: one row per person is drawn at random
-    rows_are_people
-        every row is another person, whatever the columns are called
-    """
-
-    user: Annotated[str | None, option(metavar="COLUMN")] = None
-    rows_are_people: bool = False
-
-    @property
-    def rows_each(self) -> int:
-        """Rows that one person may have."""
-        return 1
-
-
-@group("Positions")
-@dataclass(frozen=True, kw_only=True)
-class PeopleWithRows(People):
-    """Whose row it is, where a person may have several.
-
-    Attributes
-    ----------
-    rows_per_user
-        rows per person; with trust nobody a person loses M times what is promised to one row, with the others there is
-        M times as much noise
-    """
-
-    rows_per_user: Annotated[int, option(whole(1, MAX_ROWS_PER_USER), "M")] = 1
-
-    @property
-    def counted_in(self) -> str:
-        """What is counted: participants, or rows where a person may have several."""
-        return "participants" if self.rows_per_user == 1 else "rows"
-
-    @property
-    def rows_each(self) -> int:
-        """Rows that one person may have."""
-        return self.rows_per_user
+__all__ = ["check_people", "chosen_rows", "person_labels", "warn_of_others"]
 
 
 def check_people(people: People) -> None:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from semilocal.cli import admin_client
-from semilocal.cli.admin_client import AdminClient
+from semilocal.cli import admin
+from semilocal.cli.admin import AdminClient
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput, Refused, SemilocalError
 from tests.helpers.hostile import MSGPACK, Hostile, answer, problem
@@ -28,9 +28,9 @@ WORDS = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_what_is_no_answer_of_our_server_is_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     slow = "drip" in name
-    monkeypatch.setattr(admin_client, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(admin, "MOST_BYTES", 1 << 20)
     if slow:
-        monkeypatch.setattr(admin_client, "LONGEST_ANSWER", SOON)
+        monkeypatch.setattr(admin, "LONGEST_ANSWER", SOON)
     with (
         Hostile({f"/tasks/{NAME}/state": ANSWERS[name][0]}, pause=DRIP if slow else 0.0) as server,
         AdminClient(server.url) as client,
@@ -100,7 +100,7 @@ def test_a_map_that_cannot_be_drawn_is_none_and_another_refusal_is_not() -> None
 def test_tokens_that_were_made_are_printed_whatever_happens_to_the_rest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(admin_client, "PAGE", 2)
+    monkeypatch.setattr(admin, "PAGE", 2)
     rows = [{"task": NAME, "name": "x", "phase": "enrolling", "enrolled": 0}]
     tokens = ["slt_" + letter * 43 for letter in "ab"]
     with Hostile({"/tasks": answer(json.dumps(rows).encode())}) as server:

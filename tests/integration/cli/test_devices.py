@@ -18,8 +18,8 @@ import pytest
 from semilocal.cli import devices
 from semilocal.cli.commands.join import JoinOptions
 from semilocal.cli.commands.swarm import SwarmOptions, _positions
+from semilocal.cli.job_options import People
 from semilocal.cli.main import main
-from semilocal.cli.people import People
 from semilocal.device.vault import Vault
 from semilocal.errors import InvalidInput
 from semilocal.protocol.task import Task

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal.cli.main import COMMANDS, main
+from semilocal.cli.catalogue import COMMANDS
+from semilocal.cli.main import main
 from semilocal.protocol.mark import Mark
 from semilocal.protocol.promise import Guarantee, promise
 from tests.helpers import HANG

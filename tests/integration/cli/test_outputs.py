@@ -116,7 +116,7 @@ def test_bad_numbers_are_refused_with_what_is_allowed(capsys: pytest.CaptureFixt
         (("--grid", "2x2", "--seed", "-1"), "--seed: must be a whole number from 0 up; got '-1'"),
         (("--grid", "2x2", "--seed", str(10**13)), "--seed: must be a whole number from 0 to 1,000,000,000,000; got"),
         (("--grid", "100000x100000"), "10,000,000,000 cells"),
-        (("--grid", "2x2", "--level", "95"), "--level: must be between 0 and 1; got '95'"),
+        (("--grid", "2x2", "--level", "95"), "--level: must be a finite number between 0 and 1; got '95'"),
         (("--grid", "2x2", "--delta", "nan"), "--delta: must be a finite number"),
         (("--grid", "2x2", "--rows-per-user", "0"), "from 1 to 1,000"),
     ):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.cli.exits import EXIT_CODES, FOUND_MEANS
-from semilocal.cli.main import COMMANDS, read_words
+from semilocal.cli.catalogue import ACTIONS, COMMANDS, EXIT_CODES, GROUPS
+from semilocal.cli.main import read_words
 from semilocal.errors import InvalidInput
 
 ROOT = Path(__file__).parents[3]
@@ -28,9 +28,13 @@ def table_after(header: str) -> dict[str, str]:
 
 
 def test_the_page_has_the_programs_tables() -> None:
-    assert table_after("| command | what it does |\n") == dict(COMMANDS)
+    for group in GROUPS:
+        shown = {name: command.about for name, command in COMMANDS.items() if command.group == group}
+        assert table_after(f"| {group.lower()} | |\n") == shown
     assert table_after("| code | meaning |\n") == {str(code): words for code, words in EXIT_CODES.items()}
-    assert table_after("| command | ends with 1 if |\n") == dict(FOUND_MEANS)
+    assert table_after("| command | ends with 1 if |\n") == {
+        name: command.found for name, command in COMMANDS.items() if command.found
+    }
 
 
 def commands_of(page: Path) -> list[str]:
@@ -61,3 +65,38 @@ def test_every_command_in_the_documentation_is_understood(
             read_words(shlex.split(command, comments=True)[1:])
         except InvalidInput as error:
             raise AssertionError(f"{command}: {error}") from None
+
+
+EXAMPLES = [line for command in COMMANDS.values() for line in command.examples]
+EXAMPLES += [line for actions in ACTIONS.values() for action in actions.values() for line in action.examples]
+
+
+def test_every_command_has_examples_first_and_few_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a newcomer sees: examples, at most twelve options, then the rest."""
+    pytest.importorskip("httpx2")
+    for name, command in [*COMMANDS.items(), *((f"{n} {a}", c) for n in ACTIONS for a, c in ACTIONS[n].items())]:
+        assert command.examples or name in ACTIONS, name
+        read_words([*name.split(), "--help"])()
+        shown = capsys.readouterr().out
+        assert all(line in shown.partition("Usage:")[0] for line in command.examples)
+        first = shown.partition("Advanced:")[0].partition("Two servers")[0]
+        assert len(re.findall(r"^  --(?!help)", first, flags=re.MULTILINE)) <= 12, name
+    assert len(COMMANDS["counts"].examples) == 2
+
+
+@pytest.mark.parametrize("job", ["partition", "counts", "mean", "points"])
+def test_required_options_are_shown_as_required(capsys: pytest.CaptureFixture[str], job: str) -> None:
+    read_words([job, "--help"])()
+    lines = capsys.readouterr().out.splitlines()
+    required = {line.split()[0] for line in lines if line.endswith("[required]")}
+    assert required == {"FILE:", "--bounds", "--trust", "--epsilon"}
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_every_example_is_understood(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("httpx2")
+    monkeypatch.chdir(tmp_path)
+    for name in ("vault", *re.findall(r"(?<=[ @])[\w-]+\.\w+", line)):
+        Path(name).touch()
+    assert line.startswith("semilocal ")
+    read_words(shlex.split(line)[1:])

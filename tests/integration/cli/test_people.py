@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semilocal.cli.people import People, PeopleWithRows, chosen_rows, person_labels
+from semilocal.cli.job_options import People, PeopleWithRows
+from semilocal.cli.people import chosen_rows, person_labels
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people

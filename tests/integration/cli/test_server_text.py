@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from semilocal import Task
-from semilocal.cli.commands.results import regions_words
-from semilocal.cli.documents import Results, read_document
+from semilocal.cli.admin import Results, read_document
 from semilocal.errors import is_plain
 from semilocal.geometry.box import Box
 from semilocal.protocol.messages import encode
@@ -42,7 +41,7 @@ RESULTS = {
 def test_regions_are_counted_in_words() -> None:
     regions = [{"region": "a", "crowd": crowd} for crowd in (5, 7)]
     found = read_document({"regions": regions, "releases": []}, Results, "results")
-    assert regions_words(found) == "2 regions with 12 participants (public by design)"
+    assert found.text() == "2 regions with 12 participants (public by design)"
 
 
 def json_answer(document: object) -> bytes:

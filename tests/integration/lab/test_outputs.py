@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semilocal.cli import main as cli
+from semilocal.cli import catalogue as cli
 from semilocal.errors import InvalidInput
 from semilocal.lab.audit.outputs import (
     COMMANDS,

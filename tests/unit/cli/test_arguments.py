@@ -5,17 +5,8 @@ from __future__ import annotations
 import pytest
 
 from semilocal import Box
-from semilocal.cli.arguments import (
-    describe_position,
-    number,
-    parse_box,
-    parse_function,
-    parse_position,
-    parse_release,
-    share,
-    whole,
-)
-from semilocal.cli.parser import join_negative_numbers
+from semilocal.cli.arguments import describe_position, parse_box, parse_function, parse_position, parse_release
+from semilocal.cli.options import number, whole
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy.tables import from_labels
 
@@ -120,7 +111,7 @@ def test_functions_have_one_grammar_in_all_commands(text: str, expected: tuple[s
     names = ("x", "y")
     assert parse_function(text, names) == expected
     release = parse_release(f"mean:{text}:0.5", names)
-    assert (release.kind, release.function, release.epsilon) == ("mean", expected, 0.5)
+    assert (release.kind, (release.function, release.parameters), release.epsilon) == ("mean", expected, 0.5)
     assert parse_function(text, names).build().name
 
 
@@ -148,12 +139,6 @@ def test_boxes_are_places_or_two_corners() -> None:
         parse_box("0,0,1,1", names=("a", "b", "c"))
 
 
-def test_negative_numbers_after_an_option_are_its_value() -> None:
-    given = ["counts", "f.csv", "--bounds", "-10,-10,10,10", "--position", "-.5,2", "--clip", "--seed", "-1", "-h"]
-    joined = ["counts", "f.csv", "--bounds=-10,-10,10,10", "--position=-.5,2", "--clip", "--seed=-1", "-h"]
-    assert join_negative_numbers(given) == joined
-
-
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
@@ -161,7 +146,7 @@ def test_negative_numbers_after_an_option_are_its_value() -> None:
         (whole(1, 5), ["1", "5"], ["0", "6"]),
         (number(0), ["0", "1e3"], ["-1", "nan", "inf", "x"]),
         (number(0, above=True), ["0.1"], ["0", "-1"]),
-        (share, ["0.5"], ["0", "1", "2", "nan"]),
+        (number(0, 1, above=True), ["0.5"], ["0", "1", "2", "nan"]),
     ],
 )
 def test_single_values_say_what_is_allowed(kind: object, good: list[str], bad: list[str]) -> None:

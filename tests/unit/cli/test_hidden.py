@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.cli.hidden import read_hidden
+from semilocal.cli.options import read_hidden
 from semilocal.errors import InvalidInput
 
 

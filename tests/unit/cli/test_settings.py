@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import semilocal
-from semilocal.cli.main import COMMANDS, main
-from semilocal.cli.settings import CONFIG, READ_ELSEWHERE
+from semilocal.cli.catalogue import COMMANDS
+from semilocal.cli.main import main
+from semilocal.cli.parser import CONFIG, READ_ELSEWHERE
 from tests.helpers.commands import UNIT, crowd, refused, run, run_json, write_people
 
 JOB = (*UNIT, "--trust", "curator", "--seed", "1")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from semilocal.cli.pair_device import preview
+from semilocal.cli.commands.join import _pair_preview as preview
 from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask
 from semilocal.pooled.asked import AskedValue

@@ -12,9 +12,8 @@ from ...errors import InvalidInput
 from ...io.files import check_outputs, read_text, write_text
 from ...protocol.task import Task
 from ...protocol.thresholds import level
-from ..arguments import whole
-from ..exits import DONE, FOUND
-from ..options import FILE, ExistingFile, Seed, option
+from ..catalogue import DONE, FOUND
+from ..options import FILE, ExistingFile, Seed, option, whole
 
 __all__ = ["run"]
 

@@ -1,37 +1,38 @@
-"""``semilocal campaign create | list | show | confirm | start | close``."""
+"""``semilocal campaign create | list | show | confirm | start | close``, for one server and for pairs of two."""
 
 from __future__ import annotations
 
 import json as formats
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import msgspec
-from cyclopts import App
 
 from ...errors import InvalidInput, printable
-from ...io.progress import duration
+from ...geometry.box import Box
+from ...geometry.places import parse_numbers
 from ...io.trees import read_tree
+from ...pooled.asked import AskedValue
+from ...pooled.task import PooledTask
+from ...protocol.column import as_range
 from ...protocol.messages import decode
 from ...protocol.policy import foreseen
 from ...protocol.task import Task
+from ...service.campaign import CampaignForm
+from ...service.pair.form import PairForm
 from ...sharing.kinds import is_pair_task
-from ...words import number_of
-from .. import pairs, server
-from ..admin_client import AdminClient
-from ..arguments import parse_box, parse_release
-from ..campaign_options import CampaignOptions
-from ..documents import CampaignState, PairState
-from ..exits import DONE
-from ..options import CellRule, option, task_options
+from ...sharing.pair import PairTask
+from ..admin import DEFAULT_URL, AdminClient, CampaignName, CampaignState, Office, PairState, connect
+from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_box, parse_function, parse_release
+from ..catalogue import DONE
+from ..job_options import CellRule, task_options
+from ..options import ADVANCED, TWO_SERVERS, Positive, Share, flat, number, option, whole
 
-if TYPE_CHECKING:
-    from ...service.campaign import Campaign
-
-__all__ = ["app", "describe_state", "label_of"]
-
-app = App(name="campaign", help_format="markdown")
+__all__ = [
+    "CampaignOptions", "PairOptions", "run_close", "run_confirm", "run_create", "run_list", "run_show", "run_start",
+]  # fmt: skip
 
 _CHANGES = {
     "over-budget": "Lower --epsilon or the releases, or tell owners to raise --max-epsilon",
@@ -41,106 +42,208 @@ _CHANGES = {
 }
 
 
-@app.command
-def create(
+@flat
+@dataclass(frozen=True, kw_only=True)
+class CampaignOptions:
+    """A campaign: its task, its rounds and who may enrol.
+
+    Attributes
+    ----------
+    name
+        for people
+    names
+        names of the axes, such as longitude,latitude
+    trust
+        whom the participants trust
+    k
+        trust nobody, required: the smallest crowd of a region (20)
+    delta
+        trust nobody, required: chance, per participant, that a split puts it with fewer than k (below 1/N)
+    label
+        a date or a number, part of the task: the same collection again needs another one
+    tree
+        how a cell is split: in two or in four
+    max_depth
+        how deep the finest cells are
+    quorum
+        share of the expected reports that closes a round early
+    window
+        seconds that a round stays open
+    unsigned
+        do not pin the server's key; checkpoints are not signed
+    enrolment
+        who may take part: people with a token, or anybody
+    capacity
+        round 1 opens when this many participants are enrolled
+    enrolment_seconds
+        round 1 opens after this time at the latest
+    """
+
+    name: str
+    bounds: Annotated[str, option(None, "BOX", f"the public domain: {BOX_HELP}; {TREE_HELP}", dash=True)]
+    epsilon: Annotated[
+        Positive,
+        option(
+            help="trust nobody: loss of the map between any two places of one's region, to which each release adds its "
+            "own; two servers: loss in all, for any change of position"
+        ),
+    ]
+    trust: Literal["nobody", "two-servers"] = "nobody"
+    k: Annotated[int | None, option(whole(1), "K")] = None
+    delta: Share | None = None
+    release: Annotated[tuple[str, ...], option(None, "RELEASE", RELEASE_HELP)] = ()
+    enrolment: Literal["tokens", "open"] = "tokens"
+    capacity: Annotated[int | None, option(whole(1), "N")] = None
+    names: Annotated[str, option(metavar="A,B"), ADVANCED] = ""
+    label: Annotated[str | None, ADVANCED] = None
+    tree: Annotated[Literal["binary", "quad"], ADVANCED] = "binary"
+    max_depth: Annotated[int | None, option(whole(1), "D"), ADVANCED] = None
+    quorum: Annotated[float, option(number(0), "SHARE"), ADVANCED] = 1.0
+    window: Annotated[int, option(whole(1), "S"), ADVANCED] = 3600
+    unsigned: Annotated[bool, ADVANCED] = False
+    enrolment_seconds: Annotated[int | None, option(whole(1), "S"), ADVANCED] = None
+
+
+@flat
+@dataclass(frozen=True, kw_only=True)
+class PairOptions:
+    """The options of a pair.
+
+    Attributes
+    ----------
+    peer_key
+        required with --trust two-servers: the helper's signing key, as its operator told you; `serve` prints it
+    max_reports
+        uploads that one person may send (1)
+    bucket_depth
+        devices name their cell of this depth in the open, and the promise holds inside it only (0: none)
+    value
+        ask for a number of people's own beside the place, such as fare; needs --range
+    range
+        of --value: smallest and largest value that anybody can have
+    mean_of
+        ask for a function of the position instead of --value: coordinate, squared_norm, linear or indicator
+    per_cell
+        a map and the mean in each of its cells, half of --epsilon each; without it one mean over all, and no place
+    """
+
+    peer_key: Annotated[str | None, option(metavar="HEX"), TWO_SERVERS] = None
+    max_reports: Annotated[int | None, option(whole(1, 1000), "M"), TWO_SERVERS] = None
+    bucket_depth: Annotated[int | None, option(whole(0, 16), "D"), TWO_SERVERS] = None
+    value: Annotated[str | None, option(metavar="NAME"), TWO_SERVERS] = None
+    range: Annotated[str | None, option(metavar="LOW,HIGH", dash=True), TWO_SERVERS] = None
+    mean_of: Annotated[str | None, option(metavar="F"), TWO_SERVERS] = None
+    per_cell: Annotated[bool, TWO_SERVERS] = False
+
+    def asked(self, box: Box) -> AskedValue | None:
+        """The value that devices are asked for; None if the task counts only."""
+        mean: Literal["all", "cells"] = "cells" if self.per_cell else "all"
+        if self.value is None and self.mean_of is None:
+            if self.range is not None or self.per_cell:
+                raise InvalidInput("--range and --per-cell belong to --value or --mean-of")
+            return None
+        if self.mean_of is None:
+            limits = None if self.range is None else parse_numbers(self.range, "--range")
+            low, high = as_range(limits, f"--value {self.value}")
+            return AskedValue(name=self.value or "", low=low, high=high, mean=mean)
+        if self.value is not None or self.range is not None:
+            raise InvalidInput("give --value with --range, or --mean-of: one of the two")
+        f = parse_function(self.mean_of, box.names)
+        return AskedValue.of_function(box, f.name, f.parameters, mean=mean)
+
+
+_ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth", "value", "range", "mean_of", "per_cell")
+_ONLY_CAMPAIGNS = ("k", "delta", "rule", "release", "unsigned")
+
+
+def run_create(
     *,
     options: CampaignOptions,
     cells: CellRule = CellRule(),
-    pair: pairs.PairOptions = pairs.PairOptions(),
-    office: server.Office = server.Office(),
+    office: Office = Office(),
+    pair: PairOptions = PairOptions(),
 ) -> int:
-    """Create a campaign."""
-    from ...service.campaign import CampaignForm, ReleaseForm
-
-    tree = read_tree(options.bounds)
-    names = [name.strip() for name in options.names.split(",") if name.strip()]
-    box = parse_box(options.bounds, names=names) if tree is None else tree.box
-    if tree is not None and options.trust == "two-servers":
-        raise InvalidInput("--bounds: campaign create with two servers takes a box; build the pair in Python")
+    """Create a campaign, or a pair on its leader, which proposes it to the helper."""
     if options.trust == "two-servers":
-        return pairs.create(options, cells, pair, office, box)
-    pairs.refuse_options(options, pair)
-    releases = [parse_release(text, box.names) for text in options.release]
-    numbers = task_options(options, cells)
-    domain: dict[str, Any] = {"hierarchy": tree}
-    if tree is None:
-        domain = {"box": box, "tree": options.tree, "max_depth": options.max_depth}
-    forms = tuple(ReleaseForm(r.kind, r.function.name, r.function.parameters, r.epsilon) for r in releases)  # type: ignore[arg-type]
-
-    def form_with(key: bytes) -> CampaignForm:
-        task = Task.build(**domain, quorum=options.quorum, window=options.window, server_key=key, **numbers)
-        return CampaignForm(options.name, task, forms, options.enrolment, options.capacity, options.enrolment_seconds)
-
-    _warn_about_devices(form_with(b"").build())  # refuses before a database is made
-    with server.connect(office, new=True) as client:
-        form = form_with(b"" if options.unsigned else client.key())
-        campaign = form.build()
+        form: PairForm | CampaignForm = _pair_form(options, cells, pair, office)
+    else:
+        form = _campaign_form(options, cells, pair)
+        campaign = form.build()  # refuses before a database is made
+        for token, reason, change in foreseen(campaign.task, campaign.plan):  # devices with default limits
+            warnings.warn(f"{reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
+    with connect(office, new=True) as client:
+        if isinstance(form, CampaignForm) and not options.unsigned:
+            task = msgspec.structs.replace(form.task, server_key=client.key())
+            form = msgspec.structs.replace(form, task=task)
         identity = client.create(form)
-    print(campaign.statement())
-    print(f"task {identity}")
-    print(f"devices join at {(office.url or server.DEFAULT_URL).rstrip('/')}/tasks/{identity}")
+        print(client.statement(identity) if isinstance(form, PairForm) else form.build().statement())
+        print(f"task {identity}")
+        if isinstance(form, PairForm):
+            own = f"semilocal campaign confirm {identity[:12]}"
+            print(f"Now both operators confirm it, each on their own server: {own}")
+        print(f"devices join at {(office.url or DEFAULT_URL).rstrip('/')}/tasks/{identity}")
     return DONE
 
 
-def _warn_about_devices(campaign: Campaign) -> None:
-    """Say beforehand if devices with default limits would refuse the campaign, or some stop early: what to change."""
-    for token, reason, change in foreseen(campaign.task, campaign.plan):
-        warnings.warn(f"{reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
+def _campaign_form(options: CampaignOptions, cells: CellRule, pair: PairOptions) -> CampaignForm:
+    """What a server is asked for where nobody is trusted; refuses options of a pair, and a crowd without numbers."""
+    if named := [name for name in _ONLY_PAIRS if getattr(pair, name) not in (None, False)]:
+        more = "; here it is --release mean:own:NAME:LOW,HIGH:EPSILON" if named[0] in ("value", "range") else ""
+        raise InvalidInput(f"{_dashed(named[0])} belongs to --trust two-servers{more}")
+    for name in ("k", "delta"):
+        if getattr(options, name) is None:
+            raise InvalidInput(f"--{name} is missing: it is needed with --trust nobody")
+    hierarchy = read_tree(options.bounds)
+    domain: dict[str, Any] = {"hierarchy": hierarchy}
+    if hierarchy is None:
+        domain = {"box": _box(options), "tree": options.tree, "max_depth": options.max_depth}
+    task = Task.build(**domain, quorum=options.quorum, window=options.window, **task_options(options, cells))
+    releases = tuple(parse_release(text, task.box.names) for text in options.release)
+    return CampaignForm(
+        options.name, task, releases, options.enrolment, options.capacity, options.enrolment_seconds
+    )  # fmt: skip
 
 
-def describe_state(state: CampaignState | PairState) -> str:
-    """Where a campaign stands, in words.
-
-    Examples
-    --------
-    >>> state = CampaignState("collecting", 3, 2, enrolled=90, received=60, expected=88, deadline=1600, now=1000)
-    >>> describe_state(state)
-    'collecting: round 3 is open, 60 of 88 answers received, 28 missing; it closes in 10 min 00 s; 90 enrolled'
-    """
-    if isinstance(state, PairState):
-        return pairs.describe(state)
-    left = None if state.deadline is None else duration(max(0, state.deadline - state.now))
-    received, expected = state.received, state.expected if state.expected is not None else state.needed
-    enrolled = f"{state.enrolled:,} enrolled"
-    if state.phase == "enrolling":
-        ends = [f"{expected:,} are enrolled"] if expected else []
-        ends += [f"{left} have passed"] if left else []
-        when = " or ".join(ends) or "the administrator starts it"
-        return f"enrolling: {enrolled}; round 1 opens when {when}"
-    if state.phase not in ("collecting", "releasing"):
-        return f"{state.phase}: {number_of(state.closed, 'round')} closed, {enrolled}"
-    parts = [f"{state.phase}: round {state.round} is open"]
-    if received is not None and expected is not None:
-        parts[0] += (
-            f", {received:,} of {number_of(expected, 'answer')} received, {max(0, expected - received):,} missing"
-        )
-    if left is not None:
-        parts.append(f"it closes in {left}")
-    if state.fault:
-        parts.append(state.fault)
-    return "; ".join([*parts, enrolled])
+def _pair_form(options: CampaignOptions, cells: CellRule, pair: PairOptions, office: Office) -> PairForm:
+    """What a leader is asked for; refuses options of another campaign."""
+    if read_tree(options.bounds) is not None:
+        raise InvalidInput("--bounds: campaign create with two servers takes a box; build the pair in Python")
+    box = _box(options)
+    if named := [name for name in _ONLY_CAMPAIGNS if getattr(cells, name, None) or getattr(options, name, None)]:
+        raise InvalidInput(f"{_dashed(named[0])} has no meaning with --trust two-servers; leave it out")
+    if pair.peer_key is None:
+        raise InvalidInput("--peer-key is missing: the helper's signing key, as its operator told you")
+    if office.db:
+        raise InvalidInput("a pair is created on the running leader: give --url, not --db")
+    asked = pair.asked(box)
+    epsilon = options.epsilon / 2 if asked is not None and asked.per_cell else options.epsilon
+    task = PooledTask.build(
+        box, epsilon=epsilon, trust="two-servers", resolution=cells.resolution, max_depth=options.max_depth,
+        max_reports=pair.max_reports or 1, label=options.label or "",
+    )  # fmt: skip
+    return PairForm(
+        options.name, task, pair.peer_key, pair.bucket_depth or 0, options.enrolment, options.capacity,
+        options.enrolment_seconds, asked,
+    )  # fmt: skip
 
 
-def label_of(task: bytes) -> str:
-    """What tells a repeated collection from the one before; empty if it has no label."""
-    if is_pair_task(task):
-        from ...sharing.pair import PairTask
-
-        return PairTask.from_bytes(task).pooled.label
-    return decode(task, Task).label
+def _box(options: CampaignOptions) -> Box:
+    return parse_box(options.bounds, names=[name.strip() for name in options.names.split(",") if name.strip()])
 
 
-@app.command(name="list")
-def run_list(*, office: server.Office = server.Office()) -> int:
+def _dashed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def run_list(*, office: Office = Office()) -> int:
     """All campaigns."""
-    with server.connect(office) as client:
+    with connect(office) as client:
         for row in client.campaigns():
             print(f"{row.task}  {row.phase:<10}  {row.enrolled:>8} enrolled  {row.name}")
     return DONE
 
 
-@app.command
-def show(campaign: server.Campaign, /, *, json: bool = False, office: server.Office = server.Office()) -> int:
+def run_show(campaign: CampaignName, /, *, json: bool = False, office: Office = Office()) -> int:
     """Where a campaign stands, and its promise.
 
     Parameters
@@ -148,53 +251,57 @@ def show(campaign: server.Campaign, /, *, json: bool = False, office: server.Off
     json
         the state as one JSON object
     """
-    with server.connect(office) as client:
+    with connect(office) as client:
         task = client.find(campaign)
         state = client.state(task)
         if json:
             print(formats.dumps(msgspec.to_builtins(state), indent=2))
             return DONE
-        label = label_of(client.task(task))
-        print(describe_state(state))
+        data = client.task(task)  # a label tells a repeated collection from the one before
+        label = PairTask.from_bytes(data).pooled.label if is_pair_task(data) else decode(data, Task).label
+        print(state.text())
         print(f"task {task}" + (f", label {printable(label)!r}" if label else ""))
         print(client.statement(task))
     return DONE
 
 
-@app.command
-def confirm(
-    campaign: server.Campaign,
+def run_confirm(
+    campaign: CampaignName,
     /,
     *,
     peer_key: Annotated[str | None, option(metavar="HEX")] = None,
-    office: server.Office = server.Office(),
+    office: Office = Office(),
 ) -> int:
-    """Two servers: agree to a pair, as the operator of this server.
+    """Agree to a pair.
 
     Parameters
     ----------
     peer_key
         refuse if the other operator has another signing key
     """
-    with server.connect(office) as client:
+    with connect(office) as client:
         task = client.find(campaign)
         print(client.statement(task))
         state = client.state(task)
         if peer_key is not None and isinstance(state, PairState):
-            pairs.check_peer_key(client.task(task), state.role, peer_key)
+            pair = PairTask.from_bytes(client.task(task))
+            other = pair.helper if state.role == "leader" else pair.leader
+            if other.signing_key.hex() != peer_key:
+                raise InvalidInput(
+                    f"the pair names {other.name} with the key {other.signing_key.hex()}, not {peer_key}; nothing was "
+                    "confirmed. Ask the operator in person which one is right"
+                )
         client.confirm(task)
-        print(f"confirmed. {describe_state(client.state(task))}")
+        print(f"confirmed. {client.state(task).text()}")
     return DONE
 
 
-@app.command
-def start(campaign: server.Campaign, /, *, office: server.Office = server.Office()) -> int:
+def run_start(campaign: CampaignName, /, *, office: Office = Office()) -> int:
     """End enrolment and open round 1; two servers: end uploads and count."""
     return _move(campaign, office, _start)
 
 
-@app.command
-def close(campaign: server.Campaign, /, *, office: server.Office = server.Office()) -> int:
+def run_close(campaign: CampaignName, /, *, office: Office = Office()) -> int:
     """Cancel a running campaign."""
     return _move(campaign, office, AdminClient.close)
 
@@ -213,8 +320,8 @@ def _start(client: AdminClient, task: str) -> None:
     client.start(task)
 
 
-def _move(campaign: str, office: server.Office, move: Callable[[AdminClient, str], None]) -> int:
-    with server.connect(office) as client:
+def _move(campaign: str, office: Office, move: Callable[[AdminClient, str], None]) -> int:
+    with connect(office) as client:
         task = client.find(campaign)
         move(client, task)
         print(f"task {task} is {client.state(task).phase}")

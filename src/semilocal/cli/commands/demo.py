@@ -1,17 +1,20 @@
 """``semilocal demo``: one question to a public sample under three kinds of trust; with ``--live`` or
 ``--two-servers`` over HTTP.
 
-The live server is a process of its own with a database in a temporary folder; the devices are agents in this process,
-each with its own secret from the operating system. The sample, California Housing, is public: that is why exact numbers
-may be printed beside the answers.
+Live servers are processes of their own with a database in a temporary folder; the devices are agents in this process,
+each with its own secret from the operating system. Here one person starts both of two servers, which is exactly what
+their promise forbids. The sample, California Housing, is public: that is why truth may be printed beside answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -19,22 +22,25 @@ from typing import Annotated
 import numpy as np
 
 from ... import functions
+from ...arrays import Floats
 from ...errors import InvalidInput
+from ...geometry.box import Box
 from ...geometry.index import count_points
 from ...geometry.places import named_box
-from ...io.files import check_folder, write_text
-from ...io.plots import need_matplotlib, save_side_by_side
+from ...io.files import check_folder, replacing, write_text
+from ...io.plots import need_matplotlib, save_picture, save_side_by_side
 from ...io.regions import AnyPartition, write_regions
+from ...pooled.task import PooledTask
 from ...protocol.mark import Mark
-from ...protocol.participant import Policy
+from ...protocol.policy import Policy
 from ...protocol.promise import Guarantee
 from ...protocol.task import Task
 from ...release import onecall
 from ...release.whom import TRUSTS
-from ...testing import ADMIN_TOKEN
+from ...testing import ADMIN_TOKEN, Server
 from ...words import number_of
-from ..demo_server import demo_server
-from ..exits import DONE
+from ..admin import AdminClient
+from ..catalogue import DONE
 from ..options import FOLDER, Seed
 
 __all__ = ["run"]
@@ -42,6 +48,11 @@ __all__ = ["run"]
 DEVICES = 500
 PLACE = "san-francisco"
 EPSILON = 1.0
+PAIR_EPSILON = 2.0
+RESOLUTION = 5.0  # kilometres
+AROUND_LOS_ANGELES = Box((-118.7, 33.7), (-117.6, 34.4))
+PATIENCE = 60.0  # seconds that two servers may take
+OPERATORS = {"leader": "City Council", "helper": "State University"}
 
 
 def run(
@@ -67,21 +78,26 @@ def run(
     if live and two_servers:
         raise InvalidInput("give --live or --two-servers, not both")
     check_folder("--out", out)
-    if two_servers:
-        from ..demo_pair import run as run_pair
-
-        return run_pair(out, seed)
-    return _live(out, seed) if live else _simulated(out, seed)
-
-
-def _simulated(out: Path, seed: int | None) -> int:
-    """The same question to the same people under the three answers to "whom do they trust?"."""
-    need_matplotlib()
     from ...datasets import california_housing
 
     points, _ = california_housing()
-    box, where = named_box("california"), named_box(PLACE)
     rng = None if seed is None else np.random.default_rng(seed)
+    if not (live or two_servers):
+        _simulated(points, out, seed, rng)
+        return DONE
+    began = time.monotonic()
+    chosen = np.random.default_rng(seed).permutation(points)[:DEVICES]  # who is asked; the noise is the devices' own
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder:
+        files = (_two_servers if two_servers else _live)(chosen, Path(folder), out)
+    print(f"wrote {', '.join(str(path) for path in files)}; {time.monotonic() - began:.0f} s in all")
+    return DONE
+
+
+def _simulated(points: Floats, out: Path, seed: int | None, rng: np.random.Generator | None) -> None:
+    """The same question to the same people under the three answers to "whom do they trust?"."""
+    need_matplotlib()
+    box, where = named_box("california"), named_box(PLACE)
     query = np.array([[where.lower, where.upper]])
     truth = int(count_points(points, query)[0])
     print(f"California Housing: {len(points):,} block groups stand for participants; their positions are public.")
@@ -96,7 +112,8 @@ def _simulated(out: Path, seed: int | None) -> int:
         first, last = answer.interval()[0]
         print(f"\nTrust {trust}: {TRUSTS[trust]}.")
         count = f"{answer.value[0]:.0f}, 95 % interval {first:.0f} to {last:.0f}"
-        print(f"  {number_of(len(counted.partition), 'region')}; in the box {count}")
+        regions = number_of(len(counted.partition), "region")
+        print(f"  {regions}; in the box {count}")
         print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}")
         print(f"  promised, for the counts: {counted.guarantee.sentence()}")
         print(f"  promised, for the mean: {middle.guarantee.sentence()}")
@@ -104,11 +121,10 @@ def _simulated(out: Path, seed: int | None) -> int:
         if seed is not None:
             partition = replace(partition, mark=Mark(seeded=True, seed=seed))
         write_regions(partition, out / f"{trust}.geojson")
-        title = f"trust {trust}: {number_of(len(counted.partition), 'region')}\n{PLACE}: {count} (truth {truth})"
-        panels[f"{title}\n{_short(counted.guarantee)}"] = partition
+        title = f"trust {trust}: {regions}\n{PLACE}: {count} (truth {truth})\n{_short(counted.guarantee)}"
+        panels[title] = partition
     save_side_by_side(panels, out / "regions.png")
     print(f"\nwrote {out / 'regions.png'} and the regions as GeoJSON beside it")
-    return DONE
 
 
 def _short(promised: Guarantee) -> str:
@@ -118,23 +134,29 @@ def _short(promised: Guarantee) -> str:
     return f"epsilon = {promised.epsilon:g} inside a region; delta = 0"
 
 
-def _live(out: Path, seed: int | None) -> int:
-    """Collect from 500 devices: partition, mean and counts."""
-    from ...datasets import california_housing
+@contextmanager
+def _server(folder: Path, name: str, *options: str) -> Iterator[str]:
+    """A server process with a key of its own on a free port, stopped at the end: its URL."""
+    server = Server(
+        f"sqlite:///{folder / name}.db", log=folder / f"{name}.log", options=options,
+        signing_key=secrets.token_bytes(32),
+    )  # fmt: skip
+    try:
+        server.start()
+        yield server.url
+    except RuntimeError as error:
+        raise InvalidInput(f"the demo's server did not start: {error}") from None
+    finally:
+        server.stop()
+
+
+def _live(points: Floats, folder: Path, out: Path) -> list[Path]:
+    """Collect from devices: partition, mean and counts."""
     from ...device.swarm.run import run_swarm
     from ...service.campaign import CampaignForm, ReleaseForm
-    from ..admin_client import AdminClient
 
-    box = named_box("california")
-    rng = np.random.default_rng(seed)  # chooses who is asked; the noise is the devices' own
-    points = rng.permutation(california_housing()[0])[:DEVICES]
-    began = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder,
-        demo_server(Path(folder), "demo") as url,
-        AdminClient(url, ADMIN_TOKEN) as client,
-    ):
-        task = Task.build(box, epsilon=2.0, delta=1e-3, window=60, server_key=client.key())
+    with _server(folder, "demo") as url, AdminClient(url, ADMIN_TOKEN) as client:
+        task = Task.build(named_box("california"), epsilon=2.0, delta=1e-3, window=60, server_key=client.key())
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
         form = CampaignForm("demo", task, wanted, "tokens", DEVICES, 60)
         identity = client.create(form)
@@ -149,14 +171,79 @@ def _live(out: Path, seed: int | None) -> int:
     people, found = number_of(sum(crowds), "participant"), number_of(len(crowds), "region")
     print(f"\nCounts, public by design: {people} in {found} of {crowds}.")
     print(f"Transcript root {document['checkpoint']['root']}")
-    for mean in (row for row in published.releases if row.kind == "mean"):
-        low, high = mean.interval or (float("nan"), float("nan"))
-        print(
-            f"Mean latitude {mean.mean:.3f}, 95 % interval {low:.3f} to {high:.3f} (truth {points[:, 1].mean():.3f}); "
-            f"epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0."
-        )
-    out.mkdir(parents=True, exist_ok=True)
-    target = out / "live-regions.geojson"
-    write_text(target, json.dumps(regions))
-    print(f"wrote {target}; {time.monotonic() - began:.0f} s in total")
-    return DONE
+    for mean in published.means:
+        loss = f"epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0"
+        print(f"Mean latitude {mean.text()} (truth {points[:, 1].mean():.3f}); {loss}.")
+    write_text(out / "live-regions.geojson", json.dumps(regions))
+    return [out / "live-regions.geojson"]
+
+
+def _two_servers(points: Floats, folder: Path, out: Path) -> list[Path]:
+    """Count with two servers: each sees shares that are random alone."""
+    need_matplotlib()
+    from ...device.swarm.uploads import run_uploads
+    from ...release.pair_counts import pair_counts
+    from ...transcript.pair import verify_pair
+
+    def options(role: str, *more: str) -> tuple[str, ...]:
+        return ("--role", role, "--operator", OPERATORS[role], "--processes", "1", *more)
+
+    with ExitStack() as stack:
+        helper = stack.enter_context(_server(folder, "helper", *options("helper")))
+        leader = stack.enter_context(_server(folder, "leader", *options("leader", "--peer", helper)))
+        first = stack.enter_context(AdminClient(leader, ADMIN_TOKEN))
+        second = stack.enter_context(AdminClient(helper, ADMIN_TOKEN))
+        task = _agreed(first, second)
+        print(first.statement(task))
+        print(f"\n{DEVICES} devices upload once each: {leader}/tasks/{task[:16]}…\n")
+        policy, tokens = Policy(max_epsilon=PAIR_EPSILON), first.tokens(task, DEVICES)
+        result = asyncio.run(run_uploads(f"{leader}/tasks/{task}", points, policy=policy, tokens=tokens))
+        print(result.text())
+        if result.uploaded != len(points):
+            raise InvalidInput(f"{result.uploaded} of {len(points)} devices have a receipt")
+        _wait(lambda: first.state(task).phase == "done", lambda: f"the pair stands at: {first.state(task).text()}")
+        data, other = first.transcript(task), second.transcript(task)
+    found = verify_pair(data, other=other)
+    print("\n".join(found.lines()))
+    if not found.sound:
+        raise InvalidInput("the transcript does not hold")
+    counts = pair_counts(data)
+    query = np.array([[AROUND_LOS_ANGELES.lower, AROUND_LOS_ANGELES.upper]])
+    answer, truth = counts.query(query), int(count_points(points, query)[0])
+    low, high = answer.interval()[0]
+    print(counts.guarantee.text())
+    print(
+        f"\nAround Los Angeles: {answer.value[0]:.0f}, 95 % interval {low:.0f} to {high:.0f} (truth: {truth}); "
+        f"{number_of(len(counts.partition), 'final cell')}, {number_of(counts.total, 'report')}."
+    )
+    files = [out / name for name in ("two-servers.png", "two-servers.geojson", "two-servers.slt")]
+    save_picture(counts.partition, files[0])
+    counts.save_geojson(str(files[1]))
+    with replacing(files[2]) as stream:
+        stream.write(data)
+    return files
+
+
+def _agreed(leader: AdminClient, helper: AdminClient) -> str:
+    """A task that both operators have confirmed."""
+    from ...service.pair.form import PairForm
+
+    pooled = PooledTask.build(
+        named_box("california"), epsilon=PAIR_EPSILON, trust="two-servers", resolution=RESOLUTION, label="demo"
+    )
+    task = leader.create(PairForm("demo", pooled, helper.key().hex(), capacity=DEVICES))
+    leader.confirm(task)
+    # the leader proposes it in its own time
+    _wait(lambda: task in {row.task for row in helper.campaigns()}, lambda: "the helper was not asked")
+    helper.confirm(task)
+    _wait(lambda: leader.state(task).phase == "open", lambda: f"the pair stands at: {leader.state(task).text()}")
+    return task
+
+
+def _wait(there: Callable[[], bool], reason: Callable[[], str]) -> None:
+    """Wait until something is there, but not for ever."""
+    deadline = time.monotonic() + PATIENCE
+    while not there():
+        if time.monotonic() > deadline:
+            raise InvalidInput(f"the demo's servers take too long: {reason()}")
+        time.sleep(0.1)

@@ -6,9 +6,8 @@ import os
 from typing import Annotated, Literal
 
 from ...service.stopping import Stop
-from ..arguments import number, whole
-from ..exits import DONE
-from ..options import option
+from ..catalogue import DONE
+from ..options import number, option, whole
 
 __all__ = ["run"]
 

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from ...arrays import exact
 from ...errors import MOST_LINES, InvalidInput, ServerViolation, printable
@@ -20,35 +21,22 @@ from ...geometry.places import parse_numbers
 from ...protocol.plan import Plan
 from ...protocol.policy import MAX_DELTA, MAX_EPSILON, MIN_K, Policy, check_task
 from ...protocol.task import Task
-from ..arguments import amount, describe_position, number, parse_position, whole
-from ..devices import (
-    Found,
-    NewServer,
-    Patience,
-    TaskUrl,
-    answering,
-    find_task,
-    own_value,
-    reach,
-    read_value,
-    say,
-    server_of,
-    warn_plain_http,
-)
-from ..exits import DONE, FOUND
-from ..hidden import HIDDEN_HELP, read_hidden
-from ..options import FILE, group, option
+from ...sharing.envelope import OVERHEAD, REPORT_ID
+from ...sharing.pair import PairTask
+from ..arguments import describe_position, parse_position
+from ..catalogue import DONE, FOUND
+from ..devices import Consent, Found, TaskUrl, answering, check_asked, find_task, reach, say, server_of
+from ..options import ADVANCED, FILE, HIDDEN_HELP, amount, flat, number, option, read_hidden, whole
 
 if TYPE_CHECKING:
     from ...device.channel import Channels
     from ...device.swarm.many import Device
     from ...device.vault import Vault
-    from ...sharing.pair import PairTask
 
 __all__ = ["JoinOptions", "default_vault", "run"]
 
 
-@group()
+@flat
 @dataclass(frozen=True, kw_only=True)
 class JoinOptions:
     """Who takes part, and the owner's limits.
@@ -61,32 +49,25 @@ class JoinOptions:
         show what would be sent, send nothing, write nothing
     vault
         secret and state (~/.local/share/semilocal/vault)
-    min_side
-        never name a region without a whole cell of such sides: one number or one per axis, in kilometres for longitude
-        and latitude, else in units of the axes (no limit). A server that lies can lead you to the smallest you allow
-    allow_no_crowd
-        join tasks that keep no crowd, too
-    allow_bucket
-        with two servers: join tasks that make your coarse cell public, too
     spread
         send up to S seconds late
     """
 
-    token: Annotated[str | None, option(help=f"the one-time token to enrol with (SEMILOCAL_TOKEN); {HIDDEN_HELP}")] = (
-        None
-    )
+    token: Annotated[
+        str | None, option(help=f"the one-time token to enrol with (SEMILOCAL_TOKEN); {HIDDEN_HELP}", dash=True)
+    ] = None
     position: Annotated[
         str | None,
         option(
-            metavar="P",
+            metavar="P", dash=True,
             help=f"required where the task needs a place (SEMILOCAL_POSITION); {HIDDEN_HELP}; such as 37.77,-122.42 "
             "(latitude, longitude if the task's axes are called so, else in the order of its axes), name=number,… or, "
             "in a table of labels, a label such as J45",
         ),
-    ] = None
+    ] = None  # fmt: skip
     value: Annotated[
         str | None,
-        option(metavar="V", help=f"your own value, if the task asks for one (SEMILOCAL_VALUE); {HIDDEN_HELP}"),
+        option(None, "V", f"your own value, if the task asks for one (SEMILOCAL_VALUE); {HIDDEN_HELP}", dash=True),
     ] = None
     yes: bool = False
     dry_run: bool = False
@@ -104,12 +85,16 @@ class JoinOptions:
     max_delta: Annotated[
         float | None, option(number(0), "D", f"largest chance of missing that crowd ({MAX_DELTA:g})")
     ] = None
-    min_side: Annotated[str | None, option(metavar="S[,S]")] = None
-    allow_no_crowd: bool = False
-    new_server: NewServer = False
-    allow_bucket: bool = False
-    spread: Annotated[float, option(number(0), "S")] = 1.0
-    patience: Patience = 30.0
+    min_side: Annotated[
+        str | None,
+        option(
+            None, "S[,S]", "never name a region without a whole cell of such sides: one number or one per axis, in "
+            "kilometres for longitude and latitude, else in units of the axes (no limit). A server that lies can lead "
+            "you to the smallest you allow",
+        ),
+    ] = None  # fmt: skip
+    spread: Annotated[float, option(number(0), "S"), ADVANCED] = 1.0
+    allow: Consent = Consent()
 
 
 class _Request(NamedTuple):
@@ -133,7 +118,7 @@ def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
     position = read_hidden(options.position, option="--position", variable="SEMILOCAL_POSITION")
     value = read_hidden(options.value, option="--value", variable="SEMILOCAL_VALUE")
     _limits(options, max_epsilon=math.inf)  # refuses before a server is asked
-    read_value(value)
+    _read_value(value)
     return asyncio.run(_follow(_Request(url, token, position, value, options), place))
 
 
@@ -143,11 +128,11 @@ async def _follow(asked: _Request, place: Path) -> int:
     from ...device.vault import Vault
 
     server = server_of(asked.url)
-    await reach(server, patience=asked.options.patience)
+    await reach(server, patience=asked.options.allow.patience)
     async with new_client(connections=4) as client:
         connect = Channels(lambda origin: client, notify=say)
         if asked.options.dry_run:
-            async with answering(server, patience=asked.options.patience):
+            async with answering(server, patience=asked.options.allow.patience):
                 found = await find_task(connect(server), asked.url)
             print(await _shown(asked, found, connect, server))
             if refused := _refused(asked.options, found, place):
@@ -161,38 +146,41 @@ async def _follow(asked: _Request, place: Path) -> int:
 async def _shown(asked: _Request, found: Found, connect: Channels, server: str) -> str:
     """What the owner sees before deciding; a pair is compared on both servers first."""
     name, task, plan = found
-    own_value(found, asked.value)
+    _own_value(found, asked.value)
     if isinstance(task, Task):
         assert plan is not None
-        warn_plain_http(server)
+        _warn_plain_http(server)
         return _preview(task, plan, _position(asked, task), server)
     from ...device.upload import fetch_both
-    from ..pair_device import check_options, preview
 
-    check_options(asked.options.min_k, asked.options.max_delta)
+    for name, limit in (("--min-k", asked.options.min_k), ("--max-delta", asked.options.max_delta)):
+        if limit is not None:  # an owner who asks for a crowd gets none here
+            raise InvalidInput(
+                f"{name}: a task of two servers keeps no crowd, because nobody's region is published; leave the "
+                "option out to join it"
+            )
     for operator in (task.leader, task.helper):
-        warn_plain_http(operator.origin)
-        await reach(operator.origin, patience=asked.options.patience)
-    async with answering(f"{task.leader.origin} or {task.helper.origin}", patience=asked.options.patience):
+        _warn_plain_http(operator.origin)
+        await reach(operator.origin, patience=asked.options.allow.patience)
+    async with answering(f"{task.leader.origin} or {task.helper.origin}", patience=asked.options.allow.patience):
         pair = await fetch_both(name, server, connect)
-    return preview(pair, _position(asked, pair))
+    return _pair_preview(pair, _position(asked, pair))
 
 
 async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -> int:
     from ...device.binding import check_operators, check_server
-    from ..pair_device import stored_url
 
     running = [entry for entry in vault.contents.memberships if entry.server == server and not entry.over]
     url = asked.url
     if url.rstrip("/") == server:
         joined = [f"{server}/tasks/{entry.task_id.hex()}" for entry in running]
-        url = joined[0] if len(joined) == 1 else stored_url(vault, server) or url
-    async with answering(server, patience=asked.options.patience):
+        url = joined[0] if len(joined) == 1 else _stored_url(vault, server) or url
+    async with answering(server, patience=asked.options.allow.patience):
         found = await find_task(connect(server), url)
     name, task, _ = found
     task_id = bytes.fromhex(name)
     if vault.contents.membership(task_id) is None and vault.contents.upload(task_id) is None:
-        if not asked.options.new_server:  # before the owner reads and decides
+        if not asked.options.allow.new_server:  # before the owner reads and decides
             if isinstance(task, Task):
                 check_server(vault.contents, server, task)
             else:
@@ -202,7 +190,7 @@ async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -
             print("Nothing was sent.")
             return DONE
     else:
-        warn_plain_http(server)
+        _warn_plain_http(server)
         print(f"You joined this task before; going on with it. Your secret stays in {vault.path}.", flush=True)
     device = _device(asked, f"{server}/tasks/{name}", found, vault, connect)
     summary = await device.run()
@@ -214,16 +202,16 @@ def _device(asked: _Request, url: str, found: Found, vault: Vault, connect: Chan
     from ...device.agent import Agent
     from ...device.upload import Uploader
 
-    task = found.task
+    task, allow = found.task, asked.options.allow
     options: dict[str, Any] = {
         "policy": _policy(asked.options, vault), "token": asked.token, "spread": asked.options.spread,
-        "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": asked.options.new_server,
-        "value": own_value(found, asked.value),
+        "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": allow.new_server,
+        "value": _own_value(found, asked.value),
     }  # fmt: skip
     position = _position(asked, task)
     if isinstance(task, Task):
         return Agent(url, vault, position=position, channel=connect(server_of(url)), **options)
-    return Uploader(url, vault, position=position, connect=connect, allow_bucket=asked.options.allow_bucket, **options)
+    return Uploader(url, vault, position=position, connect=connect, allow_bucket=allow.allow_bucket, **options)
 
 
 def _position(asked: _Request, task: Task | PairTask) -> tuple[float, ...]:
@@ -261,6 +249,91 @@ def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -
     )
 
 
+def _pair_preview(pair: PairTask, position: tuple[float, ...]) -> str:
+    """The same for a task of two servers; the position is empty if none is needed."""
+    from ...device.upload import smallest_words
+
+    shape = pair.shape
+    size = shape.public_bytes + 2 * (shape.private_bytes + OVERHEAD) + REPORT_ID
+    shared, shows = [], []
+    if pair.maps:
+        shared.append("position")
+        shows.append(f"which cell you are in; the smallest cell measures {smallest_words(pair)}")
+    if pair.asked is not None:
+        shared.append("value" if pair.asked.own else f"value of {pair.asked.name}")
+        shows.append(f"your value ({pair.asked.words}), rounded to one of {pair.asked.steps + 1} steps")
+    sent = [
+        "a name for this report, made for this task alone, and your token if you have one",
+        f"one share of your {' and '.join(shared)} that only {pair.leader.name} can open, and one that only "
+        f"{pair.helper.name} can open: each alone is random bytes. Both together show {', and '.join(shows)}",
+    ]
+    if pair.bucket_depth:
+        sent.append(f"your cell of depth {pair.bucket_depth}, in the open")
+    hosts = {urlsplit(operator.origin).hostname for operator in (pair.leader, pair.helper)}
+    warning = [] if len(hosts) == 2 else [f"WARNING: both operators are on {hosts.pop()}: one person may run both."]
+    place = "Your position is not needed, and no place is sent."
+    if pair.needs_place:
+        leaves = "which leaves this device in two shares only"
+        if not pair.maps and pair.asked is not None:
+            leaves = f"of which only {pair.asked.name} leaves this device, in two shares"
+        place = f"Your position, {leaves}: {describe_position(position, pair.pooled.box)}."
+    return "\n".join(
+        [
+            pair.statement(),
+            *warning,
+            place,
+            f"What would be sent, once, about {size:,} bytes, to {pair.leader.origin}, which passes the second share "
+            f"on to {pair.helper.origin}:",
+            *(f"  - {line}" for line in sent),
+            f"What it costs you: {pair.cost_words}.",
+        ]
+    )
+
+
+def _stored_url(vault: Vault, server: str) -> str:
+    """The task of the only upload for this server that has no receipt yet; empty if there is none, or several."""
+    found = []
+    for entry in vault.contents.uploads:
+        pair = PairTask.from_bytes(entry.task)
+        if not entry.receipt and server in (pair.leader.origin, pair.helper.origin):
+            found.append(f"{server}/tasks/{entry.task_id.hex()}")
+    return found[0] if len(found) == 1 else ""
+
+
+def _own_value(found: Found, text: str) -> float | None:
+    """The owner's value as a number; None if none was given and none is asked for."""
+    check_asked(found, given=bool(text))
+    value = _read_value(text)
+    if value is None:
+        return None
+    if found.plan is not None:
+        found.plan.check_value(value)
+    elif not isinstance(found.task, Task) and found.task.asked is not None:
+        found.task.asked.check_value(value)
+    return value
+
+
+def _read_value(text: str) -> float | None:
+    """The number that a text is, None for an empty one; the refusal does not repeat it: it may end up in a log."""
+    if not text:
+        return None
+    try:
+        (value,) = parse_numbers(text, "--value")
+    except ValueError:  # several numbers, or none
+        raise InvalidInput("--value must be one finite number, such as 12.5") from None
+    return value
+
+
+def _warn_plain_http(url: str) -> None:
+    """Warn about a connection that anybody on the way can read."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        say(
+            f"warning: {parts.scheme}://{parts.netloc} is not encrypted: anybody on the way learns that you take part "
+            "and your token, and your region and your key where regions are public. Use https."
+        )
+
+
 def _agreed() -> bool:
     return input("Take part? [y/N] ").strip().lower() in ("y", "yes")
 
@@ -276,7 +349,7 @@ def _refused(options: JoinOptions, found: Found, place: Path) -> str:
             assert found.plan is not None
             check_task(found.task, found.plan, policy)
         else:
-            check_pair(found.task, policy, allow_bucket=options.allow_bucket)
+            check_pair(found.task, policy, allow_bucket=options.allow.allow_bucket)
     except ServerViolation as violation:
         return violation.reason
     return ""
@@ -296,7 +369,7 @@ def _limits(options: JoinOptions, *, max_epsilon: float) -> Policy:
         limits["min_side"] = parse_numbers(options.min_side, "--min-side")
     return Policy(
         max_epsilon=max_epsilon,
-        allow_no_crowd=options.allow_no_crowd,
+        allow_no_crowd=options.allow.allow_no_crowd,
         **{name: value for name, value in limits.items() if value is not None},
     )
 

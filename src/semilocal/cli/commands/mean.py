@@ -13,8 +13,8 @@ from ...release.pooled_mean import PooledMean, pooled_mean
 from ...release.value_release import MeanRelease
 from .. import jobs
 from ..arguments import FUNCTION_HELP, parse_function
-from ..job_options import JobFile, JobOptions
-from ..options import Share, option
+from ..job_options import JobFile, JobOptions, Promise
+from ..options import ADVANCED, Share, option
 from ..output import Outcome
 
 __all__ = ["run"]
@@ -24,11 +24,12 @@ def run(
     file: JobFile,
     /,
     *,
-    job: JobOptions,
-    function: Annotated[str | None, option(metavar="F", help=FUNCTION_HELP)] = None,
+    promise: Promise,
+    function: Annotated[str | None, option(metavar="F", help=f"what to average: {FUNCTION_HELP}")] = None,
     value: Annotated[str | None, option(metavar="COLUMN")] = None,
-    range: Annotated[str | None, option(metavar="LOW,HIGH")] = None,
-    level: Share = 0.95,
+    range: Annotated[str | None, option(metavar="LOW,HIGH", dash=True)] = None,
+    level: Annotated[Share, ADVANCED] = 0.95,
+    job: JobOptions = JobOptions(),
 ) -> int:
     """Release a mean.
 
@@ -42,7 +43,7 @@ def run(
         of the interval
     """
     own = own_value(function, value, range)
-    return jobs.run_job("mean", file, job, lambda job: _mean(job, function, level), value=own)
+    return jobs.run_job("mean", file, promise, job, lambda job: _mean(job, function, level), value=own)
 
 
 def own_value(function: str | None, value: str | None, limits: str | None) -> jobs.OwnValue | None:
@@ -84,9 +85,7 @@ class _Asked(NamedTuple):
 
 def _pooled(job: jobs.Job, asked: _Asked, level: float) -> Outcome:
     task = job.pooled_task()
-    job.person_limit.spend(
-        f"mean of {asked.name}", job.options.promise.epsilon, anywhere=True
-    )  # refuses before adding up
+    job.person_limit.spend(f"mean of {asked.name}", job.promise.epsilon, anywhere=True)  # refuses before adding up
     result = pooled_mean(task, job.points, asked.function, rng=job.noise_rng)
     return Outcome(
         result, result.spent, _found(asked, result, level), [_sentence(job, asked, result, level)], own=result.own

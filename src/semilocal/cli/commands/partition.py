@@ -13,7 +13,7 @@ from ...io.regions import write_regions
 from ...protocol.partition import Partition
 from ...words import number_of
 from .. import jobs
-from ..job_options import JobFile, JobOptions, MapFiles
+from ..job_options import JobFile, JobOptions, MapFiles, Promise
 from ..options import FILE
 from ..output import Outcome
 
@@ -24,10 +24,11 @@ def run(
     file: JobFile,
     /,
     *,
-    job: JobOptions,
+    promise: Promise,
     out: Annotated[Path | None, FILE] = None,
     plot: Annotated[Path | None, FILE] = None,
     files: MapFiles = MapFiles(),
+    job: JobOptions = JobOptions(),
 ) -> int:
     """Find the regions.
 
@@ -43,7 +44,7 @@ def run(
         need_matplotlib()
     outputs = {"--out": (out, jobs.REGIONS), "--plot": (plot, PICTURES), "--html": (files.html, jobs.HTML)}
     return jobs.run_job(
-        "partition", file, job, lambda job: _partition(job, out, plot, files), outputs=outputs,
+        "partition", file, promise, job, lambda job: _partition(job, out, plot, files), outputs=outputs,
         inputs=[files.basemap], transcript=files.transcript, only_counted=plot is None,
     )  # fmt: skip
 

@@ -14,9 +14,9 @@ from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
 from ...release.whom import DELTA, K
 from ...words import number_of
-from ..arguments import BOX_HELP, number, parse_box, whole
-from ..exits import DONE, FOUND
-from ..options import FILE, Positive, Seed, Share, option
+from ..arguments import BOX_HELP, parse_box
+from ..catalogue import DONE, FOUND
+from ..options import ADVANCED, FILE, Positive, Seed, Share, number, option, whole
 
 __all__ = ["run"]
 
@@ -32,15 +32,15 @@ def _wanted(text: str) -> tuple[str, float]:
 def run(
     *,
     n: Annotated[int, option(whole(1), "N")],
-    bounds: Annotated[str, option(metavar="BOX", help=f"the public domain: {BOX_HELP}")],
-    k: Annotated[int, option(whole(1), "K")] = K,
+    bounds: Annotated[str, option(metavar="BOX", help=f"the public domain: {BOX_HELP}", dash=True)],
     epsilon: Positive | None = None,
     want: Annotated[tuple[str, float] | None, option(_wanted, "error=X"), Parameter(n_tokens=1)] = None,
-    delta: Share = DELTA,
+    k: Annotated[int, option(whole(1), "K")] = K,
     density: str = "clustered",
     plot: Annotated[Path | None, FILE, Parameter(alias="--picture")] = None,
-    plays: Annotated[int, option(whole(1), "N")] = 12,
-    seed: Seed = 1,
+    delta: Annotated[Share, ADVANCED] = DELTA,
+    plays: Annotated[int, option(whole(1), "N"), ADVANCED] = 12,
+    seed: Annotated[Seed, ADVANCED] = 1,
 ) -> int:
     """Forecast; 1 if no epsilon reaches what is wanted.
 
@@ -48,18 +48,18 @@ def run(
     ----------
     n
         participants
-    k
-        the smallest crowd of a region
     epsilon
         loss between any two places of one's region, in all; left out with --want
     want
         smallest epsilon for error=0.01 (of a count, share of people) or mean=0.02 (half the interval, share of range)
-    delta
-        chance that a crowd is below k
+    k
+        the smallest crowd of a region
     density
         uniform, clustered, gaussian, or a file of PUBLIC positions
     plot
         draw the regions of one play: .png, .svg or .pdf
+    delta
+        chance that a crowd is below k
     plays
         reference populations to average over
     seed

@@ -27,8 +27,8 @@ from ...release.streamed import AnyRun
 from ...simulation.simulate import Run
 from ...words import number_of
 from .. import jobs
-from ..job_options import JobFile, JobOptions
-from ..options import FILE
+from ..job_options import JobFile, JobOptions, Promise
+from ..options import ADVANCED, FILE
 from ..output import Outcome
 
 __all__ = ["run"]
@@ -40,9 +40,10 @@ def run(
     file: JobFile,
     /,
     *,
-    job: JobOptions,
+    promise: Promise,
     out: Annotated[Path | None, FILE] = None,
-    transcript: Annotated[Path | None, FILE] = None,
+    transcript: Annotated[Path | None, FILE, ADVANCED] = None,
+    job: JobOptions = JobOptions(),
 ) -> int:
     """Release the estimated centre of everybody's region.
 
@@ -54,7 +55,9 @@ def run(
         write all that was published: .slt
     """
     outputs = {"--out": (out, (".csv", ".parquet"))}
-    return jobs.run_job("points", file, job, lambda job: _points(job, out), outputs=outputs, transcript=transcript)
+    return jobs.run_job(
+        "points", file, promise, job, lambda job: _points(job, out), outputs=outputs, transcript=transcript
+    )
 
 
 def _points(job: jobs.Job, out: Path | None) -> Outcome:

@@ -14,9 +14,8 @@ from cyclopts import Parameter
 
 from ...io.files import check_folder
 from ...io.progress import duration
-from ..arguments import whole
-from ..exits import DONE
-from ..options import FOLDER, Seed, option
+from ..catalogue import DONE
+from ..options import FOLDER, Seed, option, whole
 
 if TYPE_CHECKING:
     from ...lab.experiments.harness.summary import Output

@@ -1,169 +1,205 @@
-"""``semilocal results``: what a finished campaign publishes, as files; or counts in boxes, with intervals."""
+"""``semilocal results``: what a finished campaign publishes, as files; or counts in boxes, with intervals.
+
+Everything that is counted or drawn is computed here from the public transcript, after it was replayed.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...errors import InvalidInput
-from ...io.files import check_folder, check_outputs, write_text
-from ...io.map_rows import partition_rows, split_rows
+from ...io.files import check_folder, check_outputs, replacing, write_text
+from ...io.map_rows import Rows, partition_rows, split_rows
+from ...io.plots import PICTURES, need_matplotlib, save_picture
 from ...protocol.curator import Curator
 from ...protocol.messages import decode
-from ...protocol.partition import Partition
+from ...protocol.promise import Guarantee
 from ...protocol.task import Task
 from ...release import counts
-from ...release.count_release import CountsRelease
+from ...release.pooled_mean import PooledMean
 from ...sharing.kinds import is_pair_task
-from ...simulation.population import Splits
+from ...sharing.wire import SignedTree
 from ...simulation.simulate import splits_of
 from ...words import number_of
-from .. import server
-from ..answers import answer_columns, write_answers
-from ..arguments import path
-from ..exits import DONE
-from ..jobs import REGIONS
-from ..options import option
-from ..result_maps import Drawings
-from .counts import QueryOptions, queries_of
+from ..admin import AdminClient, CampaignName, Office, connect
+from ..answers import QueryOptions, answer_columns, queries_of, write_answers
+from ..catalogue import DONE
+from ..jobs import HTML, REGIONS, check_basemap
+from ..options import ADVANCED, FILE, option, path
 
 if TYPE_CHECKING:
+    from ...release.count_release import CountsRelease
     from ...release.pair_counts import PairResult
-    from ..admin_client import AdminClient
-    from ..documents import Results
 
-__all__ = ["regions_words", "run"]
+__all__ = ["run"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What a finished campaign has to show, whoever was trusted.
+
+    Attributes
+    ----------
+    files : dict
+        What belongs into a folder, by name.
+    words : list of str
+        What is said of it.
+    counts : Counts or None
+        What follows from the transcript; None if it was not asked for.
+    statement : str
+        The promise, for people.
+    rounds, promise, numbers
+        Of the interactive map.
+    """
+
+    files: Mapping[str, bytes]
+    words: Sequence[str]
+    counts: CountsRelease | PairResult | None
+    statement: str
+    rounds: Sequence[Rows] = ()
+    promise: Guarantee | None = None
+    numbers: Mapping[str, str] | None = None
 
 
 def run(
-    campaign: server.Campaign,
+    campaign: CampaignName,
     /,
     *,
     out: Annotated[Path | None, option(path, "PATH")] = None,
-    maps: Drawings = Drawings(),
     queries: QueryOptions = QueryOptions(),
-    office: server.Office = server.Office(),
+    plot: Annotated[Path | None, FILE] = None,
+    html: Annotated[Path | None, FILE] = None,
+    basemap: Annotated[Path | None, FILE, ADVANCED] = None,
+    office: Office = Office(),
 ) -> int:
     """Write or count.
 
     Parameters
     ----------
     out
-        folder for results.json, regions.geojson and statement.txt; with --grid or --queries a .csv or .geojson file
-        for the counts
+        folder for results.json, regions.geojson and statement.txt; with --grid or --queries a file for the counts
+    plot
+        draw the regions: .png, .svg or .pdf
+    html
+        write an interactive map, one file that needs no net
+    basemap
+        lines behind the map of --html, GeoJSON; else the coast
     """
-    asked = queries.asked
-    check_outputs(maps.outputs | ({"--out": (out, REGIONS)} if asked else {}), inputs=[queries.queries, maps.basemap])
-    if not asked:
-        if out is None and not maps.asked:
-            raise InvalidInput(
-                "say what to write: --out FOLDER for everything, --grid or --queries, --plot FILE or --html FILE"
-            )
-        if out is not None:
-            check_folder("--out", out)
-        if out is not None and out.suffix.lower() in REGIONS and not out.is_dir():
-            raise InvalidInput(
-                f"--out {out}: everything is written into a folder, so give the name of one; a file is for counts: say "
-                "with --grid or --queries what to count"
-            )
-    with server.connect(office) as client:
+    if plot is not None:
+        need_matplotlib()
+    check_basemap(html, basemap)
+    outputs = {"--plot": (plot, PICTURES), "--html": (html, HTML)}
+    check_outputs(outputs | ({"--out": (out, REGIONS)} if queries.asked else {}), inputs=[queries.queries, basemap])
+    drawn = plot is not None or html is not None
+    if not queries.asked:
+        _check_folder(out, drawn=drawn)
+    with connect(office) as client:
         task = client.find(campaign)
-        definition = client.task(task)
-        if is_pair_task(definition):
-            _pair(client, task, queries, out, maps)
-            return DONE
-        document, found = client.results(task)  # refuses unless the campaign is finished
-        if asked or maps.asked:
-            events = client.events(task)
-            partition = Curator.replay(decode(definition, Task), events, client.plan(task)).partition
-            maps.draw(partition)
-            if maps.html is not None:
-                _map(client, task, partition, splits_of(events), found, maps)
-            if asked:
-                _count(counts(partition), queries, out, client.statement(task))
-        if not asked and out is not None:
-            _write(client, task, document, found, out)
+        whole = queries.asked or drawn
+        found = _of_pair(client, task) if is_pair_task(client.task(task)) else _of_rounds(client, task, whole)
+        name = client.name(task) if html is not None else ""
+    if found.counts is not None and plot is not None:
+        save_picture(found.counts.partition, plot)
+        print(f"wrote {plot}", file=sys.stderr)
+    if found.counts is not None and html is not None:
+        from ...page.single import map_html
+
+        assert found.promise is not None
+        tree = found.counts.partition.task.hierarchy
+        write_text(
+            html, map_html(found.rounds, tree, found.promise, title=name, numbers=found.numbers or {}, basemap=basemap)
+        )
+        print(f"wrote {html}", file=sys.stderr)
+    if queries.asked and found.counts is not None:
+        _count(found.counts, queries, out, found.statement)
+    elif out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in found.files.items():
+            with replacing(out / name) as stream:
+                stream.write(content)
+        print("\n".join([*found.words, "wrote " + ", ".join(str(out / name) for name in found.files)]))
     return DONE
 
 
-def _map(client: AdminClient, task: str, partition: Partition, splits: Splits, found: Results, maps: Drawings) -> None:
-    """The interactive map of a campaign in rounds, with all of them in which a region was cut."""
+def _check_folder(out: Path | None, *, drawn: bool) -> None:
+    if out is None:
+        if not drawn:
+            raise InvalidInput(
+                "say what to write: --out FOLDER for everything, --grid or --queries, --plot FILE or --html FILE"
+            )
+        return
+    check_folder("--out", out)
+    if out.suffix.lower() in REGIONS and not out.is_dir():
+        raise InvalidInput(
+            f"--out {out}: everything is written into a folder, so give the name of one; a file is for counts: say "
+            "with --grid or --queries what to count"
+        )
+
+
+def _of_rounds(client: AdminClient, task: str, whole: bool) -> _Found:
+    """A campaign where nobody is trusted: what the server publishes, and the replay if the ``whole`` is needed."""
+    document, published = client.results(task)  # refuses unless the campaign is finished
+    statement = client.statement(task)
+    files = {"results.json": _json(document, indent=2), "statement.txt": f"{statement}\n".encode()}
+    if (drawn := client.geojson(task)) is not None:
+        files["regions.geojson"] = _json(drawn)
+    words = [published.text()]
+    words += [
+        f"mean of {mean.function} = {mean.text()} (epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0)"
+        for mean in published.means
+    ]
+    if not whole:
+        return _Found(files, words, None, statement)
     from ...service.results import campaign_promise
 
+    events, plan = client.events(task), client.plan(task)
+    partition = Curator.replay(decode(client.task(task), Task), events, plan).partition
     numbers = {"took part": f"{partition.people:,}"}
-    for release in found.releases:
-        if release.mean is not None and release.interval is not None:
-            numbers[f"mean of {release.function}"] = _mean_words(release.mean, release.interval)
-    promised = campaign_promise(partition, client.plan(task))
-    maps.write_map(client.name(task), split_rows(partition, splits), partition.task.hierarchy, promised, numbers)
+    numbers |= {f"mean of {mean.function}": mean.text() for mean in published.means}
+    rounds = split_rows(partition, splits_of(events))
+    return _Found(files, words, counts(partition), statement, rounds, campaign_promise(partition, plan), numbers)
 
 
-def _mean_words(value: float, interval: tuple[float, float]) -> str:
-    low, high = interval
-    return f"{value:.6g}, 95 % interval {low:.6g} to {high:.6g}"
+def _of_pair(client: AdminClient, task: str) -> _Found:
+    """The counts of two servers, from their transcript."""
+    from ...release.pair_counts import pair_counts, pair_document
 
-
-def _pair(client: AdminClient, task: str, queries: QueryOptions, out: Path | None, maps: Drawings) -> None:
-    """The same for a task of two servers, from its transcript."""
-    from ...release.pooled_mean import PooledMean
-    from ...sharing.wire import SignedTree
-    from ..pair_results import read_result, write_folder
-
-    data, found = read_result(client, task)
+    data = client.transcript(task)
     pair = SignedTree.from_bytes(data).task
-    maps.draw(found.partition)
-    mean = _mean_words(found.value, found.interval()) if isinstance(found, PooledMean) else ""
-    if maps.html is not None:
-        numbers = {"reports": f"{found.total:,}"} | ({found.spent.entries[0].what: mean} if mean else {})
-        rows = [partition_rows(found.partition)]
-        maps.write_map(client.name(task), rows, pair.pooled.hierarchy, found.guarantee, numbers)
-    if queries.asked:
-        _count(found, queries, out, pair.statement(found.guarantee))
-    elif out is not None:
-        files = write_folder(data, found, out)
-        cells, reports = number_of(len(found.partition), "final cell"), number_of(found.total, "report")
-        print(f"{cells}, {reports}; {found.guarantee.sentence()}")
-        if isinstance(found, PooledMean):
-            print(f"{found.spent.entries[0].what} = {mean}, standard error {found.stderr:.2g}")
-        print("wrote " + ", ".join(str(path) for path in files))
+    if pair.id.hex() != task:
+        raise InvalidInput("the server gave the transcript of another task than the one asked for")
+    found = pair_counts(data)
+    document = pair_document(data, found)
+    files = {"results.json": _json(document, indent=2), "statement.txt": f"{document['statement']}\n".encode()}
+    if found.partition.task.box.dimensions == 2:
+        files["regions.geojson"] = _json(found.to_geojson())
+    files["transcript.slt"] = data
+    cells, reports = number_of(len(found.partition), "final cell"), number_of(found.total, "report")
+    words, numbers = [f"{cells}, {reports}; {found.guarantee.sentence()}"], {"reports": f"{found.total:,}"}
+    if isinstance(found, PooledMean):
+        what, (low, high) = found.spent.entries[0].what, found.interval()
+        numbers[what] = f"{found.value:.6g}, 95 % interval {low:.6g} to {high:.6g}"
+        words.append(f"{what} = {numbers[what]}, standard error {found.stderr:.2g}")
+    rounds = [partition_rows(found.partition)]
+    return _Found(files, words, found, pair.statement(found.guarantee), rounds, found.guarantee, numbers)
+
+
+def _json(document: Any, indent: int | None = None) -> bytes:
+    return (json.dumps(document, indent=indent) + "\n").encode()
 
 
 def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:
-    box = found.partition.task.box
-    queries = queries_of(asked, box, found.partition.task.hierarchy)
+    task = found.partition.task
+    queries = queries_of(asked, task.box, task.hierarchy)
     answers = found.answer(queries.areas, rounding=asked.rounding)
-    table = write_answers(queries, answer_columns(queries, answers, box, level=asked.level), out, box)
+    table = write_answers(queries, answer_columns(queries, answers, task.box, level=asked.level), out, task.box)
     many, regions = number_of(len(queries), "query", "queries"), number_of(len(found.partition), "region")
     print(f"{many} over {regions}\n{statement}", file=sys.stderr)
     if out is not None:
         print(f"wrote {out}", file=sys.stderr)
     print(table, end="")
-
-
-def regions_words(found: Results) -> str:
-    """How many regions and participants there are."""
-    members = number_of(sum(region.crowd for region in found.regions), "participant")
-    return f"{number_of(len(found.regions), 'region')} with {members} (public by design)"
-
-
-def _write(client: AdminClient, task: str, document: object, found: Results, folder: Path) -> None:
-    drawn = client.geojson(task)
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {
-        "results.json": json.dumps(document, indent=2) + "\n",
-        "statement.txt": client.statement(task) + "\n",
-        **({} if drawn is None else {"regions.geojson": json.dumps(drawn) + "\n"}),
-    }
-    for name, text in files.items():
-        write_text(folder / name, text)
-    print(regions_words(found))
-    for release in found.releases:
-        if release.mean is not None and release.interval is not None:
-            low, high = release.interval
-            print(
-                f"mean of {release.function} = {release.mean:.6g}, {100 * release.level:g} % interval "
-                f"{low:.6g} to {high:.6g} (epsilon = {release.epsilon:g} for {release.adjacency}, delta 0)"
-            )
-    print("wrote " + ", ".join(str(folder / name) for name in files))

@@ -10,9 +10,8 @@ from typing import Annotated, Literal
 from ...errors import InvalidInput
 from ...io.plots import read_basemap
 from ...service.stopping import Stop
-from ..arguments import whole
-from ..exits import DONE
-from ..options import FILE, group, option
+from ..catalogue import DONE
+from ..options import ADVANCED, FILE, TWO_SERVERS, flat, option, whole
 
 __all__ = ["DEFAULT_DB", "PairServer", "run"]
 
@@ -21,7 +20,7 @@ PAGE = "semilocal.page.routes:OPERATIONS"
 PAGE_WITH_BASEMAP = "semilocal.page.routes:with_basemap"
 
 
-@group("Two servers", more=" (experimental: not reviewed independently)")
+@flat
 @dataclass(frozen=True, kw_only=True)
 class PairServer:
     """The part of this server in pairs of two servers.
@@ -40,11 +39,11 @@ class PairServer:
         for the evaluation; all cores if left out
     """
 
-    role: Literal["leader", "helper"] | None = None
-    operator: Annotated[str | None, option(metavar="NAME")] = None
-    origin: Annotated[str | None, option(metavar="URL")] = None
-    peer: Annotated[str | None, option(metavar="URL")] = None
-    processes: Annotated[int | None, option(whole(1, 256), "N")] = None
+    role: Annotated[Literal["leader", "helper"] | None, TWO_SERVERS] = None
+    operator: Annotated[str | None, option(metavar="NAME"), TWO_SERVERS] = None
+    origin: Annotated[str | None, option(metavar="URL"), TWO_SERVERS] = None
+    peer: Annotated[str | None, option(metavar="URL"), TWO_SERVERS] = None
+    processes: Annotated[int | None, option(whole(1, 256), "N"), TWO_SERVERS] = None
 
 
 def run(
@@ -53,11 +52,11 @@ def run(
     workers: Annotated[int, option(whole(1, 64), "N")] = 1,
     host: str = "127.0.0.1",
     port: Annotated[int, option(whole(0, 65535), "PORT")] = 8000,
-    log_level: Literal["debug", "info", "warning", "error"] = "info",
-    access_log: bool = False,
-    key_file: Annotated[str | None, option(metavar="FILE")] = None,
-    new_key: bool = False,
     basemap: Annotated[Path | None, FILE] = None,
+    key_file: Annotated[str | None, option(metavar="FILE"), ADVANCED] = None,
+    new_key: Annotated[bool, ADVANCED] = False,
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], ADVANCED] = "info",
+    access_log: Annotated[bool, ADVANCED] = False,
     part: PairServer = PairServer(),
 ) -> int:
     """Serve until stopped.

@@ -20,11 +20,11 @@ from ...io.positions import fit, read_for_box
 from ...protocol.participant import Policy
 from ...protocol.task import Task
 from ...words import number_of
-from ..arguments import number, whole
-from ..devices import NewServer, Patience, TaskUrl, answering, check_asked, find_task, reach, say, server_of
-from ..exits import DONE, FOUND
-from ..options import FOLDER, ExistingFile, Seed, group, option
-from ..people import People, chosen_rows, person_labels
+from ..catalogue import DONE, FOUND
+from ..devices import Consent, TaskUrl, answering, check_asked, find_task, reach, say, server_of
+from ..job_options import People
+from ..options import ADVANCED, FOLDER, ExistingFile, Seed, flat, number, option, whole
+from ..people import chosen_rows, person_labels
 
 if TYPE_CHECKING:
     from ...sharing.pair import PairTask
@@ -32,57 +32,53 @@ if TYPE_CHECKING:
 __all__ = ["SwarmOptions", "run"]
 
 
-@group()
+@flat
 @dataclass(frozen=True, kw_only=True)
 class SwarmOptions:
     """The crowd and its limits.
 
     Attributes
     ----------
-    points
-        positions: CSV, Parquet or GeoJSON; labels, in the column called as the table, where the task has a table of
-        labels; no positions are needed where the task asks for values alone
     devices
         how many, drawn without repetition (all)
     tokens
         one token per line; leave out where enrolment is open
+    value
+        column with the devices' own values, if the task asks for one
     vaults
         keep the vaults there (in memory)
-    seed
-        which positions are drawn, not the noise
     drop_outside
         leave out positions outside the domain
+    seed
+        which positions are drawn, not the noise
+    quiet
+        no progress
     max_epsilon
         as for join, per device
     min_k
         smallest crowd to accept
     max_delta
         largest chance of missing that crowd (any)
-    allow_no_crowd
-        join tasks that keep no crowd, too
-    value
-        column with the devices' own values, if the task asks for one
-    allow_bucket
-        with two servers: join tasks that make a coarse cell of every device public, too
-    quiet
-        no progress
     """
 
-    points: ExistingFile
+    points: Annotated[
+        ExistingFile,
+        option(
+            help="positions: CSV, Parquet or GeoJSON; labels, in the column called as the table, where the task has a "
+            "table of labels; no positions are needed where the task asks for values alone"
+        ),
+    ]
     devices: Annotated[int | None, option(whole(1), "N")] = None
     tokens: ExistingFile | None = None
-    vaults: Annotated[Path | None, FOLDER] = None
-    seed: Seed = 0
-    drop_outside: bool = False
-    max_epsilon: Annotated[float, option(number(0), "E")] = 1e6
-    min_k: Annotated[int, option(whole(1), "K")] = 2
-    max_delta: Annotated[float | None, option(number(0), "D")] = None
-    allow_no_crowd: bool = False
     value: Annotated[str | None, option(metavar="COLUMN")] = None
-    allow_bucket: bool = False
-    new_server: NewServer = False
+    vaults: Annotated[Path | None, FOLDER] = None
+    drop_outside: bool = False
+    seed: Seed = 0
     quiet: bool = False
-    patience: Patience = 30.0
+    max_epsilon: Annotated[float, option(number(0), "E"), ADVANCED] = 1e6
+    min_k: Annotated[int, option(whole(1), "K"), ADVANCED] = 2
+    max_delta: Annotated[float | None, option(number(0), "D"), ADVANCED] = None
+    allow: Consent = Consent()
 
 
 def run(url: TaskUrl, /, *, options: SwarmOptions, people: People = People()) -> int:
@@ -102,26 +98,28 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     )
     policy = Policy(
         max_epsilon=args.max_epsilon, min_k=args.min_k,
-        max_delta=1.0 if args.max_delta is None else args.max_delta, allow_no_crowd=args.allow_no_crowd,
+        max_delta=1.0 if args.max_delta is None else args.max_delta, allow_no_crowd=args.allow.allow_no_crowd,
     )  # fmt: skip
     server = server_of(url)
-    await reach(server, patience=args.patience)
+    await reach(server, patience=args.allow.patience)
     connect = Channels(LeanWire, at_once=AT_ONCE, notify=say, kept=args.vaults is not None)
     try:
-        async with answering(server, patience=args.patience):
+        async with answering(server, patience=args.allow.patience):
             found = await find_task(connect(server), url)
         name, task, _ = found
         check_asked(found, given=args.value is not None)
         points, values = _positions(args, people, task)
         options: dict[str, Any] = {
             "policy": policy, "tokens": tokens, "folder": args.vaults, "show": not args.quiet,
-            "new_server": args.new_server, "values": values,
+            "new_server": args.allow.new_server, "values": values,
         }  # fmt: skip
         task_url = f"{server}/tasks/{name}"
         if isinstance(task, Task):
             result: SwarmResult | UploadsResult = await run_swarm(task_url, points, channel=connect(server), **options)
         else:
-            result = await run_uploads(task_url, points, connect=connect, allow_bucket=args.allow_bucket, **options)
+            result = await run_uploads(
+                task_url, points, connect=connect, allow_bucket=args.allow.allow_bucket, **options
+            )
     finally:
         await connect.aclose()
     print(printable(result.text(), most=MOST_LINES, lines=True))

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cyclopts import App
+from .. import admin
+from ..catalogue import DONE
+from ..options import not_empty, option, whole
 
-from .. import server
-from ..arguments import not_empty, whole
-from ..exits import DONE
-from ..options import option
-
-__all__ = ["app"]
-
-app = App(name="tokens", help_format="markdown")
+__all__ = ["run_new"]
 
 
-@app.command
-def new(
+def run_new(
     *,
-    count: Annotated[int, option(whole(1, 10**7), "N")],
+    count: Annotated[int, option(whole(1, 10**7), "N", "how many")],
     campaign: Annotated[
-        str, option(not_empty, metavar="CAMPAIGN", help=f"{server.CAMPAIGN_HELP}; not needed if there is only one")
+        str,
+        option(
+            not_empty, "CAMPAIGN",
+            "the task's id, the beginning of one, or the campaign's name; not needed if there is only one",
+        ),
     ] = "",
-    office: server.Office = server.Office(),
-) -> int:
-    """Print new tokens, one per line.
-
-    Parameters
-    ----------
-    count
-        how many
-    """
-    from ..admin_client import PAGE
-
-    with server.connect(office) as client:
+    office: admin.Office = admin.Office(),
+) -> int:  # fmt: skip
+    """Print new tokens, one per line."""
+    with admin.connect(office) as client:
         task = client.find(campaign)
-        for start in range(0, count, PAGE):  # what was made is printed, whatever happens to the rest
-            print(*client.tokens(task, min(PAGE, count - start)), sep="\n", flush=True)
+        for start in range(0, count, admin.PAGE):  # what was made is printed, whatever happens to the rest
+            print(*client.tokens(task, min(admin.PAGE, count - start)), sep="\n", flush=True)
     return DONE

@@ -9,7 +9,7 @@ from typing import Annotated
 from ...io.files import check_outputs
 from ...sharing.kinds import is_signed_tree
 from ...words import number_of
-from ..exits import DONE
+from ..catalogue import DONE
 from ..options import FILE, Address
 
 __all__ = ["run"]

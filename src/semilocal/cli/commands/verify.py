@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from ...errors import InvalidInput, printable
+from ...errors import InvalidInput, SemilocalError, printable
 from ...pooled.play import Published
 from ...release.pooled_counts import pooled_counts
 from ...sharing.kinds import is_signed_tree
 from ...words import number_of
-from ..arguments import existing_file, server_url
-from ..exits import DONE, FOUND
-from ..options import ExistingFile, option
+from ..catalogue import DONE, FOUND
+from ..options import ExistingFile, existing_file, option, server_url
+
+if TYPE_CHECKING:
+    from ...transcript.verify import Own
 
 __all__ = ["run"]
 
@@ -46,10 +49,9 @@ def run(
         another transcript of the same task: two histories?
     """
     if isinstance(file, Path):
-        return _verify_file(file, vault, against)
+        return _verify(file, vault, against)
     from ...device.channel import split_url
     from ...transcript.download import save_transcript
-    from ..pair_results import other_copy
 
     server, name = split_url(file)
     if not name:
@@ -57,31 +59,34 @@ def run(
     with tempfile.TemporaryDirectory(prefix="semilocal-verify-") as folder:
         path = Path(folder) / "transcript.slt"
         save_transcript(server, name, path)
-        data = path.read_bytes()
-        if is_signed_tree(data):
-            return _verify_pair(data, vault, against, other=other_copy(data, server), task=bytes.fromhex(name))
-        return _verify_file(path, vault, against)
+        if is_signed_tree(data := path.read_bytes()):
+            return _verify_pair(data, vault, _other_copy(data, server), task=bytes.fromhex(name))
+        return _verify(path, vault, against)
 
 
-def _verify_file(path: Path, vault: Path | None, against: Path | None) -> int:
+def _verify(path: Path, vault: Path | None, against: Path | None) -> int:
+    """Replay what a file holds, of whichever of the three kinds it is."""
+    from ...device.vault import read_vault
     from ...transcript.file import MAGIC
-    from ...transcript.verify import Own, compare_histories, verify_file
 
     with path.open("rb") as stream:
         start = stream.read(_START)
-        if is_signed_tree(start):
-            return _verify_pair(start + stream.read(), vault, against)
-        if POOLED_TAG in start:
-            if vault is not None or against is not None:
-                raise InvalidInput(f"{path} is the transcript of a pooled run: --vault and --against do not apply")
-            return _verify_pooled(start + stream.read())
-    own: tuple[Own, ...] | None = None
-    if vault is not None:
-        from ...device.vault import read_vault
-
-        own = read_vault(vault).own()
+    if is_signed_tree(start):
+        return _verify_pair(path.read_bytes(), vault, None if against is None else against.read_bytes())
+    if POOLED_TAG in start:
+        if vault is not None or against is not None:
+            raise InvalidInput(f"{path} is the transcript of a pooled run: --vault and --against do not apply")
+        return _verify_pooled(path.read_bytes())
+    own = None if vault is None else read_vault(vault).own()
     if not start.startswith(MAGIC):
         raise InvalidInput(_not_readable(str(path)))
+    return _verify_rounds(path, own, against)
+
+
+def _verify_rounds(path: Path, own: tuple[Own, ...] | None, against: Path | None) -> int:
+    """Replay the rounds of a campaign where nobody is trusted."""
+    from ...transcript.verify import compare_histories, verify_file
+
     begin = time.perf_counter()
     found = verify_file(path, own=own)
     seconds = max(time.perf_counter() - begin, 1e-9)
@@ -103,16 +108,12 @@ def _not_readable(what: str) -> str:
     )
 
 
-def _verify_pair(
-    data: bytes, vault: Path | None, against: Path | None, *, other: bytes | None = None, task: bytes | None = None
-) -> int:
+def _verify_pair(data: bytes, vault: Path | None, other: bytes | None, *, task: bytes | None = None) -> int:
     """Replay what two servers published."""
     from ...device.vault import read_vault
     from ...release.pair_counts import pair_counts
     from ...transcript.pair import verify_pair
 
-    if against is not None:
-        other = against.read_bytes()
     pinned = None if vault is None else [entry.task for entry in read_vault(vault).uploads]
     found = verify_pair(data, task=task, other=other, pinned=pinned)
     print("\n".join(found.lines()))
@@ -122,6 +123,27 @@ def _verify_pair(
     if found.pair is not None:
         print(found.pair.statement(pair_counts(data).guarantee))
     return DONE
+
+
+def _other_copy(data: bytes, server: str) -> bytes | None:
+    """The same transcript from the other operator; None, with a line on stderr, if it cannot be had."""
+    from ...sharing.wire import SignedTree
+    from ...transcript.fetch import Getter
+
+    try:
+        pair = SignedTree.from_bytes(data).task
+    except InvalidInput:
+        return None  # the verification names it
+    other = pair.helper if server == pair.leader.origin else pair.leader
+    found, reason = None, "it has none"
+    try:
+        with Getter(other.origin) as get:
+            found = get(f"/tasks/{pair.id.hex()}/transcript")
+    except SemilocalError as error:
+        reason = str(error)
+    if found is None:
+        print(f"semilocal: not compared with {other.name}'s copy: {reason}", file=sys.stderr)
+    return found
 
 
 def _verify_pooled(data: bytes) -> int:

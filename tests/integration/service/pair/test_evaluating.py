@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from semilocal.cli.documents import PairState
-from semilocal.cli.pairs import describe
+from semilocal.cli.admin import PairState
 from semilocal.errors import InvalidInput
 from semilocal.service.faults import PUBLIC
 from semilocal.service.pair import work
@@ -190,7 +189,7 @@ def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
         await servers.fill(pair, crowd(PEOPLE))
         await servers.start(pair)
         counting = asyncio.ensure_future(servers.tick(2))
-        words = describe(msgspec.convert(await fault_of(servers.leader, pair), PairState))
+        words = msgspec.convert(await fault_of(servers.leader, pair), PairState).text()
         assert "waits for the evaluation" in words
         assert words.endswith("part 1 of 1 cannot be evaluated: InvalidInput: its reports are lost")
         assert (await servers.state(pair))["fault"] == PUBLIC  # everybody else is told that, and no more

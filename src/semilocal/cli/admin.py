@@ -1,0 +1,494 @@
+"""The administrator's client: one set of calls, to a running server or to the application in this process.
+
+Knows the administrator's routes (``spec/http.md``) and the options that lead to a server. With a database, the
+application runs in process and gets the same requests. Answers are bounded in size and time, redirects are not
+followed, and what is not an answer of a semilocal server is refused with a reason. Text in answers is for people and
+comes from elsewhere, so it is made plain here, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from ..errors import InvalidInput, Lost, MissingExtra, Refused, printable
+from ..io.progress import duration
+from ..protocol.messages import Event, decode, decode_event
+from ..protocol.plan import Plan
+from ..protocol.promise import promise
+from ..protocol.task import Task
+from ..service.campaign import CampaignForm
+from ..service.pair.form import PairForm
+from ..sharing.kinds import is_pair_task
+from ..sharing.pair import PairTask
+from ..words import number_of
+from .options import ADVANCED, HIDDEN_HELP, Address, flat, not_empty, option, read_hidden
+
+__all__ = [
+    "ADMIN_TOKEN", "DEFAULT_URL", "PAGE", "AdminClient", "CampaignName", "CampaignState", "Office", "PairState",
+    "Results", "connect", "read_document",
+]  # fmt: skip
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+ADMIN_TOKEN = "SEMILOCAL_ADMIN_TOKEN"
+PAGE = 10_000  # tokens that a server makes at once
+TIMEOUT = 60.0
+LONGEST_ANSWER = 120.0  # seconds for one answer, however steadily it drips in
+MOST_BYTES = 256 << 20
+MOST_DEPTH = 16
+CONNECT = 3.0
+JSON, MSGPACK, GEOJSON = "application/json", "application/msgpack", "application/geo+json"
+CampaignName = Annotated[
+    str, option(not_empty, "CAMPAIGN", "the task's id, the beginning of one, or the campaign's name")
+]
+
+
+@flat
+@dataclass(frozen=True, kw_only=True)
+class Office:
+    """Where the server is."""
+
+    url: Annotated[Address | None, option(help=f"the server ({DEFAULT_URL})")] = None
+    admin_token: Annotated[
+        str | None,
+        option(None, "TOKEN", f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}", dash=True),
+    ] = None
+    db: Annotated[
+        str | None, option(not_empty, help="work on this database directly instead of asking a server"), ADVANCED
+    ] = None
+
+
+def connect(office: Office, *, new: bool = False) -> AdminClient:
+    """The client that the options ask for, to be used in a ``with`` statement; a database is made only if ``new``."""
+    from ..service.stores.base import check_database
+
+    if office.db and office.url:
+        raise InvalidInput("give --db or --url, not both")
+    if office.db:
+        check_database(office.db, new=new)
+        return AdminClient(database=office.db)
+    token = read_hidden(office.admin_token, option="--admin-token", variable=ADMIN_TOKEN)
+    if not (token.isascii() and token.isprintable()):
+        raise InvalidInput(f"--admin-token or {ADMIN_TOKEN}: is no token of a server: it has letters that none has")
+    return AdminClient(office.url or DEFAULT_URL, token)
+
+
+# -- what a server answers ---------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Key(msgspec.Struct, frozen=True):
+    """The server's public key."""
+
+    server_key: Hex32
+
+
+class Created(msgspec.Struct, frozen=True):
+    """A campaign that was created."""
+
+    task: Hex32
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """New enrolment tokens."""
+
+    tokens: list[Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.~-]{1,200}$")]]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A campaign in a list."""
+
+    task: Hex32
+    name: str
+    phase: str
+    enrolled: int
+
+
+class CampaignState(msgspec.Struct, frozen=True):
+    """Where a campaign stands; the numbers of the open round are for administrators."""
+
+    phase: str
+    round: int
+    closed: Annotated[int, msgspec.Meta(ge=0, le=65_536)]
+    enrolled: int
+    now: int = 0
+    deadline: int | None = None
+    received: int | None = None
+    expected: int | None = None
+    needed: int | None = None
+    fault: str | None = None
+    kind: str | None = None
+    task: str = ""
+    name: str = ""
+
+    def text(self) -> str:
+        """The same in words.
+
+        Examples
+        --------
+        >>> CampaignState("collecting", 3, 2, 90, received=60, expected=88, deadline=1600, now=1000).text()
+        'collecting: round 3 is open, 60 of 88 answers received, 28 missing; it closes in 10 min 00 s; 90 enrolled'
+        """
+        left = None if self.deadline is None else duration(max(0, self.deadline - self.now))
+        expected = self.expected if self.expected is not None else self.needed
+        enrolled = f"{self.enrolled:,} enrolled"
+        if self.phase == "enrolling":
+            ends = [f"{expected:,} are enrolled"] if expected else []
+            ends += [f"{left} have passed"] if left else []
+            when = " or ".join(ends) or "the administrator starts it"
+            return f"enrolling: {enrolled}; round 1 opens when {when}"
+        if self.phase not in ("collecting", "releasing"):
+            return f"{self.phase}: {number_of(self.closed, 'round')} closed, {enrolled}"
+        parts = [f"{self.phase}: round {self.round} is open"]
+        if self.received is not None and expected is not None:
+            missing = f"{max(0, expected - self.received):,} missing"
+            parts[0] += f", {self.received:,} of {number_of(expected, 'answer')} received, {missing}"
+        parts += [f"it closes in {left}"] if left is not None else []
+        parts += [self.fault] if self.fault else []
+        return "; ".join([*parts, enrolled])
+
+
+class PairState(msgspec.Struct, frozen=True):
+    """Where a pair of two servers stands."""
+
+    phase: str
+    role: str
+    received: int
+    accepted: int | None = None
+    refused: int | None = None
+    deadline: int | None = None
+    now: int = 0
+    level: str | None = None
+    progress: float | None = None
+    waits_for: str | None = None
+    fault: str | None = None
+    kind: str = "pair"
+    task: str = ""
+    name: str = ""
+
+    def text(self) -> str:
+        """The same in words, and what it waits for.
+
+        Examples
+        --------
+        >>> PairState("open", "leader", 60, refused=1, deadline=1600, now=1000).text()
+        'open (leader of two servers, experimental): 60 uploads; 1 refused; uploads end in 10 min 00 s'
+        """
+        parts = [f"{self.phase} ({self.role} of two servers, experimental): {number_of(self.received, 'upload')}"]
+        parts += [f"{self.accepted:,} take part"] if self.accepted is not None else []
+        parts += [f"{self.refused:,} refused"] if self.refused else []
+        if self.phase == "open" and self.deadline is not None:
+            parts.append(f"uploads end in {duration(max(0, self.deadline - self.now))}")
+        if self.level is not None:
+            done = "" if self.progress is None else f", {self.progress:.0%} of the reports evaluated"
+            parts.append(f"next is {self.level}{done}")
+        parts += [f"waits for {self.waits_for}"] if self.waits_for else []
+        parts += [self.fault] if self.fault else []
+        return "; ".join(parts)
+
+
+class Region(msgspec.Struct, frozen=True):
+    """A region with its crowd."""
+
+    crowd: int
+
+
+class ReleaseDocument(msgspec.Struct, frozen=True):
+    """A release; all but the kind belong to means."""
+
+    kind: str
+    function: str = ""
+    epsilon: float = 0.0
+    adjacency: str = ""
+    mean: float | None = None
+    stderr: float | None = None
+    interval: tuple[float, float] | None = None
+    level: float = 0.95
+
+    def text(self) -> str:
+        """A mean with its interval; empty for other releases."""
+        if self.mean is None or self.interval is None:
+            return ""
+        return "{:.6g}, {:g} % interval {:.6g} to {:.6g}".format(self.mean, 100 * self.level, *self.interval)
+
+
+class Results(msgspec.Struct, frozen=True):
+    """What a finished campaign publishes."""
+
+    regions: list[Region]
+    releases: list[ReleaseDocument]
+
+    @property
+    def means(self) -> list[ReleaseDocument]:
+        """The releases that are one number with its interval."""
+        return [release for release in self.releases if release.text()]
+
+    def text(self) -> str:
+        """How many regions and participants there are."""
+        members = number_of(sum(region.crowd for region in self.regions), "participant")
+        return f"{number_of(len(self.regions), 'region')} with {members} (public by design)"
+
+
+def read_document(document: Any, kind: type[T], what: str) -> T:
+    """The document as a value of a type, with plain text.
+
+    Raises
+    ------
+    InvalidInput
+        If it is something else.
+    """
+    try:
+        return msgspec.convert(_plain(document, MOST_DEPTH), kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InvalidInput(f"{what} is not what a semilocal server sends: {printable(str(error))}") from None
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if not depth:
+        return None
+    if isinstance(value, dict):
+        return {printable(str(key)): _plain(item, depth - 1) for key, item in value.items()}
+    return [_plain(item, depth - 1) for item in value] if isinstance(value, list) else value
+
+
+class AdminClient:
+    """An administrator's calls; tasks are named by hex digits. To be used in a ``with`` statement.
+
+    Parameters
+    ----------
+    url : str
+        Of the server, such as ``http://127.0.0.1:8000``.
+    token : str
+        The admin token; empty for what everybody may read.
+    database : str, optional
+        Run the application on this database in process instead; needs no token.
+    """
+
+    def __init__(self, url: str = "", token: str = "", *, database: str = "") -> None:
+        try:
+            import httpx2
+
+            from ..device.transport import HttpxWire
+        except ImportError:
+            raise MissingExtra("httpx2", "service") from None
+        self._runner = asyncio.Runner()
+        self._service: Any = None
+        options: dict[str, Any] = {}
+        if database:
+            url, token = "http://in.process", secrets.token_urlsafe(24)
+            options["transport"] = httpx2.ASGITransport(self._application(database, token))
+        self.url, self._token = url.rstrip("/"), token
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        timeout = httpx2.Timeout(TIMEOUT, connect=CONNECT)
+        try:
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False, **options)
+            httpx2.URL(self.url)
+        except httpx2.InvalidURL as error:
+            raise InvalidInput(f"{self.url} is not an address of a server: {error}") from None
+        self._wire = HttpxWire(self._client, most_bytes=MOST_BYTES, seconds=LONGEST_ANSWER)
+
+    def _application(self, database: str, token: str) -> Any:
+        from ..service.admin import admin_hash
+        from ..service.app import create_app
+        from ..service.keys import ENVIRONMENT, key_file, open_keys, registered_key
+        from ..service.stores.base import open_store
+        from ..service.worker import Service
+
+        store = open_store(database, worker="office")
+        if registered_key(store) is None:  # no server has used it: campaigns need a key to pin
+            open_keys(store, file=key_file(database), environment=os.environ.get(ENVIRONMENT, ""))
+        self._service = Service(store, clock=time.time, interval=None)
+        return create_app(self._service, admin=admin_hash(token))
+
+    def __enter__(self) -> AdminClient:
+        if self._service is not None:
+            self._runner.run(self._service.start())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._runner.run(self._client.aclose())
+        if self._service is not None:
+            self._runner.run(self._service.stop())
+            self._service.store.close()
+        self._runner.close()
+
+    def request(self, method: str, path: str, body: object = None, *, admin: bool = False, accept: str = JSON) -> bytes:
+        """Send one request; the body of the answer, or a refusal in words.
+
+        Raises
+        ------
+        Refused
+            If the server refuses, with its reason.
+        InvalidInput
+            If it does not answer, or is none of ours: ``accept`` is the media type of a good answer.
+        """
+        from ..device.answers import describe, problem_of
+
+        if admin and not self._token:
+            raise InvalidInput(
+                "this needs the admin token: set SEMILOCAL_ADMIN_TOKEN or give --admin-token; `semilocal serve` shows "
+                "it at its first start"
+            )
+        content = None if body is None else msgspec.json.encode(body)
+        try:
+            answer = self._runner.run(self._wire.request(method, self.url + path, content, {}))
+        except Lost as error:
+            raise InvalidInput(
+                f"the server at {self.url} does not answer ({error}); is `semilocal serve` running there?"
+            ) from None
+        problem = problem_of(answer)
+        if problem is not None:
+            raise Refused(problem.token, f"{method} {path}: {answer.status} {problem.detail} [{problem.token}]")
+        if answer.status in (200, 201) and answer.media_type == accept:
+            return answer.body
+        advice = "is this a semilocal server?"
+        if 300 <= answer.status < 400:
+            advice = "redirects are not followed, or the token would go elsewhere: give the address itself with --url"
+        raise InvalidInput(f"{method} {path}: {self.url} answered {describe(answer)}; {advice}")
+
+    def _parsed(self, data: bytes, path: str, kind: type[T], what: str) -> T:
+        try:
+            document = msgspec.json.decode(data)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise InvalidInput(f"{self.url}{path}: the answer is cut off or no JSON; try again") from None
+        return read_document(document, kind, what)
+
+    def _get(self, path: str, kind: type[T], what: str, *, admin: bool = False) -> T:
+        return self._parsed(self.request("GET", path, admin=admin), path, kind, what)
+
+    def _post(self, path: str, body: object, kind: type[T], what: str) -> T:
+        return self._parsed(self.request("POST", path, body, admin=True), path, kind, what)
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def key(self) -> bytes:
+        """The server's public key."""
+        return bytes.fromhex(self._get("/key", Key, "the key").server_key)
+
+    def create(self, form: CampaignForm | PairForm) -> str:
+        """Create a campaign, or a pair of two servers; its task."""
+        path = "/tasks" if isinstance(form, CampaignForm) else "/pairs"
+        return self._post(path, form, Created, "the answer").task
+
+    def confirm(self, task: str) -> None:
+        """Agree to a pair of two servers."""
+        self.request("POST", f"/tasks/{task}/confirm", admin=True)
+
+    def campaigns(self) -> list[Row]:
+        """All campaigns."""
+        return self._get("/tasks", list[Row], "the list of campaigns")
+
+    def find(self, name: str) -> str:
+        """The task of the campaign with this task id, the beginning of one, or name."""
+        rows = self.campaigns()
+        exact = [row.task for row in rows if row.task == name]
+        found = exact or [row.task for row in rows if row.task.startswith(name) or row.name == name]
+        if len(found) == 1:
+            return found[0]
+        listed = ", ".join(f"{row.task[:12]} ({row.name})" for row in rows[:20]) or "none"
+        advice = "; give the beginning of its id" if found else ""
+        raise InvalidInput(
+            f"{len(found)} campaigns match {name!r}; there are: {listed}{', …' * (len(rows) > 20)}{advice}"
+        )
+
+    def name(self, task: str) -> str:
+        """The name of a campaign, for people."""
+        return next((row.name for row in self.campaigns() if row.task == task), task[:12])
+
+    def state(self, task: str) -> CampaignState | PairState:
+        """Where a campaign stands, with the reports of the open round for who has the admin token."""
+        what = "progress" if self._token else "state"
+        path, words = f"/tasks/{task}/{what}", "the state of the campaign"
+        data = self.request("GET", path, admin=bool(self._token))
+        kind = self._parsed(data, path, dict[str, Any], words).get("kind")
+        return self._parsed(data, path, PairState if kind == "pair" else CampaignState, words)
+
+    def task(self, task: str) -> bytes:
+        """The bytes of the task; its id is checked."""
+        data = self.request("GET", f"/tasks/{task}", accept=MSGPACK)
+        if hashlib.sha256(data).hexdigest() != task:
+            raise InvalidInput(f"{self.url} gave another task than {task[:12]}…")
+        return data
+
+    def transcript(self, task: str) -> bytes:
+        """What the two servers of a pair published, signed by both."""
+        return self.request("GET", f"/tasks/{task}/transcript", accept=MSGPACK)
+
+    def events(self, task: str) -> list[Event]:
+        """All messages of the closed rounds, from the public transcript."""
+        from ..transcript.download import download
+        from ..transcript.file import EVENTS, read_frames
+
+        stream = io.BytesIO()
+        download(self._public, task, stream)
+        stream.seek(0)
+        frames = (frame for frame in read_frames(stream) if frame.kind == EVENTS)
+        return [decode_event(data) for frame in frames for data in frame.events()]
+
+    def _public(self, path: str) -> bytes | None:
+        try:
+            return self.request("GET", path, accept=JSON if path.endswith("/state") else MSGPACK)
+        except Refused:
+            return None
+
+    def statement(self, task: str) -> str:
+        """The promise, worded here from the task and the plan: not in the server's words."""
+        data = self.task(task)
+        if is_pair_task(data):
+            return PairTask.from_bytes(data).statement()
+        return promise(decode(data, Task), self.plan(task)).text()
+
+    def plan(self, task: str) -> Plan:
+        """The plan of releases."""
+        return decode(self.request("GET", f"/tasks/{task}/plan", accept=MSGPACK), Plan)
+
+    def start(self, task: str) -> None:
+        """End enrolment and open round 1."""
+        self.request("POST", f"/tasks/{task}/start", admin=True)
+
+    def close(self, task: str) -> None:
+        """Cancel a campaign."""
+        self.request("POST", f"/tasks/{task}/close", admin=True)
+
+    def tokens(self, task: str, count: int) -> list[str]:
+        """New one-time enrolment tokens."""
+        out: list[str] = []
+        while len(out) < count:
+            asked = min(PAGE, count - len(out))
+            page = self._post(f"/tasks/{task}/tokens", {"count": asked}, Tokens, "the list of tokens").tokens
+            if len(page) != asked:
+                raise InvalidInput(f"the server made {len(page)} tokens instead of {asked}")
+            out += page
+        return out
+
+    def results(self, task: str) -> tuple[dict[str, Any], Results]:
+        """What a finished campaign publishes: as it came, for a file, and as what a command shows of it."""
+        path = f"/tasks/{task}/results"
+        data = self.request("GET", path)
+        found = self._parsed(data, path, Results, "the results")
+        return msgspec.json.decode(data, type=dict[str, Any]), found
+
+    def geojson(self, task: str) -> dict[str, Any] | None:
+        """The regions as they came, for a file; None if they cannot be drawn on a map."""
+        path = f"/tasks/{task}/regions.geojson"
+        try:
+            data = self.request("GET", path, accept=GEOJSON)
+        except Refused as error:
+            if error.token == "no-such-route":
+                return None
+            raise
+        self._parsed(data, path, dict[str, Any], "the map")
+        return msgspec.json.decode(data, type=dict[str, Any])

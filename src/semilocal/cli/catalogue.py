@@ -1,0 +1,174 @@
+"""Every command: its group in the help, one line about it, examples, and what exit code 1 means.
+
+Knows words. A command is the function ``run`` of the module of its name in ``cli.commands``, an action such as
+``campaign create`` the function ``run_create``; none is loaded here. A test parses all examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+__all__ = ["ACTIONS", "BAD_INPUT", "COMMANDS", "DONE", "EXIT_CODES", "FOUND", "GROUPS", "STOPPED", "Command"]
+
+DONE = 0
+FOUND = 1
+BAD_INPUT = 2
+STOPPED = 130
+
+EXIT_CODES: Mapping[int, str] = MappingProxyType(
+    {
+        DONE: "done",
+        FOUND: "a check found something",
+        BAD_INPUT: "bad input, or something that is needed is missing or does not answer; one line on stderr says what",
+        STOPPED: "stopped with Ctrl-C",
+    }
+)
+GROUPS = ("Ask a file", "Collect from devices", "Check and reproduce")
+_ASK, _COLLECT, _CHECK = GROUPS
+
+
+class Command(NamedTuple):
+    """What the help says about a command, or about one of its actions.
+
+    Attributes
+    ----------
+    group : str
+        One of ``GROUPS``; of an action, that of its command.
+    about : str
+        One line.
+    examples : tuple of str
+        Shown first.
+    found : str
+        When it ends with 1; empty for commands that check nothing, which end with 0 or 2.
+    """
+
+    group: str
+    about: str
+    examples: tuple[str, ...] = ()
+    found: str = ""
+
+
+COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {
+        "partition": Command(
+            _ASK, "cut the domain into regions, small where many people are",
+            ("semilocal partition homes.csv --bounds california --trust curator --epsilon 1 --html map.html",
+             "semilocal partition homes.csv --bounds california --trust nobody --epsilon 2 --out regions.geojson"),
+        ),
+        "counts": Command(
+            _ASK, "how many people are in boxes, with intervals",
+            ("semilocal counts homes.csv --bounds california --trust curator --epsilon 1 --grid 32x32 --html map.html",
+             "semilocal counts rides.csv --user taxi_id --bounds porto --trust nobody --epsilon 2 "
+             "--queries districts.geojson --out counts.csv"),
+        ),
+        "mean": Command(
+            _ASK, "the mean of a function of the positions, with its error",
+            ("semilocal mean homes.csv --bounds california --trust curator --epsilon 1 --function coordinate:latitude",
+             "semilocal mean rides.csv --bounds porto --trust nobody --epsilon 2 --value fare --range 0,100"),
+        ),
+        "points": Command(
+            _ASK, "positions to train on: centres of regions, or made-up ones",
+            ("semilocal points homes.csv --bounds california --trust curator --epsilon 1 --out points.csv",
+             "semilocal points homes.csv --bounds california --trust nobody --epsilon 2 --out centres.csv"),
+        ),
+        "demo": Command(
+            _ASK,
+            "partition, mean and counts on a public sample; --live or --two-servers with devices over HTTP",
+            ("semilocal demo", "semilocal demo --live --out demo-live"),
+        ),
+        "serve": Command(
+            _COLLECT, "run the collection server",
+            ("semilocal serve", "semilocal serve --host 0.0.0.0 --db postgresql://localhost/semilocal --workers 4"),
+        ),
+        "evaluate": Command(
+            _COLLECT, "help a server of a pair to evaluate, from another machine",
+            ("semilocal evaluate --db postgresql://localhost/semilocal --processes 8",),
+        ),
+        "campaign": Command(_COLLECT, "create, list, show, start or close campaigns on a server"),
+        "tokens": Command(_COLLECT, "make one-time enrolment tokens for a campaign"),
+        "join": Command(
+            _COLLECT, "take part in a campaign with one position",
+            ("semilocal join https://count.example.org --position - --dry-run",
+             "semilocal join https://count.example.org --position - --token @token.txt --max-epsilon 2"),
+            "the device refused, was lost or did not finish: it has no region, or no receipt of its upload",
+        ),
+        "swarm": Command(
+            _COLLECT, "run many simulated devices in a campaign, for tests",
+            ("semilocal swarm http://127.0.0.1:8000 --points homes.csv --devices 500",),
+            "not every device has a region, or a receipt",
+        ),
+        "results": Command(
+            _COLLECT, "write what a finished campaign publishes, or count in boxes",
+            ("semilocal results walkers --out results",
+             "semilocal results walkers --grid 16x16 --out counts.csv --html map.html"),
+        ),
+        "transcript": Command(
+            _COLLECT, "download the transcript of a campaign",
+            ("semilocal transcript https://count.example.org walkers --out walkers.slt",),
+        ),
+        "verify": Command(
+            _CHECK, "replay a transcript and name everything that does not follow",
+            ("semilocal verify transcript.slt",
+             "semilocal verify https://count.example.org/tasks/0f3a --vault vault"),
+            "the transcript does not follow from what was sent",
+        ),
+        "plan": Command(
+            _CHECK, "what to expect of a task before anybody is asked",
+            ("semilocal plan --n 10000 --bounds california --epsilon 2",
+             "semilocal plan --n 10000 --bounds california --want error=0.01"),
+            "no epsilon reaches the wanted error",
+        ),
+        "audit": Command(
+            _CHECK, "attack what is promised: lower bounds on the true loss",
+            ("semilocal audit", "semilocal audit --liars 20"),
+            "a claim is broken, or a planted fault was not caught",
+        ),
+        "reproduce": Command(
+            _CHECK, "make the figures of the paper",
+            ("semilocal reproduce --list", "semilocal reproduce --quick --out results"),
+        ),
+        "data": Command(_CHECK, "datasets of the experiments: origin, terms, what is on disk"),
+    }
+)  # fmt: skip
+
+ACTIONS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
+    {
+        "campaign": {
+            "create": Command(
+                _COLLECT, "create a campaign",
+                ("semilocal campaign create --name walkers --bounds california --epsilon 2 --k 20 --delta 1e-6",
+                 "semilocal campaign create --name fares --bounds porto --trust two-servers --epsilon 1 "
+                 "--peer-key 5f0c… --value fare --range 0,100"),
+            ),
+            "list": Command(_COLLECT, "all campaigns", ("semilocal campaign list",)),
+            "show": Command(
+                _COLLECT, "where a campaign stands, and its promise", ("semilocal campaign show walkers",)
+            ),
+            "confirm": Command(
+                _COLLECT, "two servers: agree to a pair, as the operator of this server",
+                ("semilocal campaign confirm fares --peer-key 5f0c…",),
+            ),
+            "start": Command(
+                _COLLECT, "end enrolment and open round 1; two servers: end uploads and count",
+                ("semilocal campaign start walkers",),
+            ),
+            "close": Command(_COLLECT, "cancel a running campaign", ("semilocal campaign close walkers",)),
+        },
+        "tokens": {
+            "new": Command(
+                _COLLECT, "print new tokens, one per line", ("semilocal tokens new --count 100 --campaign walkers",)
+            ),
+        },
+        "data": {
+            "list": Command(_CHECK, "all datasets and what is on disk", ("semilocal data list",)),
+            "fetch": Command(
+                _CHECK, "get a dataset from its public home, checked and resumable", ("semilocal data fetch gowalla",)
+            ),
+            "describe": Command(
+                _CHECK, "origin, terms, checksum, domain and state of a dataset", ("semilocal data describe gowalla",)
+            ),
+        },
+    }
+)  # fmt: skip
