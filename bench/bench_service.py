@@ -44,7 +44,7 @@ from semilocal.testing import Postgres, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 WARM_UP = 3.0  # seconds for a second worker to start
-SHARE = 0.8  # of the bare server
+SHARE = 0.5  # of the bare server
 
 
 # -- the bare server -------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@
     ├── PeerAway              the other server of a pair is away, or refuses a step
     ├── StoreUnavailable      the server's database does not answer now
     ├── SchemaMismatch        the server's database has another schema version
-    ├── UnsoundBatch          not all reports of a batch are new and valid; a store looks at them one by one
     ├── Overloaded            the server's queue of writes is full
     ├── DamagedFile           a transcript file cannot be read
     ├── Unavailable           a server does not give what a transcript needs
@@ -136,10 +135,6 @@ class StoreUnavailable(SemilocalError):
 
 class SchemaMismatch(SemilocalError):
     """The database has another schema version than this program."""
-
-
-class UnsoundBatch(SemilocalError):
-    """Not all reports of a batch are new and valid."""
 
 
 class Overloaded(SemilocalError):

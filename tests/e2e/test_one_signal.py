@@ -34,7 +34,7 @@ MOMENTS = [
     ("uvicorn", "Server.startup"), ("uvicorn", "Server.main_loop"),
 ]  # fmt: skip
 WORKERS = [
-    (SERVER, "_run_workers"), ("uvicorn.supervisors", "Multiprocess.__init__"),
+    ("uvicorn.supervisors", "Multiprocess.__init__"),
     ("uvicorn.supervisors", "Multiprocess.run"), ("uvicorn.supervisors", "Multiprocess.keep_subprocess_alive"),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The application behind a door of its own, on a real socket, in a thread."""
+"""The application behind uvicorn, on a real socket, in a thread."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
-from semilocal.service.door import Door, Limits
 from semilocal.service.server import bind
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import MockClock, build_app
@@ -28,24 +26,16 @@ def _one_campaign(store: Store) -> None:
 
 @contextlib.contextmanager
 def served(
-    tmp_path: Path, app: Any = None, *, prepare: Callable[[Store], None] = _one_campaign, keep_alive: int = 65,
-    clock: Callable[[], float] | None = None, **limits: Any,
+    tmp_path: Path, *, prepare: Callable[[Store], None] = _one_campaign, keep_alive: int = 65,
+    clock: Callable[[], float] | None = None,
 ) -> Iterator[tuple[str, int]]:  # fmt: skip
-    """The application behind a door with these limits, with uvicorn's options as the service sets them."""
-
-    class Narrow(Door):
-        waiting = Door.waiting.__class__()
-        seldom = Door.seldom.__class__(0.0)
-
-    Narrow.limits = Limits(**{"connections": 64, **limits})
+    """The application, with uvicorn's options as the service sets them; its address."""
     store = open_store(f"sqlite:///{tmp_path / 'service.db'}")
     prepare(store)
     listener = bind("127.0.0.1", 0)
-    lifespan: Any = "on" if app is None else "off"
-    app = app or build_app(store, clock or MockClock(), interval=0.05)[0]
     config = uvicorn.Config(
-        app, lifespan=lifespan, http=Narrow, log_config=None, ws="none", timeout_keep_alive=keep_alive,
-        proxy_headers=False, server_header=False,
+        build_app(store, clock or MockClock(), interval=0.05)[0], lifespan="on", http="httptools", log_config=None,
+        ws="none", timeout_keep_alive=keep_alive, proxy_headers=False, server_header=False,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -44,9 +44,10 @@ def verify(store: Store, task: bytes) -> Verified:
 def _write(store: Store, held: Locked, writer: TranscriptWriter) -> tuple[bytes, int]:
     task, plan = held.campaign.task, held.campaign.plan
     root, size, pinned = writer.log.root(), 0, False
-    for number, closing in enumerate(held.closings(), start=1):
-        question = held.query(number)
+    for number in range(1, held.status.closed + 1):
+        question, closing = held.query(number), store.message(task.id, number, "closed")
         assert question is not None
+        assert closing is not None
         query = decode_query(question)
         if isinstance(query, ValueQuery) and not pinned:
             writer.add([encode(plan)])
@@ -87,16 +88,17 @@ def _compare(store: Store, held: Locked) -> None:
         assert query is not None
         assert held.query(status.round) == encode(query)
     if status.round and status.phase != "cancelled":
-        assert held.fold == _tree(held, isinstance(query, ValueQuery)).to_bytes()
+        assert held.fold == _tree(store, held, isinstance(query, ValueQuery)).to_bytes()
 
 
-def _tree(held: Locked, values_next: bool) -> SavedLog:
+def _tree(store: Store, held: Locked, values_next: bool) -> SavedLog:
     """The Merkle tree over all events up to the open query, the plan included if values are next."""
     log, pinned = SavedLog(), False
     log.add([encode(held.campaign.task)])
-    for number, closing in enumerate(held.closings(), start=1):
-        question = held.query(number)
+    for number in range(1, held.status.closed + 1):
+        question, closing = held.query(number), store.message(held.campaign.task.id, number, "closed")
         assert question is not None
+        assert closing is not None
         query = decode_query(question)
         if isinstance(query, ValueQuery) and not pinned:
             log.add([encode(held.campaign.plan)])

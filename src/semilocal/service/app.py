@@ -29,7 +29,6 @@ from .http import (
     task_of,
     upload_path,
 )
-from .intake import Intake
 from .metrics import FOLDER, SHARE_EVERY, Metrics
 from .problems import PROBLEMS, Problem
 from .results import FindingsCache
@@ -77,7 +76,6 @@ class App:
             service, Metrics(), FindingsCache(service.store), admin, RateLimit(rate=20.0, burst=60),
             RateLimit(rate=2.0, burst=20), _description(),
         )  # fmt: skip
-        self.intake = None if access_log else Intake(self.context)  # what goes past us is not logged
         self.router = Router(
             list(_routes(self.context, (*OPERATIONS, *more))), redirect_slashes=False, default=no_such_route
         )
@@ -91,14 +89,14 @@ class App:
             await send({"type": "websocket.close", "code": 1000})
             return
         watched = Watched(send, self.context.metrics)
-        report = None
+        report = upload = None
         try:
             if len(scope["query_string"]) > QUERY_BYTES:
                 raise Problem("too-large", f"a query string has at most {QUERY_BYTES} bytes")
             scope["app"] = self  # makes the router raise, so that every refusal is put into words here
             # Reports and uploads are nearly all there is to do: they go past the router, which has the same routes.
-            report = report_path(scope["path"]) if scope["method"] == "PUT" else None
-            upload = upload_path(scope["path"]) if scope["method"] == "PUT" else None
+            if scope["method"] == "PUT":
+                report, upload = report_path(scope["path"]), upload_path(scope["path"])
             if report is not None:
                 await put_report(self.context, scope, receive, watched, *report)
             elif upload is not None:

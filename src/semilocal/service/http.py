@@ -39,10 +39,14 @@ T = TypeVar("T")
 log = logging.getLogger("semilocal.service")
 SELDOM = Seldom()  # the same fault is logged once a minute
 MSGPACK = "application/msgpack"
+BODY_SECONDS = 20.0
+CLOSE = ((b"connection", b"close"),)
 TASK = re.compile(r"[0-9a-f]{64}\Z")
 _PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
 _OF_A_DEVICE = re.compile("(/(?:participants|reports|uploads)/)[^/]+")
 _ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
+_REPORT = re.compile(r"/tasks/([0-9a-f]{64})/rounds/([1-9][0-9]{0,5})/reports/([0-9a-f]{32})\Z")
+_UPLOAD = re.compile(r"/tasks/([0-9a-f]{64})/uploads/([0-9a-f]{32})\Z")
 _REGION = re.compile(r"(0|[1-9][0-9]{0,18})-([1-9][0-9]{0,18})\Z")
 
 
@@ -63,22 +67,14 @@ class Watched:
 
 def report_path(path: str) -> tuple[bytes, int, bytes] | None:
     """Task, round and pseudonym of a well-formed report's path."""
-    parts = path.split("/")
-    if len(parts) != 7 or parts[0] or parts[1] != "tasks" or parts[3] != "rounds" or parts[5] != "reports":
-        return None
-    if not (TASK.match(parts[2]) and _ROUND.match(parts[4]) and _PSEUDONYM.match(parts[6])):
-        return None
-    return bytes.fromhex(parts[2]), int(parts[4]), bytes.fromhex(parts[6])
+    match = _REPORT.match(path)
+    return None if match is None else (bytes.fromhex(match[1]), int(match[2]), bytes.fromhex(match[3]))
 
 
 def upload_path(path: str) -> tuple[bytes, bytes] | None:
     """Task and report of a well-formed upload's path."""
-    parts = path.split("/")
-    if len(parts) != 5 or parts[0] or parts[1] != "tasks" or parts[3] != "uploads":
-        return None
-    if not (TASK.match(parts[2]) and _PSEUDONYM.match(parts[4])):
-        return None
-    return bytes.fromhex(parts[2]), bytes.fromhex(parts[4])
+    match = _UPLOAD.match(path)
+    return None if match is None else (bytes.fromhex(match[1]), bytes.fromhex(match[2]))
 
 
 def nameless(path: str) -> str:
@@ -133,27 +129,24 @@ def number_of(request: Request, name: str, *, default: int | None, low: int, hig
 
 
 async def read_body(receive: Receive, size: int, limit: int) -> bytes:
-    """The body, unless it is longer than the limit."""
+    """The body, unless it is longer than the limit or does not come: then the connection is closed."""
     if size > limit:
-        raise Problem("too-large", f"the body has {size} bytes; {limit} are allowed")
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body", False):
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        if len(body) > limit:
-            raise Problem("too-large", f"{limit} bytes are allowed")
-        return body
-    parts, length = [body], len(body)
-    while message.get("more_body", False):
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        length += len(parts[-1])
-        if length > limit:
-            raise Problem("too-large", f"{limit} bytes are allowed")
-    return b"".join(parts)
+        raise Problem("too-large", f"the body has {size} bytes; {limit} are allowed", headers=CLOSE)
+    parts, length, more = [], 0, True
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                parts.append(message.get("body", b""))
+                length += len(parts[-1])
+                if length > limit:
+                    raise Problem("too-large", f"{limit} bytes are allowed", headers=CLOSE)
+                more = message.get("more_body", False)
+    except TimeoutError:
+        raise Problem("too-slow", "the body took too long", headers=CLOSE) from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def read_request(request: Request, limit: int) -> bytes:

@@ -1,54 +1,50 @@
 """Running the service: one process, or several workers on one PostgreSQL database.
 
 The address is bound and the database is locked before anything is printed, so a line that says "serves at" is true.
-Addresses of devices are never written down. Knows uvicorn, sockets and the environment. Knows no campaigns.
+Addresses of devices are never written down. How large, how slow and how many requests may be is for the proxy in front
+of it (``deploy/nginx.conf``). Knows uvicorn, sockets and the environment. Knows no campaigns.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import importlib
-import inspect
 import ipaddress
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from ..errors import InvalidInput, MissingExtra, StoreUnavailable
+from ..errors import InvalidInput, MissingExtra
 from ..words import number_of
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App, create_app
-from .door import RESERVE, Door, Limits, raise_file_limit
-from .faults import Seldom
-from .http import Receive, Scope, Send, send_answer
-from .intake import Intake
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .metrics import FOLDER
 from .pair.form import PairSettings
 from .pair.service import PairService
-from .problems import Problem
 from .routes.table import Operation
-from .stopping import Stop
+from .stopping import SIGNALS, Stop
 from .stores.base import Store, check_database, open_store
 from .worker import Service
 
-__all__ = ["LOG_LEVELS", "Opening", "app_from_environment", "build_app", "serve", "set_up_logging"]
+__all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve", "set_up_logging"]
 
 _DATABASE, _ADMIN, _ADMIN_HASH = "SEMILOCAL_DB", "SEMILOCAL_ADMIN_TOKEN", "SEMILOCAL_ADMIN_HASH"
 _LOG_LEVEL, _ACCESS_LOG, _MORE = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_ACCESS_LOG", "SEMILOCAL_MORE_ROUTES"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 64
 BACKLOG = 4096
+RESERVE = 96  # descriptors for ourselves: the database, its files, threads, the log
 SWITCH_SECONDS = 0.0005
 WORKER_SECONDS = 30  # without a sign of life after which a worker is replaced; a busy machine takes long to start one
 GARBAGE = (20_000, 20, 20)
@@ -65,10 +61,11 @@ log = logging.getLogger("semilocal.service")
 def build_app(
     database: str, *, admin: bytes, keys: Keyring, worker: str = "0", access_log: bool = False, more: str = "",
     pair: PairSettings | None = None,
-) -> Opening:  # fmt: skip
-    """The application on a database, which may be away for a while.
+) -> App:  # fmt: skip
+    """The application on a database that was checked before, and that may be away for a while.
 
     ``admin`` is the hash of the admin token, ``more`` names further routes, ``pair`` is the server's part in pairs.
+    Called inside the event loop.
     """
     # The writer's thread releases the interpreter's lock for every statement. A busy event loop gives it back only
     # after this interval, 5 ms by default, and a batch would take as many of them as it has statements.
@@ -79,20 +76,15 @@ def build_app(
     # collector would go through them, and now and then through everything that was imported, without finding anything.
     gc.freeze()
     gc.set_threshold(*GARBAGE)
-    most = max(raise_file_limit() - RESERVE, RESERVE)
-    Door.limits = Limits(connections=most)
-    operations = find_routes(more)
-
-    def open_app() -> App:
-        store = open_store(database, worker=worker)
-        pairs = None if pair is None else PairService(store, clock=time.time, keys=keys, settings=pair)
-        service = Service(store, clock=time.time, keys=keys, max_waiters=most * 4 // 5, pairs=pairs)
-        return create_app(service, admin=admin, access_log=access_log, more=operations)
-
-    return Opening(open_app)
+    store = open_store(database, worker=worker, check=False)
+    pairs = None if pair is None else PairService(store, clock=time.time, keys=keys, settings=pair)
+    service = Service(store, clock=time.time, keys=keys, max_waiters=most_connections() * 4 // 5, pairs=pairs)
+    app = create_app(service, admin=admin, access_log=access_log, more=find_routes(more))
+    _leave_on_signals(app)
+    return app
 
 
-def app_from_environment() -> Opening:
+def app_from_environment() -> App:
     """The application of one of several workers."""
     set_up_logging(os.environ[_LOG_LEVEL])
     seeds = [bytes.fromhex(word) for word in os.environ[ENVIRONMENT].split(",")]
@@ -100,6 +92,37 @@ def app_from_environment() -> Opening:
         os.environ[_DATABASE], admin=bytes.fromhex(os.environ[_ADMIN_HASH]), worker=secrets.token_hex(8),
         access_log=os.environ[_ACCESS_LOG] == "1", keys=Keyring.of(seeds), more=os.environ[_MORE],
     )  # fmt: skip
+
+
+def _leave_on_signals(app: App) -> None:
+    """Answer the polls as soon as the server is told to stop: it waits for its requests, and they wait for news."""
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        before = signal.getsignal(number)  # of uvicorn, which puts back what was there before it
+
+        def leave(got: int, frame: FrameType | None, before: Any = before) -> None:
+            loop.call_soon_threadsafe(app.leave)
+            if callable(before):
+                before(got, frame)
+
+        signal.signal(number, leave)
+
+
+def most_connections() -> int:
+    """How many connections a worker may have; lets this process open as many files as the system allows it."""
+    try:
+        import resource
+    except ImportError:  # not on every system
+        return RESERVE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else 1 << 20
+    if soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (OSError, ValueError) as error:
+            log.warning("the limit of open files stays at %d: %s", soft, error)
+    return max(min(soft, wanted) - RESERVE, RESERVE)
 
 
 def find_routes(name: str) -> tuple[Operation, ...]:
@@ -160,6 +183,7 @@ def serve(
     """
     try:
         import uvicorn
+        from uvicorn.supervisors import Multiprocess
     except ImportError:
         raise MissingExtra("uvicorn", "service") from None
     kind, address = check_database(database, new=True)
@@ -210,18 +234,19 @@ def serve(
             print(f"admin token (shown once; later set {_ADMIN}): {fresh}", flush=True)
         if not _is_loopback(host):
             log.warning(
-                "%s can be reached from other machines and there is no TLS here: put a proxy with TLS before it, "
-                "or listen at 127.0.0.1",
+                "%s can be reached from other machines, and there is no TLS here and no limit for slow or endless "
+                "requests: put a proxy before it (deploy/nginx.conf), or listen at 127.0.0.1",
                 host,
             )
         options: dict[str, Any] = {
-            "access_log": False, "log_config": None, "server_header": False, "proxy_headers": False,
-            "http": Door, "timeout_keep_alive": 65, "timeout_graceful_shutdown": 3, "backlog": BACKLOG, "ws": "none",
+            "access_log": False, "log_config": None, "server_header": False, "proxy_headers": False, "ws": "none",
+            "http": "httptools", "limit_concurrency": most_connections(), "timeout_keep_alive": 65,
+            "timeout_graceful_shutdown": 3, "backlog": BACKLOG, "factory": True,
         }  # fmt: skip
         if workers == 1:
             worker = "0" if kind == "sqlite" else secrets.token_hex(8)
-            app = build_app(
-                database, admin=admin, keys=keys, worker=worker, access_log=access_log, more=more, pair=pair
+            app = partial(
+                build_app, database, admin=admin, keys=keys, worker=worker, access_log=access_log, more=more, pair=pair
             )
             server = uvicorn.Server(uvicorn.Config(app, **options))
             stop.hand_over(lambda _: setattr(server, "should_exit", True))
@@ -233,10 +258,13 @@ def serve(
                 ENVIRONMENT: ",".join(seed.hex() for seed in keys.private.values()),
             }  # fmt: skip
             config = uvicorn.Config(
-                "semilocal.service.server:app_from_environment", factory=True, workers=workers, **options
-            )
+                "semilocal.service.server:app_from_environment", workers=workers,
+                timeout_worker_healthcheck=WORKER_SECONDS, **options,
+            )  # fmt: skip
             with tempfile.TemporaryDirectory(prefix="semilocal-metrics-") as os.environ[FOLDER]:
-                _run_workers(config, listener, stop)
+                supervisor = Multiprocess(config, sockets=[listener])
+                stop.hand_over(supervisor.signal_queue.append)  # after its own handlers, which would not tell us
+                supervisor.run()
         stop.check()
     finally:
         listener.close()
@@ -276,20 +304,6 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _run_workers(config: Any, listener: socket.socket, stop: Stop) -> None:
-    import uvicorn
-    from uvicorn.supervisors import Multiprocess
-
-    if hasattr(config, "timeout_worker_healthcheck"):  # it would be 5 s; older versions have no choice
-        config.timeout_worker_healthcheck = WORKER_SECONDS
-    # Older versions want to be told what a worker runs.
-    asked = inspect.signature(Multiprocess).parameters
-    more: dict[str, Any] = {"target": uvicorn.Server(config).run} if "target" in asked else {}
-    supervisor = Multiprocess(config, sockets=[listener], **more)
-    stop.hand_over(supervisor.signal_queue.append)  # after its own handlers, which would not tell us
-    supervisor.run()
-
-
 def set_up_logging(level: str) -> None:
     """Lines of the log as all parts write them."""
     logging.basicConfig(
@@ -304,101 +318,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-# -- a worker that may have to wait for its database: until then it answers everybody with 503 and Retry-After -------
-
-
-WAIT_SECONDS = 1.0  # between two tries to reach the database
-FIRST_SECONDS = 2.0  # for the first try; then the worker begins to answer, with or without a database
-
-
-class Opening:
-    """The application as soon as it can be opened.
-
-    Parameters
-    ----------
-    open_app : callable
-        Gives the application; blocks, and raises ``StoreUnavailable`` while the database is away. Called in a thread.
-    """
-
-    def __init__(self, open_app: Callable[[], App]) -> None:
-        self.open_app, self._seldom = open_app, Seldom()
-        self._app: App | None = None
-        self._waiting: asyncio.Task[None] | None = None
-
-    @property
-    def intake(self) -> Intake | None:
-        """Takes reports past the application; None before there is one."""
-        return None if self._app is None else self._app.intake
-
-    def leave(self) -> None:
-        """Answer all polls; the server is about to stop."""
-        if self._app is not None:
-            self._app.leave()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif self._app is not None:
-            await self._app(scope, receive, send)
-        else:
-            problem = Problem("unavailable", "the server waits for its database", retry_after=2)
-            await send_answer(send, problem.status, problem.headers, problem.body, scope.get("method", ""))
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                self._waiting = asyncio.get_running_loop().create_task(self._wait())
-                await asyncio.wait({self._waiting}, timeout=FIRST_SECONDS)
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                await self._stop()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
-
-    async def _wait(self) -> None:
-        while self._app is None:
-            try:
-                app = await _in_a_thread(self.open_app)
-                await app.service.start()
-                self._app = app
-            except Exception as error:
-                if self._seldom.allow(type(error)):
-                    expected = isinstance(error, StoreUnavailable)
-                    log.warning("a worker waits for the database: %s", error, exc_info=None if expected else error)
-                await asyncio.sleep(WAIT_SECONDS)
-
-    async def _stop(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            await asyncio.wait({self._waiting})
-        if self._app is not None:
-            await self._app.service.stop()
-
-
-async def _in_a_thread(call: Callable[[], App]) -> App:
-    """Run a call in a thread that nobody has to wait for: a database may hang for ever."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[App] = loop.create_future()
-
-    def settle(result: Any, error: Exception | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    def work() -> None:
-        result, failed = None, None
-        try:
-            result = call()
-        except Exception as error:
-            failed = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(settle, result, failed)
-
-    threading.Thread(target=work, name="semilocal-opening", daemon=True).start()
-    return await future

@@ -264,7 +264,7 @@ from tests.helpers.service import *
 async def main(folder):
     url = f"sqlite:///{folder}/a.db"
     keys = keys_for_tests(open_store(url))
-    app = server.build_app(url, admin=admin_hash(ADMIN_TOKEN), keys=keys).open_app()
+    app = server.build_app(url, admin=admin_hash(ADMIN_TOKEN), keys=keys)
     await app.service.start()
     points, secrets = cluster(20), secrets_of(20)
     async with client_of(app) as client:

@@ -103,10 +103,7 @@ def state_document(service: Service, live: LiveCampaign) -> dict[str, Any]:
 async def put_report(
     context: Context, scope: Scope, receive: Receive, send: Send, task: bytes, round_: int, pseudonym: bytes
 ) -> None:
-    """Take a report; answered when it is on disk.
-
-    Most reports take the short way (:mod:`..intake`); this is the way of all others, and the one that words refusals.
-    """
+    """Take a report; answered when it is on disk. Nearly all requests are reports: this works on bare messages."""
     key, size = b"", 0
     for name, value in scope["headers"]:
         if name == b"authorization":

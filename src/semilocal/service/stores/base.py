@@ -15,8 +15,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ...errors import InvalidInput
-from .dialect import Applied, Enrolment, Incoming, Item, Outcome, ReportRow, What
-from .sql import LockedCampaign, SQLStore
+from .sql import Applied, Enrolment, Incoming, Item, LockedCampaign, Outcome, ReportRow, SQLStore, What
 
 __all__ = [
     "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store", "What", "check_database",
@@ -55,7 +54,7 @@ def check_database(url: str, *, new: bool = False) -> tuple[Literal["sqlite", "p
     return kind, address
 
 
-def open_store(url: str, *, worker: str = "0") -> Store:
+def open_store(url: str, *, worker: str = "0", check: bool = True) -> Store:
     """Open a database, create its tables if it is empty, and refuse one of another schema.
 
     Parameters
@@ -64,12 +63,14 @@ def open_store(url: str, *, worker: str = "0") -> Store:
         ``sqlite:///file`` or ``postgresql://…``.
     worker : str
         Name under which this process counts what it received; different for every process on one database.
+    check : bool
+        False: the tables were checked by who started this process, and the database may be away now.
     """
     kind, address = check_url(url)
     if kind == "sqlite":
         from .sqlite import SQLiteStore
 
-        return SQLiteStore(address, worker=worker)
+        return SQLiteStore(address, worker=worker, check=check)
     from .postgres import PostgresStore
 
-    return PostgresStore(address, worker=worker)
+    return PostgresStore(address, worker=worker, check=check)

@@ -4,35 +4,25 @@ Workers that add reports share an advisory lock on the campaign; a worker that c
 queue fairly, so a closing is not starved by a stream of reports. Every worker counts in a row of its own, so that
 workers do not wait for each other.
 
-Most batches hold new, valid reports of the open round: they are stored by one statement, which returns what is needed
-to judge them all at once, and are committed if all are sound. Otherwise it is rolled back, and every report is looked
-up and judged by itself.
-
 Knows SQL. Knows no HTTP.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import os
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 
 from ...errors import MissingExtra, StoreUnavailable, printable
-from ..campaign import Phase
-from .dialect import Applied, Enrolment, FoundParticipant, FoundReport, Incoming, check_version, migrations
-from .judge import judge_round
-from .sql import SQLStore
+from .sql import Enrolment, FoundParticipant, FoundReport, Incoming, SQLStore, check_version, migrations
 
 try:
     import psycopg
-    from psycopg.pq import ExecStatus, TransactionStatus
-    from psycopg.pq.abc import PGresult
     from psycopg.rows import TupleRow
 except ImportError:
     raise MissingExtra("psycopg", "postgres") from None
@@ -66,36 +56,6 @@ SELECT (SELECT verifier FROM participants p WHERE p.campaign = %(id)s AND p.pseu
        (SELECT body FROM reports r WHERE r.campaign = %(id)s AND r.round = i.round AND r.pseudonym = i.pseudonym)
 FROM unnest(%(pseudonyms)b::bytea[], %(rounds)b::int[]) WITH ORDINALITY AS i (pseudonym, round, n)
 ORDER BY i.n
-"""
-# One row for a whole batch, given in the order of pseudonyms: two workers with the same ones wait for each other in one
-# direction only. The verifiers come as one string in that order, to be compared in constant time. To look for a stored
-# report first and then insert costs half of what ON CONFLICT costs.
-_STORE = b"store_all"
-_STORE_TYPES = (23, 23, 25, 20, 1001, 1001)  # int, text, bigint, arrays of bytea
-_STORE_ALL = b"""
--- campaign, round, worker, how many are awaited, pseudonyms, bodies
-WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($5, $6) AS i (pseudonym, body)
-), added AS (
-    INSERT INTO reports (campaign, round, pseudonym, body)
-    SELECT $1, $2, i.pseudonym, i.body FROM given i
-    WHERE (SELECT body FROM reports r
-           WHERE r.campaign = $1 AND r.round = $2 AND r.pseudonym = i.pseudonym) IS NULL
-    RETURNING 1
-), counted AS (
-    INSERT INTO counters (campaign, round, worker, received) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (campaign, round, worker) DO UPDATE SET received = counters.received + excluded.received
-)
-SELECT c.phase, c.closed, c.needed,
-       (SELECT coalesce(sum(received), 0)::bigint FROM counters n WHERE n.campaign = c.id AND n.round = $2),
-       (SELECT count(*) FROM added),
-       encode(looked.verifiers, 'hex')
-FROM campaigns c, (
-    SELECT string_agg((SELECT verifier FROM participants p WHERE p.campaign = $1 AND p.pseudonym = i.pseudonym), '')
-               AS verifiers
-    FROM given i
-) looked
-WHERE c.id = $1
 """
 # In the order of pseudonyms, so that two workers with the same ones wait for each other in one direction only.
 _INSERT = """
@@ -131,14 +91,16 @@ class PostgresStore(SQLStore[Connection]):
         ``postgresql://…``; see libpq for all parameters.
     worker : str
         Name of this process in the counters, different for every process.
+    check : bool
+        Whether to create or check the tables now.
     """
 
     now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     gather = 0.002  # a transaction costs three exchanges with the server and a flush: share it
 
-    def __init__(self, url: str, *, worker: str) -> None:
+    def __init__(self, url: str, *, worker: str, check: bool = True) -> None:
         self._url = self.url = url
-        super().__init__(worker=worker)
+        super().__init__(worker=worker, check=check)
 
     def _connect(self) -> Connection:
         try:
@@ -204,56 +166,6 @@ class PostgresStore(SQLStore[Connection]):
                     connection.execute("INSERT INTO schema_version VALUES (%s)", (number,))
 
     # -- batches -----------------------------------------------------------------------------------------------
-
-    # Nearly all work of a server is here, so this speaks to libpq itself: the driver's cursors cost more than the rows.
-
-    def _store_sound(self, items: list[Incoming]) -> Applied | None:
-        first = items[0]
-        with self._guarded() as connection:
-            number = self._number(connection, first.task)
-            if number is None:
-                return None
-            wire = connection.pgconn
-            try:
-                # One exchange for both. The lock comes before the snapshot of what follows.
-                _done(wire.exec_(b"BEGIN; SELECT pg_advisory_xact_lock_shared(%d, %d)" % (_LOCKS, number)))
-                full = self._insert_sound(connection, number, items)
-                _done(wire.exec_(b"ROLLBACK" if full is None else b"COMMIT"))
-            except psycopg.errors.UniqueViolation:  # another worker has just stored one of them
-                _done(wire.exec_(b"ROLLBACK"))
-                return None
-            except BaseException:  # whatever it was, the connection must not stay inside the transaction
-                if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
-                    _done(wire.exec_(b"ROLLBACK"))
-                raise
-        if full is None:
-            return None
-        return Applied(["stored"] * len(items), {first.task} if full else set())
-
-    def _insert_sound(self, connection: Connection, number: int, items: list[Incoming]) -> bool | None:
-        """Store and count reports of one round, each by another pseudonym; returns whether the round may be full.
-
-        Returns None if not all of them are new and valid: then the caller must roll back and judge each by itself.
-        """
-        first, items = items[0], sorted(items, key=_by_pseudonym)
-        if getattr(self._local, "prepared", None) is not connection:
-            _done(connection.pgconn.prepare(_STORE, _STORE_ALL, _STORE_TYPES))
-            self._local.prepared = connection
-        awaited = sum(item.awaited for item in items)
-        values = (
-            str(number), str(first.round), self._worker, str(awaited), _byte_strings(item.pseudonym for item in items),
-            _byte_strings(item.body for item in items),
-        )  # fmt: skip
-        found = _done(connection.pgconn.exec_prepared(_STORE, [value.encode() for value in values]))
-        phase, closed, needed, received, added, verifiers = (
-            (found.get_value(0, column) or b"").decode() for column in range(6)
-        )
-        sound = (
-            int(added) == len(items)
-            and hmac.compare_digest(bytes.fromhex(verifiers), b"".join(item.verifier for item in items))
-            and judge_round(first.round, phase=cast(Phase, phase), closed=int(closed)) is None
-        )
-        return (needed != "" and int(received) + awaited >= int(needed)) if sound else None
 
     def wipe(self, tables: Sequence[str]) -> None:
         """Rewrite the tables. The server's write-ahead log is its own: it is recycled when the server sees fit."""
@@ -328,13 +240,6 @@ def _all_or_none(connection: Connection, count: int, sql: str, values: tuple[Any
     return done
 
 
-def _done(result: PGresult) -> PGresult:
-    """What a statement gave, or the driver's exception for what it says went wrong."""
-    if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
-        return result
-    raise psycopg.errors.error_from_result(result)
-
-
 def _row(cursor: psycopg.Cursor[TupleRow]) -> TupleRow:
     row = cursor.fetchone()
     assert row is not None
@@ -345,8 +250,3 @@ def _row(cursor: psycopg.Cursor[TupleRow]) -> TupleRow:
 def _marked(sql: str) -> str:
     """A shared statement with PostgreSQL's mark for a value."""
     return sql.replace("?", "%s")
-
-
-def _byte_strings(values: Iterable[bytes]) -> str:
-    """An array of byte strings in PostgreSQL's notation; the driver's own is several times slower."""
-    return "{" + ",".join([f'"\\\\x{value.hex()}"' for value in values]) + "}"

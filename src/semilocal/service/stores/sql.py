@@ -1,26 +1,234 @@
-"""What the stores on SQL databases share: every statement and every rule that is the same on both, once.
+"""What the stores on SQL databases share: items, outcomes and their judge, and every statement that is the same.
 
-What differs is in ``dialect``. Knows SQL. Knows no HTTP; outcomes are decided by ``judge``.
+A database adds how it connects, begins and ends a transaction, locks a campaign, and moves whole batches in and out;
+each thread has a connection of its own. Statements have ``?`` for a value.
+
+Knows SQL, rows and threads. Knows no HTTP.
 """
 
 from __future__ import annotations
 
+import hmac
+import re
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib import resources
+from string import Template
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, SchemaMismatch, StoreUnavailable
 from ..campaign import ENDED, Campaign, Phase, Status
-from .dialect import Applied, Cursor, Enrolment, Incoming, Item, Outcome, ReportRow, StoreDialect, What
-from .judge import judge_enrolments, judge_reports
 from .pairs import PairTables
 
-__all__ = ["LockedCampaign", "SQLStore"]
+__all__ = [
+    "OLDEST", "Applied", "Cursor", "Enrolment", "FoundParticipant", "FoundReport", "Incoming", "Item", "LockedCampaign",
+    "Outcome", "ReportRow", "SQLStore", "What", "check_version", "judge", "judge_enrolment",
+    "judge_enrolments", "judge_reports", "migrations",
+]  # fmt: skip
 
 C = TypeVar("C")
+# (verifier, stored body) of a report; (verifier, token) of an enrolment.
+FoundReport = tuple[bytes | None, bytes | None]
+FoundParticipant = tuple[bytes | None, tuple[bytes | None] | None]
+
+
+class Incoming(NamedTuple):
+    """A report that passed every check which needs no database.
+
+    ``body`` is what follows the pseudonym in its canonical bytes. ``awaited`` says whether the round waits for it:
+    others are stored too, and close no round.
+    """
+
+    task: bytes
+    round: int
+    pseudonym: bytes
+    verifier: bytes
+    body: bytes
+    awaited: bool
+
+
+class Enrolment(NamedTuple):
+    """A request to enrol; ``token`` and ``used_by`` are hashes, None with open enrolment."""
+
+    task: bytes
+    pseudonym: bytes
+    verifier: bytes
+    token: bytes | None
+    used_by: bytes | None
+
+
+Item = Incoming | Enrolment
+What = Literal["query", "closed", "checkpoint", "seal"]
+Outcome = Literal[
+    "stored", "again", "other-answer", "unauthorized", "round-closed", "not-open-yet", "campaign-ended", "no-such-task",
+    "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "other-upload", "uploads-closed", "bad-upload",
+]  # fmt: skip
+
+
+class Applied(NamedTuple):
+    """Outcomes of a batch, and the tasks of which the open round may be full now."""
+
+    outcomes: list[Outcome]
+    full: set[bytes]
+
+
+class ReportRow(NamedTuple):
+    """A stored report; ``body`` is what follows the pseudonym in its canonical bytes."""
+
+    pseudonym: bytes
+    body: bytes
+
+
+class Cursor(Protocol):
+    """What a statement returned."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that were changed."""
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """All rows that are left."""
+
+
+# -- which reports and enrolments are taken: one judge for all stores ------------------------------------------------
+
+
+def judge(item: Incoming, *, phase: Phase, closed: int, verifier: bytes | None, stored: bytes | None) -> Outcome:
+    """Outcome of one report.
+
+    Parameters
+    ----------
+    item : Incoming
+    phase, closed
+        Of the campaign, read in the same transaction.
+    verifier : bytes or None
+        Of the pseudonym; None if it is not enrolled.
+    stored : bytes or None
+        Body of the pseudonym's stored report of this round.
+    """
+    if not hmac.compare_digest(item.verifier, verifier or bytes(32)) or verifier is None:
+        return "unauthorized"
+    if stored is not None:
+        return "again" if stored == item.body else "other-answer"
+    if item.round <= closed:
+        return "round-closed"
+    if phase == "cancelled":
+        return "campaign-ended"
+    if item.round > closed + 1 or phase == "enrolling":
+        return "not-open-yet"
+    return "stored"
+
+
+def judge_enrolment(
+    item: Enrolment, *, campaign: Campaign, phase: Phase, enrolled: int, verifier: bytes | None,
+    token: tuple[bytes | None] | None,
+) -> Outcome:  # fmt: skip
+    """Outcome of one enrolment.
+
+    Parameters
+    ----------
+    phase, enrolled
+        Of the campaign: its phase, and the number of its participants.
+    verifier : bytes or None
+        Stored for this pseudonym.
+    token : (used_by,) or None
+        The stored token, with what it was used for; None if it is unknown.
+    """
+    if verifier is not None:
+        return "again" if hmac.compare_digest(item.verifier, verifier) else "pseudonym-taken"
+    if phase not in ("enrolling", "collecting"):
+        return "campaign-ended" if phase == "cancelled" else "enrolment-closed"
+    if campaign.capacity is not None and enrolled >= campaign.capacity:
+        return "enrolment-closed"
+    if campaign.enrolment == "tokens":
+        if token is None or item.used_by is None:
+            return "bad-token"
+        if token[0] is not None:
+            return "token-used"
+    return "stored"
+
+
+def judge_reports(
+    items: Sequence[Incoming], rows: Sequence[tuple[bytes | None, bytes | None]], *, phase: Phase, closed: int
+) -> list[Outcome]:
+    """Outcomes of a batch, given (verifier, stored body) of each."""
+    outcomes: list[Outcome] = []
+    fresh: dict[tuple[int, bytes], bytes] = {}
+    for item, (verifier, body) in zip(items, rows, strict=True):
+        key = (item.round, item.pseudonym)
+        stored = fresh.get(key) if body is None else body
+        outcome = judge(item, phase=phase, closed=closed, verifier=verifier, stored=stored)
+        if outcome == "stored":
+            fresh[key] = item.body
+        outcomes.append(outcome)
+    return outcomes
+
+
+def judge_enrolments(
+    items: Sequence[Enrolment], rows: Sequence[tuple[bytes | None, tuple[bytes | None] | None]], *, campaign: Campaign,
+    phase: Phase, enrolled: int,
+) -> list[Outcome]:  # fmt: skip
+    """Outcomes of a batch, given (verifier, token) of each as in :func:`judge_enrolment`."""
+    outcomes: list[Outcome] = []
+    names: dict[bytes, bytes] = {}
+    used: dict[bytes, bytes | None] = {}
+    for item, (verifier, token) in zip(items, rows, strict=True):
+        registered = names.get(item.pseudonym, verifier)
+        if token is not None and item.token in used:
+            token = (used[item.token],)
+        outcome = judge_enrolment(
+            item, campaign=campaign, phase=phase, enrolled=enrolled + len(names), verifier=registered, token=token
+        )
+        if outcome == "stored":
+            names[item.pseudonym] = item.verifier
+            if item.token is not None:
+                used[item.token] = item.used_by
+        outcomes.append(outcome)
+    return outcomes
+
+
+# -- the tables of a store: numbered scripts of SQL, and which versions of them this program knows -------------------
+
+
+OLDEST = 6  # version of the first script
+
+
+def migrations(words: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Numbered SQL scripts, ascending without gaps, in the words of a dialect."""
+    files: Iterable[Any] = (resources.files(__package__) / "migrations").iterdir()
+    found = sorted(
+        (int(match[1]), Template(file.read_text("utf-8")).substitute(words))
+        for file in files
+        if (match := re.fullmatch(r"(\d{4})_\w+\.sql", file.name))
+    )
+    if [number for number, _ in found] != list(range(OLDEST, OLDEST + len(found))):
+        raise InvalidInput(f"migrations must be numbered {OLDEST}, …; got {[number for number, _ in found]}")
+    return found
+
+
+def check_version(version: int, *, newest: int, where: str) -> None:
+    """Refuse a database that is newer than this program, or holds campaigns of another protocol; 0 is an empty one."""
+    if 0 < version < OLDEST:
+        raise SchemaMismatch(
+            f"the database {where} has schema version {version}, of a protocol that this program does not play; finish "
+            "it with the program that made it, and use a new database"
+        )
+    if version > newest:
+        raise SchemaMismatch(
+            f"the database {where} has schema version {version}, but this program knows versions up to {newest}; "
+            "update the program, or use another database"
+        )
+
+
+# -- statements and rules that are the same on both ------------------------------------------------------------------
 
 # Made here, before there are threads: msgspec builds what it knows about a type at its first use, and crashes the
 # process if two threads do so at the same moment.
@@ -46,35 +254,153 @@ _CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign 
 _MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?"
 
 
-class SQLStore(StoreDialect[C]):
-    """A store on a SQL database.
+class SQLStore(ABC, Generic[C]):
+    """A store on a SQL database, with a connection ``C`` per thread.
 
     Parameters
     ----------
     worker : str
         Name of this process in the counters, different for every process on one database.
+    check : bool
+        Whether to create or check the tables now.
 
     Attributes
     ----------
     url : str
         What ``open_store`` opens it with.
+    now : str
+        Milliseconds of the database's clock, as an expression.
     gather : float
         Seconds that a writer should wait for more when it has little to write.
     """
 
     url: str
+    now: str
     gather = 0.0
 
-    def __init__(self, *, worker: str) -> None:
-        super().__init__()
+    def __init__(self, *, worker: str, check: bool) -> None:
+        self._local = threading.local()
+        self._all: list[C] = []
+        self._guard = threading.Lock()
+        self._closed = False
         self._worker = worker
         self._numbers: dict[bytes, int] = {}
         self.pairs = PairTables(self)
+        if not check:
+            return
         try:
             self._migrate()
         except BaseException:
             self.close()
             raise
+
+    # -- what a database adds ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _connect(self) -> C:
+        """Open a connection, or raise ``StoreUnavailable``."""
+
+    @abstractmethod
+    def _usable(self, connection: C) -> bool:
+        """Whether a connection can still be used."""
+
+    @abstractmethod
+    def _disconnect(self, connection: C) -> None:
+        """Close a connection."""
+
+    @abstractmethod
+    def _cut(self, connection: C) -> None:
+        """Let a call that waits on a connection fail, from another thread."""
+
+    @abstractmethod
+    def _migrate(self) -> None:
+        """Create the tables, or refuse a database of another schema."""
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[C]:
+        """A transaction; faults of the database become ``StoreUnavailable``."""
+
+    @abstractmethod
+    def _read(self, sql: str, *values: Any) -> list[Any]:
+        """All rows of a statement outside of a transaction."""
+
+    @abstractmethod
+    def _run(self, connection: C, sql: str, *values: Any) -> Cursor:
+        """Execute a statement inside a transaction."""
+
+    @abstractmethod
+    def _stream(self, connection: C, sql: str, *values: Any) -> Iterator[Any]:
+        """Rows of a statement inside a transaction, in bounded memory."""
+
+    @abstractmethod
+    def _hold(self, connection: C, number: int, *, alone: bool) -> None:
+        """Lock a campaign until the transaction ends: alone, or together with others who do not want it alone."""
+
+    @abstractmethod
+    def _find_reports(self, connection: C, number: int, items: list[Incoming]) -> Sequence[FoundReport]:
+        """What is stored about each report."""
+
+    @abstractmethod
+    def _insert_reports(self, connection: C, number: int, items: list[Incoming]) -> bool:
+        """Insert new reports; False, and nothing is inserted, if another worker inserted some meanwhile."""
+
+    @abstractmethod
+    def _find_participants(self, connection: C, number: int, items: list[Enrolment]) -> Sequence[FoundParticipant]:
+        """What is stored about each enrolment."""
+
+    @abstractmethod
+    def _insert_participants(self, connection: C, number: int, items: list[Enrolment]) -> bool:
+        """Insert new participants and mark their tokens as used; False as in ``_insert_reports``."""
+
+    @abstractmethod
+    def _insert_rows(
+        self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+    ) -> None:
+        """Insert rows in one statement: ``fixed`` is the same in all. Values of a column are integers, or bytes of one
+        length."""
+
+    @abstractmethod
+    def _select_in(
+        self, connection: C, table: str, columns: tuple[str, str], fixed: Mapping[str, int], keys: Sequence[bytes]
+    ) -> list[tuple[bytes, Any]]:
+        """Two columns of the rows whose first column is one of the keys."""
+
+    @abstractmethod
+    def wipe(self, tables: Sequence[str]) -> None:
+        """Leave no trace of deleted rows in the files of the database; raise ``StoreUnavailable`` if it is busy."""
+
+    @abstractmethod
+    def _insert_tokens(self, connection: C, number: int, hashes: Sequence[bytes]) -> None:
+        """Insert new tokens."""
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def _connection(self) -> C:
+        connection: C | None = getattr(self._local, "connection", None)
+        if connection is not None and self._usable(connection):
+            return connection
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        connection = self._local.connection = self._connect()
+        with self._guard:
+            self._all = [*filter(self._usable, self._all), connection]
+        return connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._guard:
+            self._closed = True
+            for connection in self._all:
+                self._disconnect(connection)
+            self._all.clear()
+        self._local = threading.local()
+
+    def interrupt(self) -> None:
+        """Let every call that waits for the database fail, from any thread; for a database that hangs."""
+        with self._guard:
+            self._closed = True
+            for connection in self._all:
+                self._cut(connection)
 
     # -- campaigns ---------------------------------------------------------------------------------------------
 
@@ -161,12 +487,7 @@ class SQLStore(StoreDialect[C]):
     # -- what participants send --------------------------------------------------------------------------------
 
     def apply(self, batch: Sequence[Item]) -> Applied:
-        """Judge and store a batch in one transaction."""
-        items = _alike(batch)
-        return (self._store_sound(items) if items else None) or self._judge_all(batch)
-
-    def _judge_all(self, batch: Sequence[Item]) -> Applied:
-        """Look up and judge every item by itself, and store what is good."""
+        """Judge a batch and store what is good, in one transaction."""
         outcomes: list[Outcome] = ["no-such-task"] * len(batch)
         groups: dict[bytes, list[int]] = {}
         for place, item in enumerate(batch):
@@ -256,16 +577,6 @@ class SQLStore(StoreDialect[C]):
             yield LockedCampaign(self, connection, number, campaign, status, fold)
 
 
-def _alike(batch: Sequence[Item]) -> list[Incoming] | None:
-    """The batch, if it holds reports of one round, each by another pseudonym."""
-    first = batch[0] if batch else None
-    if not isinstance(first, Incoming):
-        return None
-    key = (first.task, first.round)
-    items = [item for item in batch if isinstance(item, Incoming) and (item.task, item.round) == key]
-    return items if len({item.pseudonym for item in items}) == len(batch) else None
-
-
 class LockedCampaign(Generic[C]):
     """One campaign inside a transaction that holds it alone."""
 
@@ -289,11 +600,6 @@ class LockedCampaign(Generic[C]):
     def _message(self, what: What, round_: int) -> bytes | None:
         row = self._run(f"SELECT {what} FROM rounds WHERE campaign = ? AND round = ?", self._number, round_).fetchone()
         return row[0] if row else None
-
-    def closings(self) -> Iterator[bytes]:
-        """Closings of all closed rounds in order."""
-        sql = "SELECT closed FROM rounds WHERE campaign = ? AND closed IS NOT NULL ORDER BY round"
-        return (row[0] for row in self._run(sql, self._number).fetchall())
 
     def reports(self, round_: int) -> Iterator[ReportRow]:
         """Reports of a round by ascending pseudonym, as a stream."""

@@ -9,7 +9,6 @@ Knows SQL. Knows no HTTP.
 from __future__ import annotations
 
 import contextlib
-import hmac
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +18,8 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InvalidInput, StoreUnavailable, UnsoundBatch
-from .dialect import Applied, Enrolment, FoundParticipant, FoundReport, Incoming, check_version, migrations
-from .judge import judge_round
-from .sql import SQLStore
+from ...errors import InvalidInput, StoreUnavailable
+from .sql import Enrolment, FoundParticipant, FoundReport, Incoming, SQLStore, check_version, migrations
 
 __all__ = ["SQLiteStore", "check_file", "lock_for_serving"]
 
@@ -40,15 +37,6 @@ _SETTINGS = (
 # A batch goes in and out in one piece: json_each gives the rows, names and bodies are cut out of long strings. Each
 # step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop would
 # starve us.
-_LOOK_AT_ALL = """
-SELECT c.phase, c.closed, c.needed,
-       (SELECT coalesce(sum(received), 0) FROM counters WHERE campaign = :id AND round = :round),
-       (SELECT group_concat(hex(verifier), '') FROM (
-            SELECT (SELECT verifier FROM participants
-                    WHERE campaign = :id AND pseudonym = substr(:names, key * 16 + 1, 16)) AS verifier
-            FROM json_each(:rows)))
-FROM campaigns c WHERE c.id = :id
-"""
 _LOOK_REPORTS = """
 SELECT json_group_array(json_array(key, hex(verifier), hex(body))) FROM (
     SELECT key,
@@ -92,15 +80,17 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     path : str
     worker : str
         Name of this process in the counters.
+    check : bool
+        Whether to create or check the tables now.
     """
 
     now = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     gather = 0.0  # a transaction costs next to nothing: write at once
 
-    def __init__(self, path: str, *, worker: str = "0") -> None:
+    def __init__(self, path: str, *, worker: str = "0", check: bool = True) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
         _make_private(Path(path))
-        super().__init__(worker=worker)
+        super().__init__(worker=worker, check=check)
 
     def _connect(self) -> sqlite3.Connection:
         connection = None
@@ -227,32 +217,6 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     def _insert_tokens(self, connection: sqlite3.Connection, number: int, hashes: Sequence[bytes]) -> None:
         connection.executemany("INSERT INTO tokens VALUES (?, ?, NULL)", [(digest, number) for digest in hashes])
 
-    def _store_sound(self, items: list[Incoming]) -> Applied | None:
-        first = items[0]
-        try:
-            with self._writing() as connection:
-                number = self._number(connection, first.task)
-                if number is None:
-                    return None
-                return Applied(["stored"] * len(items), self._insert_sound(connection, number, items))
-        except UnsoundBatch:
-            return None
-
-    def _insert_sound(self, connection: sqlite3.Connection, number: int, items: list[Incoming]) -> set[bytes]:
-        """Store and count the reports; the task, if its round may be full. Raises ``UnsoundBatch`` to roll back."""
-        first, values = items[0], _report_columns(number, items)
-        awaited = sum(item.awaited for item in items)
-        phase, closed, needed, received, verifiers = connection.execute(_LOOK_AT_ALL, values).fetchone()
-        sound = (
-            hmac.compare_digest(bytes.fromhex(verifiers or ""), b"".join([item.verifier for item in items]))
-            and judge_round(first.round, phase=phase, closed=closed) is None
-            and connection.execute(f"{_ADD_REPORTS} WHERE true ON CONFLICT DO NOTHING", values).rowcount == len(items)
-        )
-        if not sound:
-            raise UnsoundBatch
-        self._count(connection, number, first.round, awaited)
-        return {first.task} if needed is not None and received + awaited >= needed else set()
-
     def _find_reports(
         self, connection: sqlite3.Connection, number: int, items: list[Incoming]
     ) -> Sequence[FoundReport]:
@@ -360,7 +324,7 @@ def _report_columns(number: int, items: list[Incoming]) -> dict[str, Any]:
         rows.append((item.round, place, len(item.body)))
         place += len(item.body)
     return {
-        "id": number, "round": items[0].round, "rows": _json(rows),
+        "id": number, "rows": _json(rows),
         "names": b"".join([item.pseudonym for item in items]), "bodies": b"".join([item.body for item in items]),
     }  # fmt: skip
 
