@@ -90,8 +90,9 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
             page = look.page
             page.get_by_role("heading", name="1. Where you are").wait_for()
             known = page.locator(".promise").inner_text()
-            assert "Known to everybody, under a name made for this campaign: which region you are in" in known
-            assert "epsilon = 5 (delta = 0) between any two positions inside your published region" in known
+            assert "Everybody learns, under your pseudonym, which region you are in." in known
+            assert "Known to this server alone: that a device at your network address takes part." in known
+            assert "epsilon = 5 (delta = 0) between any two places of one's region" in known
             assert page.locator("button.start").is_disabled()
             assert "the owner wants 20" in page.locator(".facts").inner_text()
             give_position(look, number)

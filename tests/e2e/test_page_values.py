@@ -55,7 +55,7 @@ def test_a_browser_gives_a_value_through_noise(browser: Browser, server: Server)
         page = look.page
         page.get_by_role("heading", name="Your value").wait_for()
         known = page.locator(".promise").inner_text()
-        assert "inside your published region, with any two values of fare from 0 to 80" in known
+        assert "any two places of one's region, with any two values of fare from 0 to 80" in known
         for label, text in (
             ("a", "0.3"), ("b", "0.4"), ("Largest loss of all", "100"), ("Smallest crowd", "1"),
             ("Largest chance", "0.5"), ("fare from 0 to 80", "80.5"),
@@ -98,7 +98,7 @@ def test_a_browser_gives_a_value_in_two_shares_and_no_place(
         known = page.locator(".promise").inner_text()
         assert "If both operators collude they have everybody's value (fare, to its grid)." in known
         assert "No place is sent" in known
-        assert "Protected: your own value. epsilon = 80 (delta = 0)" in known
+        assert "What it costs you: epsilon = 80 (delta = 0)" in known
         page.get_by_label("fare from 0 to 80").fill("78.5")
         page.get_by_label("Largest loss of all").fill("100")
         page.get_by_label("I have read").check()

@@ -4,17 +4,14 @@ import assert from "node:assert/strict";
 import * as node from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { Agent } from "../../src/semilocal/page/static/device/agent.js";
-import { concat, exactUnits, hex, unitsToNumber, utf8 } from "../../src/semilocal/page/static/device/bytes.js";
+import { Agent, followSeals } from "../../src/semilocal/page/static/device/agent.js";
+import { BudgetExceeded, concat, exactUnits, hex, InvalidInput, unitsToNumber, Unreachable, utf8 } from "../../src/semilocal/page/static/device/base.js";
 import { Channel } from "../../src/semilocal/page/static/device/channel.js";
-import { BudgetExceeded, InvalidInput, Unreachable } from "../../src/semilocal/page/static/device/errors.js";
 import { checkpointBytes, readMessage } from "../../src/semilocal/page/static/device/messages.js";
-import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
-import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
-import { followSeals } from "../../src/semilocal/page/static/device/seals.js";
-import { sha256 } from "../../src/semilocal/page/static/device/sha256.js";
-import { reserve, settle, spend } from "../../src/semilocal/page/static/device/ledger.js";
-import { Vault } from "../../src/semilocal/page/static/device/vault.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/wire.js";
+import { policyOf } from "../../src/semilocal/page/static/device/task.js";
+import { sha256 } from "../../src/semilocal/page/static/vendor/noble-hashes.js";
+import { reserve, settle, spend, Vault } from "../../src/semilocal/page/static/device/vault.js";
 import { unhex } from "./read.mjs";
 import { memoryStore } from "./store.mjs";
 
@@ -74,7 +71,7 @@ class Replay {
   }
 }
 
-const WORDS = { region: "A region.", crowd: "A crowd of 3", "crowd-late": "Late", now: "; now there are {members}.", none: "None.", outside: "You answered {answered}, outside.", inside: "You answered {answered}, all here.", mixed: "You answered {answered}, {inside} here.", lines: "Lines.", values: "Values.", rest: "The rest." };
+const WORDS = { region: "A region.", crowd: "A crowd of 3", "crowd-late": "Late", now: "; now there are {members}.", none: "None.", outside: "You answered {answered}, outside.", inside: "You answered {answered}, all here.", mixed: "You answered {answered}, {inside} here.", lines: "Lines.", values: "Values.", rest: "The rest.", spent: "What you spent: epsilon = {epsilon} (delta = 0) between two places." };
 
 const noPause = async () => {};
 
@@ -102,6 +99,7 @@ test("the agent sends the reports of the vectors and tells what they cost", asyn
   assert.deepEqual(vault.contents.ledger[PLAY.id], { reserved: BigInt(PLAY.task.answers) * exactUnits(randomizer.epsilon) + values[0] + values[1], spent: BigInt(lines.length) * exactUnits(randomizer.epsilon) + values[0] + values[1], settled: true });
   assert.ok(summary.lines.includes(`A region. A crowd of 3; now there are ${members}. You answered ${answered} ${answered === 1 ? "question" : "questions"}, ${answered === lines.length ? "all" : lines.length} here. Lines. Values. The rest.`));
   assert.ok(summary.lines.every((line) => !/epsilon = [\d.]+(?! \(delta = 0\)|[\d.])/.test(line)), "an epsilon without its delta");
+  assert.ok(summary.lines.includes(`What you spent: epsilon = ${summary.epsilon} (delta = 0) between two places.`));
 });
 
 test("portals, lost answers and busy servers are tried again with the same bytes", async () => {

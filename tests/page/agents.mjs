@@ -3,15 +3,16 @@
 
 import { readFileSync } from "node:fs";
 import { Agent } from "../../src/semilocal/page/static/device/agent.js";
-import { hex } from "../../src/semilocal/page/static/device/bytes.js";
+import { hex } from "../../src/semilocal/page/static/device/base.js";
 import { Channel } from "../../src/semilocal/page/static/device/channel.js";
-import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
-import { Uploader } from "../../src/semilocal/page/static/device/uploader.js";
+import { policyOf } from "../../src/semilocal/page/static/device/task.js";
+import { Uploader } from "../../src/semilocal/page/static/device/upload.js";
 import { Vault } from "../../src/semilocal/page/static/device/vault.js";
 import { unhex } from "./read.mjs";
 import { memoryStore } from "./store.mjs";
 
 const { server, task, kind, devices, policy } = JSON.parse(readFileSync(0, "utf8"));
+const { participant: words } = await (await fetch(`${server}/tasks/${task}/overview`)).json();
 
 async function run({ position, secret, token }) {
   const store = memoryStore();
@@ -29,8 +30,8 @@ async function run({ position, secret, token }) {
     const connect = (origin) => new Channel(origin, { fetch: watched, signal: end.signal });
     const limits = policyOf(policy);
     const agent = kind === "pair"
-      ? new Uploader(connect, server, task, vault, position, limits, { token })
-      : new Agent(connect(server), task, vault, position, limits, { token });
+      ? new Uploader(connect, server, task, vault, position, limits, { token, words })
+      : new Agent(connect(server), task, vault, position, limits, { token, words });
     return { summary: await agent.run(), contents: vault.contents };
   };
   await part(true).catch((error) => {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { fit, pan, resize, selection, toScreen, toWorld, zoom } from "../../src/semilocal/page/static/map/camera.js";
-import { label, lines, scaleBar } from "../../src/semilocal/page/static/map/measure.js";
+import { fit, label, lines, pan, resize, scaleBar, selection, toScreen, toWorld, zoom } from "../../src/semilocal/page/static/map/camera.js";
 
 const california = { lower: [-124.5, 32.5], upper: [-114.1, 42.1], names: ["longitude", "latitude"], geographic: true, unit: "km²" };
 const square = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: false, unit: "unit area" };

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Frame, OPEN, REGION, Timeline } from "../../src/semilocal/page/static/map/cells.js";
-import { outlineOf } from "../../src/semilocal/page/static/map/outline.js";
+import { Frame, OPEN, outlineOf, REGION, Timeline } from "../../src/semilocal/page/static/map/cells.js";
 import { fit } from "../../src/semilocal/page/static/map/camera.js";
 import { NOTHING, locate, paint } from "../../src/semilocal/page/static/map/raster.js";
 

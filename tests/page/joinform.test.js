@@ -1,19 +1,17 @@
 // The limits that a person types: what they become, and what is said about limits that forbid the campaign.
 
+import "./document.mjs";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { beforePairLines, placeWords } from "../../src/semilocal/page/static/device/before.js";
-import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/wire.js";
 import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
-import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
+import { placeWords, treeOf } from "../../src/semilocal/page/static/device/trees.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
+import { JoinForm } from "../../src/semilocal/page/static/views/joinform.js";
 import { unhex } from "./read.mjs";
 
-// The templates want a document when they are loaded; nothing is drawn here.
-Object.assign(globalThis, { document: { createTreeWalker: () => null, createComment: () => null } });
-const { JoinForm, fateOfPosition } = await import("../../src/semilocal/page/static/views/joinform.js");
 const { plays } = JSON.parse(readFileSync(new URL("../../spec/vectors/plays.json", import.meta.url), "utf8"));
 const { asked } = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
 const PLAY = plays.find(({ name }) => name === "cut-binary-2d-away-and-late");
@@ -23,11 +21,6 @@ function form(play = PLAY) {
   Object.assign(made.limits, { max_epsilon: "1000", min_k: "1", max_delta: "0.5" });
   return made;
 }
-
-test("a position stays on the device, but for two servers, which get it in shares", () => {
-  assert.equal(fateOfPosition(form().pinned.pair), "It stays on this device.");
-  assert.match(fateOfPosition(/** @type {any} */ ({})), /^It leaves in two shares only/);
-});
 
 test("a shortest side is none, one for all axes, or one per axis", () => {
   for (const [text, sides] of /** @type {[string, number[]][]} */ ([["", []], [" ", []], ["0.25", [0.25]], ["0.25, 1e-3", [0.25, 0.001]]])) {
@@ -95,15 +88,14 @@ test("a place that has a name is chosen by it, and its size is told in labels", 
 
 test("with two servers a refusal has its unit and no token, and a bucket limits what is promised", () => {
   const fields = unpack(unhex(asked[0].pair));
-  fields.delete("value");
-  fields.set("bucket_depth", 2n).get("pooled").get("hierarchy").get("box").set("names", ["longitude", "latitude"]);
+  delete fields.value;
+  fields.bucket_depth = 2n;
+  fields.pooled.hierarchy.box.names = ["longitude", "latitude"];
   const pair = readPairTask(pack(fields));
   const filled = new JoinForm({ task: null, plan: null, pair }, { enrolment: "open" }, () => {});
   assert.match(filled.reasons[0], /the owner does not allow that$/);
   Object.assign(filled, { allowBucket: true, minSide: "500" });
   assert.match(filled.reasons[0], /the position to [\d.]+ x [\d.]+ km, .* nothing below 500 km$/);
-  const names = "inside the bucket that the upload names (nothing is promised between buckets), against everybody";
-  assert.ok(beforePairLines(pair).some((line) => line.startsWith("Protected: where you are inside your bucket. epsilon = 1 (delta = 0)") && line.includes(names)));
 });
 
 test("the two ends of a small region differ in words", () => {

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
-import { outlineOf } from "../../src/semilocal/page/static/map/outline.js";
+import { outlineOf } from "../../src/semilocal/page/static/map/cells.js";
 
 const found = JSON.parse(readFileSync(0, "utf8")).map(({ hierarchy, points, cells, intervals }) => {
   const tree = treeOf(hierarchy);

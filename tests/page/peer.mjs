@@ -1,7 +1,7 @@
 // Plays the device of the page for a test in Python: cases as JSON on standard input, what it sends on standard output.
 
 import { readFileSync } from "node:fs";
-import { hex } from "../../src/semilocal/page/static/device/bytes.js";
+import { hex } from "../../src/semilocal/page/static/device/base.js";
 import { readMessage } from "../../src/semilocal/page/static/device/messages.js";
 import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";

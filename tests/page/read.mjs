@@ -1,7 +1,7 @@
 // Bytes as the vector files write them, and messages whose kind a test does not know beforehand.
 
 import { readMessage } from "../../src/semilocal/page/static/device/messages.js";
-import { unpack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { unpack } from "../../src/semilocal/page/static/device/wire.js";
 
 export function unhex(text) {
   if (!/^([0-9a-f]{2})*$/.test(text)) throw new Error(`not pairs of hex digits: ${text.slice(0, 40)}`);

@@ -1,7 +1,8 @@
+import "./document.mjs";
 import assert from "node:assert/strict";
 import test from "node:test";
-import { niceStep } from "../../src/semilocal/page/static/map/measure.js";
-import { position, quantile, ramp, robustScale, ticks } from "../../src/semilocal/page/static/map/scale.js";
+import { niceStep } from "../../src/semilocal/page/static/map/camera.js";
+import { position, quantile, ramp, robustScale, ticks } from "../../src/semilocal/page/static/map/colours.js";
 
 test("extremes do not set the range: one crowded cell among many leaves the colours of the others as they are", () => {
   const values = Array.from({ length: 1000 }, (_, index) => 1 + index / 100);

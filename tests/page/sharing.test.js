@@ -5,20 +5,21 @@ import assert from "node:assert/strict";
 import * as node from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { aes128 } from "../../src/semilocal/page/static/device/aes.js";
-import { concat, fromLittleEndian, hex, littleEndian } from "../../src/semilocal/page/static/device/bytes.js";
-import { isSigned, x25519, x25519Public } from "../../src/semilocal/page/static/device/curve.js";
-import { hmac, sha256 } from "../../src/semilocal/page/static/device/sha256.js";
+import { concat, fromBigEndian, hex, littleEndian } from "../../src/semilocal/page/static/device/base.js";
+import { isSigned, seal } from "../../src/semilocal/page/static/device/crypto.js";
+import { ecb } from "../../src/semilocal/page/static/vendor/noble-ciphers.js";
+import { x25519 } from "../../src/semilocal/page/static/vendor/noble-curves.js";
+import { hmac, sha256 } from "../../src/semilocal/page/static/vendor/noble-hashes.js";
 import { roundingWord, uploadEntropy } from "../../src/semilocal/page/static/device/keys.js";
-import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/wire.js";
 import { isPairTask, ownOfPair, readPairTask } from "../../src/semilocal/page/static/device/pair.js";
-import { encodeValue, shareOf } from "../../src/semilocal/page/static/device/upload.js";
-import { makeReport, treeHashes } from "../../src/semilocal/page/static/device/sharing.js";
+import { encodeValue, makeReport, shareOf, treeHashes } from "../../src/semilocal/page/static/device/upload.js";
 import { unhex } from "./read.mjs";
 
 const VECTORS = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
 const MASK = (1n << 64n) - 1n;
 const plain = (data) => new Uint8Array(data);
+const fromLittleEndian = (data) => fromBigEndian(data.slice().reverse());
 
 /** What one server sees of one tree, with all cells opened: section 3 and 7 of spec/sharing.md. */
 class ServerTree {
@@ -118,46 +119,39 @@ test("reports refuse what has no place in them", () => {
   ]) assert.throws(act, { name: "InvalidInput" });
 });
 
-test("hashes and ciphers are those of Node", () => {
-  for (const size of [0, 1, 55, 56, 63, 64, 65, 119, 120, 1000]) {
-    const data = node.randomBytes(size);
-    assert.equal(hex(sha256(plain(data))), node.createHash("sha256").update(data).digest("hex"));
-    const key = node.randomBytes(size % 100);
-    assert.equal(hex(hmac(plain(key), plain(data))), node.createHmac("sha256", key).update(data).digest("hex"));
-    const [cipherKey, block] = [node.randomBytes(16), node.randomBytes(16)];
-    const cipher = node.createCipheriv("aes-128-ecb", cipherKey, null);
-    assert.equal(hex(aes128(plain(cipherKey))(plain(block))), cipher.update(block).toString("hex"));
-  }
+test("what is vendored hashes, encrypts and agrees as Node does", () => {
+  const data = plain(node.randomBytes(1000));
+  const key = plain(node.randomBytes(16));
+  assert.equal(hex(sha256(data)), node.createHash("sha256").update(data).digest("hex"));
+  assert.equal(hex(hmac(sha256, key, data)), node.createHmac("sha256", key).update(data).digest("hex"));
+  const cipher = node.createCipheriv("aes-128-ecb", key, null);
+  assert.equal(hex(ecb(key, { disablePadding: true }).encrypt(data.slice(0, 16))), cipher.update(data.slice(0, 16)).toString("hex"));
+  const [ours, theirs] = [0, 1].map(() => node.generateKeyPairSync("x25519"));
+  const [secret, other] = [ours.privateKey.export({ format: "der", type: "pkcs8" }), theirs.publicKey.export({ format: "der", type: "spki" })].map((one) => plain(one.subarray(-32)));
+  const agreed = node.diffieHellman({ privateKey: ours.privateKey, publicKey: theirs.publicKey });
+  assert.equal(hex(x25519.getSharedSecret(secret, other)), agreed.toString("hex"));
 });
 
-test("keys agree with those of Node", () => {
-  for (let i = 0; i < 4; i++) {
-    const { publicKey, privateKey } = node.generateKeyPairSync("x25519");
-    const raw = plain(publicKey.export({ format: "der", type: "spki" }).subarray(-32));
-    const secret = plain(privateKey.export({ format: "der", type: "pkcs8" }).subarray(-32));
-    assert.equal(hex(x25519Public(secret)), hex(raw));
-    const other = node.generateKeyPairSync("x25519");
-    const otherRaw = plain(other.publicKey.export({ format: "der", type: "spki" }).subarray(-32));
-    const agreed = node.diffieHellman({ privateKey, publicKey: other.publicKey });
-    assert.equal(hex(x25519(secret, otherRaw)), agreed.toString("hex"));
-  }
+test("a key that is no key is refused before anything is sealed", async () => {
+  const about = { role: "leader", task: new Uint8Array(32), report: new Uint8Array(16), public: new Uint8Array(1) };
+  await assert.rejects(seal(new Uint8Array(16), new Uint8Array(32), about), { name: "InvalidInput", message: /not a key/ });
 });
 
-test("a signature holds for its key and message only", async () => {
+test("a signature holds for its key and message only", () => {
   const { publicKey, privateKey } = node.generateKeyPairSync("ed25519");
   const key = plain(publicKey.export({ format: "der", type: "spki" }).subarray(-32));
   const message = plain(node.randomBytes(70));
   const signature = plain(node.sign(null, message, privateKey));
-  assert.equal(await isSigned(signature, key, message), true);
+  assert.equal(isSigned(signature, key, message), true);
   for (const [at, which] of [[0, signature], [40, signature], [3, key], [69, message]]) {
     const changed = which.slice();
     changed[at] ^= 1;
     const given = [signature, key, message].map((part) => (part === which ? changed : part));
-    assert.equal(await isSigned(...given), false);
+    assert.equal(isSigned(...given), false);
   }
   const order = 2n ** 252n + 27742317777372353535851937790883648493n;
   const larger = concat(signature.slice(0, 32), littleEndian(fromLittleEndian(signature.slice(32)) + order, 32));
-  assert.equal(await isSigned(larger, key, message), false); // the same number in another spelling
+  assert.equal(isSigned(larger, key, message), false); // the same number in another spelling
 });
 
 for (const entry of VECTORS.asked) {
@@ -181,16 +175,14 @@ for (const entry of VECTORS.asked) {
 
 test("a task with a value that is not well formed is refused", () => {
   const fields = unpack(unhex(VECTORS.asked[0].pair));
-  const asked = [...fields.get("value")];
-  const changed = (name, value) => pack(new Map([...fields, ["value", new Map(asked.map(([key, old]) => [key, key === name ? value : old]))]]));
+  const changed = (name, value) => pack({ ...fields, value: { ...fields.value, [name]: value } });
   assert.equal(hex(changed("name", "fare")), VECTORS.asked[0].pair);
   for (const [name, value] of [
     ["name", ""], ["name", "x".repeat(101)], ["name", "a\u0007"], ["low", 100.0], ["high", Infinity], ["bits", 0n], ["bits", 11n], ["mean", "some"],
     ["parameters", [1.5]], ["function", "gaussian_bump"], ["function", "coordinate"],
   ]) assert.throws(() => readPairTask(changed(name, value)), { name: "InvalidInput" }, `${name} ${value}`);
-  assert.throws(() => readPairTask(pack(new Map([...fields, ["bucket_depth", 2n]]))), { name: "InvalidInput" });
+  assert.throws(() => readPairTask(pack({ ...fields, bucket_depth: 2n })), { name: "InvalidInput" });
   const place = unpack(unhex(VECTORS.asked[2].pair));
-  const narrow = new Map([...place.get("value"), ["high", 7.5]]);
-  const pair = readPairTask(pack(new Map([...place, ["value", narrow]])));
+  const pair = readPairTask(pack({ ...place, value: { ...place.value, high: 7.5 } }));
   assert.throws(() => shareOf(pair, [1, 1], new Uint8Array(32), null), { name: "InvalidInput", message: /leaves the stated range/ });
 });

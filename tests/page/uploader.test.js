@@ -4,15 +4,13 @@ import assert from "node:assert/strict";
 import * as node from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { bigEndian, concat, exactUnits, hex, utf8 } from "../../src/semilocal/page/static/device/bytes.js";
+import { bigEndian, BudgetExceeded, concat, exactUnits, hex, InvalidInput, utf8 } from "../../src/semilocal/page/static/device/base.js";
 import { Channel } from "../../src/semilocal/page/static/device/channel.js";
-import { BudgetExceeded, InvalidInput } from "../../src/semilocal/page/static/device/errors.js";
-import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/wire.js";
 import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
-import { policyOf } from "../../src/semilocal/page/static/device/policy.js";
-import { sha256 } from "../../src/semilocal/page/static/device/sha256.js";
-import { readUpload } from "../../src/semilocal/page/static/device/upload.js";
-import { Uploader } from "../../src/semilocal/page/static/device/uploader.js";
+import { policyOf } from "../../src/semilocal/page/static/device/task.js";
+import { sha256 } from "../../src/semilocal/page/static/vendor/noble-hashes.js";
+import { readUpload, Uploader } from "../../src/semilocal/page/static/device/upload.js";
 import { Vault } from "../../src/semilocal/page/static/device/vault.js";
 import { unhex } from "./read.mjs";
 import { memoryStore } from "./store.mjs";
@@ -22,18 +20,16 @@ const LIMITS = policyOf({ max_epsilon: 100 });
 const SECRET = new Uint8Array(32).fill(7);
 const raw = (key) => new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(-32));
 const SIGNING = { leader: node.generateKeyPairSync("ed25519"), helper: node.generateKeyPairSync("ed25519") };
-const operator = (role) => new Map([
-  ["name", `the ${role}`], ["origin", `https://${role}.test`], ["signing_key", raw(SIGNING[role].publicKey)],
-  ["sealing_key", raw(node.generateKeyPairSync("x25519").publicKey)],
-]);
+const operator = (role) => ({
+  name: `the ${role}`, origin: `https://${role}.test`, signing_key: raw(SIGNING[role].publicKey),
+  sealing_key: raw(node.generateKeyPairSync("x25519").publicKey),
+});
 const OPERATORS = { leader: operator("leader"), helper: operator("helper") };
 
 /** The bytes of a pair that asks for no value, with other operators and fields. */
 function pairBytes(changes = {}) {
-  const fields = new Map(unpack(unhex(asked[0].pair)));
-  fields.delete("value");
-  for (const [name, value] of Object.entries({ ...OPERATORS, ...changes })) fields.set(name, value);
-  return pack(fields);
+  const { value: _, ...fields } = unpack(unhex(asked[0].pair));
+  return pack({ ...fields, ...OPERATORS, ...changes });
 }
 
 const PAIR = pairBytes();
@@ -122,7 +118,7 @@ test("the cap on all tasks together holds for uploads", async () => {
 
 test("two operators that may be one are refused", () => {
   for (const [field, words] of [["name", /same name/], ["origin", /same origin/], ["signing_key", /same signing key/], ["sealing_key", /same sealing key/]]) {
-    const helper = new Map([...OPERATORS.helper, [field, OPERATORS.leader.get(field)]]);
+    const helper = { ...OPERATORS.helper, [field]: OPERATORS.leader[field] };
     assert.throws(() => readPairTask(pairBytes({ helper })), { name: "InvalidInput", message: words });
   }
 });

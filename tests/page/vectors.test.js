@@ -3,23 +3,17 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { fromBigEndian, hex } from "../../src/semilocal/page/static/device/bytes.js";
-import { InvalidInput, ServerViolation } from "../../src/semilocal/page/static/device/errors.js";
-import { Tree } from "../../src/semilocal/page/static/device/hierarchy.js";
-import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
+import { fromBigEndian, hex, InvalidInput, ServerViolation } from "../../src/semilocal/page/static/device/base.js";
+import { Tree, treeOf } from "../../src/semilocal/page/static/device/trees.js";
 import * as keys from "../../src/semilocal/page/static/device/keys.js";
-import { outputOf } from "../../src/semilocal/page/static/device/mechanisms.js";
+import { checkFunction, readPlan } from "../../src/semilocal/page/static/device/plan.js";
+import { clippedValue, functionRange, functionValue, outputOf } from "../../src/semilocal/page/static/device/values.js";
 import { readMessage, seedOf } from "../../src/semilocal/page/static/device/messages.js";
-import { pack, unpack } from "../../src/semilocal/page/static/device/msgpack.js";
-import { FRESH, Participant } from "../../src/semilocal/page/static/device/participant.js";
-import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
+import { pack, unpack } from "../../src/semilocal/page/static/device/wire.js";
+import { draw, FRESH, Participant } from "../../src/semilocal/page/static/device/participant.js";
 import { laplaceNoise, respond, responseWeights } from "../../src/semilocal/page/static/device/randomizer.js";
 import { passes, tail, thresholdHolds } from "../../src/semilocal/page/static/device/rule.js";
-import { readTask } from "../../src/semilocal/page/static/device/task.js";
-import { draw } from "../../src/semilocal/page/static/device/region.js";
-import { checkFunction } from "../../src/semilocal/page/static/device/plan.js";
-import { checkTask } from "../../src/semilocal/page/static/device/policy.js";
-import { clippedValue, functionRange, functionValue } from "../../src/semilocal/page/static/device/values.js";
+import { checkTask, readTask } from "../../src/semilocal/page/static/device/task.js";
 import { readServerMessage, unhex } from "./read.mjs";
 
 const load = (name) => JSON.parse(readFileSync(new URL(`../../spec/vectors/${name}.json`, import.meta.url), "utf8"));
@@ -34,6 +28,16 @@ test("numbers have the bytes of the specification", () => {
   for (const [text, data] of TABLES.integers) assert.equal(hex(pack(BigInt(text))), data);
   for (const [value, data] of TABLES.floats) assert.equal(hex(pack(value)), data);
   for (const [text, data] of TABLES.integers) assert.equal(unpack(unhex(data)), BigInt(text));
+});
+
+test("bytes that nest too deep, promise too much, or stand for nothing of the protocol are refused", () => {
+  for (const data of [
+    "91".repeat(17) + "01", "dd00010000".repeat(5000), "dfffffffff", "c6ffffffff00", // depth and lengths
+    "a3eda080", "a2c080", "ca3f800000", "d6ff00000000", "c1", "8101c0", "82a161c0a161c0", "81a95f5f70726f746f5f5f5fc0", "cc01", "cf0000000000000001", "c000", "",
+  ]) assert.throws(() => unpack(unhex(data)), InvalidInput, data.slice(0, 20));
+  const deep = "91".repeat(16) + "01";
+  assert.equal(hex(pack(unpack(unhex(deep)))), deep);
+  assert.throws(() => pack(2n ** 64n), InvalidInput);
 });
 
 for (const [i, entry] of TABLES.cells.entries()) {
@@ -281,7 +285,7 @@ test("the good messages are read", () => {
 });
 
 test("merkle roots are not the device's business, but their hash is", async () => {
-  const { sha256 } = await import("../../src/semilocal/page/static/device/sha256.js");
+  const { sha256 } = await import("../../src/semilocal/page/static/vendor/noble-hashes.js");
   const root = (entries) => {
     if (!entries.length) return sha256(new Uint8Array(0));
     if (entries.length === 1) return sha256(Uint8Array.of(0, ...entries[0]));

@@ -1,7 +1,8 @@
+import "./document.mjs";
 import assert from "node:assert/strict";
 import test from "node:test";
-import { boxOf, csvOf, geojsonOf, questionOf } from "../../src/semilocal/page/static/views/answers.js";
-import { count, digits, duration, interval, people, sure } from "../../src/semilocal/page/static/views/format.js";
+import { boxOf, csvOf, geojsonOf, questionOf } from "../../src/semilocal/page/static/views/ask.js";
+import { count, digits, duration, interval, people, sure } from "../../src/semilocal/page/static/views/parts.js";
 
 const domain = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: false, unit: "unit area" };
 const answer = { name: 'a "b", c', area: { x0: 0, y0: 0.25, x1: 0.5, y1: 1 }, value: 12.5, stderr: 2, low: 8, high: 17, means: [] };

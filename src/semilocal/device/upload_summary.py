@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from ..arrays import short_repr
-from ..sharing.pair import EXPERIMENTAL, PairTask
+from ..sharing.pair import PairTask
 from ..sharing.wire import Receipt
 from .vault import Contents, PairUpload
 
@@ -58,7 +58,7 @@ class UploadSummary(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(
                 f"Receipt of {self.task.leader.name}, signed: upload {self.receipt.digest.hex()}. It is in the vault."
             )
-        lines += [f"What you spent: {self.task.cost_words}.", self.task.collusion, EXPERIMENTAL]
+        lines += self.task.spent_lines
         return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ from ..io.map_rows import OPEN, REGION, domain_json, partition_rows, region_rows
 from ..protocol.curator import Curator
 from ..protocol.messages import AnyClosed, Closed, ValueClosed, decode_closed
 from ..protocol.partition import UNPROTECTED
-from ..protocol.promise import participant_parts, promise
+from ..protocol.promise import device_words, promise
 from ..protocol.region import walls_of
 from ..release.pair_counts import PairResult
 from ..service.campaign import Campaign
@@ -44,7 +44,7 @@ def overview(campaign: Campaign) -> dict[str, Any]:
         "enrolment": campaign.enrolment, "capacity": campaign.capacity,
         "releases": [release.what for release in campaign.releases], "public": UNPROTECTED,
         "promise": promise(task, campaign.plan).to_json(),
-        "participant": participant_parts(task, campaign.plan.epsilon),
+        "participant": device_words(task, campaign.plan),
     }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def pair_overview(live: LivePair) -> dict[str, Any]:
         "enrolment": row.enrolment, "capacity": row.capacity, "role": live.role,
         "notes": [EXPERIMENTAL, live.pair.collusion],
         "operators": pair.operators,
-        "public": "", "promise": pair.promise().to_json(),
+        "public": "", "promise": pair.promise().to_json(), "participant": pair.device_words(),
     }  # fmt: skip
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .task import Task
 
 __all__ = [
-    "INSIDE", "Adjacency", "Guarantee", "Trust", "marked", "participant_parts", "participant_sentence", "promise",
+    "INSIDE", "Adjacency", "Guarantee", "Trust", "device_words", "marked", "participant_parts", "participant_sentence",
+    "promise",
 ]  # fmt: skip
 
 _RULES = {
@@ -371,6 +372,47 @@ def participant_parts(task: Task, values: float = 0.0) -> dict[str, str]:
     """
     k = task.k if task.keeps_crowd else 0
     return _filled(k, task.delta, task.epsilon, values, answers=task.answers)
+
+
+def device_words(task: Task, plan: Plan) -> dict[str, str]:
+    """All that a page which plays a device says of the promise: it words nothing itself.
+
+    Parameters
+    ----------
+    task : Task
+    plan : Plan
+
+    Returns
+    -------
+    dict of str to str
+        The :func:`participant_parts`; besides, ``before`` (lines: what is promised, and what is known to whom),
+        ``position`` and ``value`` (what becomes of each), and ``spent``, with the field {epsilon}.
+
+    Examples
+    --------
+    >>> from semilocal import Box, Task
+    >>> from semilocal.protocol.plan import Plan
+    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0)
+    >>> device_words(task, Plan(task.id, ()))["spent"]
+    "What you spent: epsilon = {epsilon} (delta = 0) between any two places of one's region, also if the server lies."
+    """
+    promised = promise(task, plan)
+    kept = (
+        "Your exact position and your own value never leave" if plan.own_words else "Your exact position never leaves"
+    )
+    before = [
+        *promised.lines(),
+        "Known to this server alone: that a device at your network address takes part. It is not stored.",
+        f"{kept} this device.",
+        f"What it costs you: {promised.sentence()}",
+    ]
+    return participant_parts(task, plan.epsilon) | {
+        "before": "\n".join(before),
+        "position": "It stays on this device.",
+        "value": "It leaves through noise only.",
+        "spent": "What you spent: epsilon = {epsilon} (delta = 0) between "
+        f"{promised.between}, also if the server lies.",
+    }
 
 
 def participant_sentence(

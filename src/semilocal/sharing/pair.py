@@ -224,6 +224,21 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
         """What one upload costs, and against whom that holds."""
         return f"{self.loss_words}, against everyone who sees the result and against either operator alone"
 
+    def device_words(self) -> dict[str, str]:
+        """All that a page which plays a device says of the promise, in lines: before the upload, and after it."""
+        shares = "It leaves in two shares only; each alone is random."
+        before = [
+            self.statement(),
+            f"Known to {self.leader.name}: that a device at your network address uploaded.",
+            f"What it costs you: {self.cost_words}.",
+        ]
+        return {"before": "\n".join(before), "position": shares, "value": shares, "spent": "\n".join(self.spent_lines)}
+
+    @property
+    def spent_lines(self) -> list[str]:
+        """What an upload cost its owner."""
+        return [f"What you spent: {self.cost_words}.", self.collusion, EXPERIMENTAL]
+
     @property
     def operators(self) -> list[dict[str, str]]:
         """Both operators, ready for JSON."""

@@ -16,7 +16,7 @@ import pytest
 from semilocal.page.routes import OPERATIONS, _viewers, events
 from semilocal.protocol.messages import Closed, decode_closed
 from semilocal.protocol.plan import Release
-from semilocal.protocol.promise import participant_parts
+from semilocal.protocol.promise import device_words
 from semilocal.service.admin import admin_hash, create_campaign
 from semilocal.service.app import App, create_app
 from semilocal.service.campaign import Campaign
@@ -93,7 +93,7 @@ def test_a_finished_campaign_can_be_drawn_round_by_round(sqlite: Store) -> None:
             assert plain.json()["received"] == 60
             about = (await client.get(f"{base}/overview")).json()
             assert about["promise"]["text"] == campaign.statement()
-            assert about["participant"] == participant_parts(campaign.task, campaign.plan.epsilon)
+            assert about["participant"] == device_words(campaign.task, campaign.plan)
             assert about["domain"]["lower"] == [0.0, 0.0]
 
     asyncio.run(body())

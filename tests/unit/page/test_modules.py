@@ -28,6 +28,7 @@ ROOT = Path(semilocal.__file__).parent
 TESTS = Path(__file__).parents[2] / "page"
 MODULES = {name: data.decode() for name, data in static_files().items() if name.endswith(".js")}
 ENTRIES = ("views/main.js", "views/join.js")
+LIBRARIES = {f"vendor/{name}.js" for name in ("msgpack", "noble-ciphers", "noble-curves", "noble-hashes")}
 OWN = {name: text for name, text in MODULES.items() if not name.startswith("vendor/")}
 
 
@@ -58,7 +59,7 @@ def test_the_map_knows_no_views_and_the_device_knows_neither() -> None:
         if name.startswith("map/"):
             assert "views" not in folders, name
         if name.startswith("device/"):
-            assert folders <= {"device"}, name
+            assert folders <= {"device", "vendor"}, name
 
 
 def loaded(entry: str) -> list[str]:
@@ -78,17 +79,19 @@ def loaded_in_all(entry: str) -> set[str]:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_a_page_and_its_scripts_are_under_150_kilobytes_before_anybody_takes_part(entry: str) -> None:
-    assert sum(len(static_files()[name]) for name in loaded(entry)) < 150_000
+def test_a_page_and_its_own_scripts_are_under_150_kilobytes_before_anybody_takes_part(entry: str) -> None:
+    assert sum(len(static_files()[name]) for name in loaded(entry) if name not in LIBRARIES) < 150_000
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_a_page_takes_less_than_100_kilobytes_on_the_wire_in_all(entry: str) -> None:
-    assert sum(len(packed_file(name)) for name in loaded_in_all(entry)) < 100_000
+def test_a_page_takes_less_than_100_kilobytes_on_the_wire_and_with_libraries_a_third_more(entry: str) -> None:
+    sizes = {name: len(packed_file(name)) for name in loaded_in_all(entry)}
+    assert sum(size for name, size in sizes.items() if name not in LIBRARIES) < 100_000
+    assert sum(sizes.values()) < 133_000
 
 
 def test_what_takes_part_is_loaded_when_somebody_does() -> None:
-    assert {"device/agent.js", "device/uploader.js"} <= loaded_in_all("views/join.js") - set(loaded("views/join.js"))
+    assert {"device/agent.js", "device/upload.js"} <= loaded_in_all("views/join.js") - set(loaded("views/join.js"))
 
 
 def test_no_file_names_another_host() -> None:
@@ -112,6 +115,12 @@ def test_templates_hold_no_inline_styles_or_handlers_and_nothing_is_set_as_html(
         assert not re.search(
             r"[\s<]style=[\"'$]|\son[a-z]+=[\"']|innerHTML|insertAdjacentHTML|unsafeHTML|eval\(", text
         ), name
+
+
+def test_no_module_words_a_promise() -> None:
+    said = r"places of one's region|you included|operators collude|two shares only|never leaves? this|Protected:|k people"
+    for name, text in OWN.items():
+        assert not re.search(said, text), name
 
 
 def test_what_comes_from_elsewhere_is_listed_with_version_licence_and_hash() -> None:

@@ -1,29 +1,52 @@
-// The agent of a device: follows one task over HTTP, from enrolment to the last value. Before it enrols, the vault has the
-// worst case reserved; before it sends a report, the participant's state and the loss. After a crash, or if it enrols
-// late, it reads the public log from round 1, must find the closings that it had followed, and goes on: it sends the same
-// bytes again. In most rounds it has nothing to say and sends nothing. Every decision is the participant's. Knows the
-// order of things. Knows no storage and no page.
+// The agent of a device: follows one task over HTTP, from enrolment to the last value, and the seals of a task that pins a
+// key. Before it enrols, the vault has the worst case reserved; before it sends a report, the participant's state and the
+// loss. After a crash, or if it enrols late, it reads the public log from round 1, must find the closings that it had
+// followed, and goes on: it sends the same bytes again. In most rounds it has nothing to say and sends nothing. Every
+// decision is the participant's. Knows the order of things. Knows no storage and no page.
 
-import { BudgetExceeded, InvalidInput, ServerViolation } from "#device/errors.js";
-import { equal, hex, unitsToNumber, utf8 } from "#device/bytes.js";
+import { sha256 } from "#vendor/noble-hashes.js";
+import { BudgetExceeded, concat, equal, hex, InvalidInput, ServerViolation, unitsToNumber, utf8 } from "#device/base.js";
 import { MSGPACK, SPREAD } from "#device/channel.js";
+import { isSigned } from "#device/crypto.js";
 import { accessKey } from "#device/keys.js";
-import { readMessage } from "#device/messages.js";
+import { checkpointBytes, readMessage } from "#device/messages.js";
 import { Participant } from "#device/participant.js";
-import { pinned } from "#device/pinned.js";
-import { followSeals } from "#device/seals.js";
-import { sha256 } from "#device/sha256.js";
-import { summarise } from "#device/summary.js";
-import { readTask } from "#device/task.js";
-import { epsilonOf } from "#device/noise.js";
-import { exactSum, reserve, settle, spend, without } from "#device/ledger.js";
 import { readPlan } from "#device/plan.js";
+import { summarise } from "#device/summary.js";
+import { epsilonOf, pinned, readTask } from "#device/task.js";
+import { exactSum, reserve, settle, spend, without } from "#device/vault.js";
 
 /** @typedef {import("#device/channel.js").Channel} Channel */
+/** @typedef {import("#device/vault.js").Membership} Membership */
+/** @typedef {import("#device/task.js").Policy} Policy */
 /** @typedef {import("#device/channel.js").Status} Status */
 /** @typedef {import("#device/vault.js").Vault} Vault */
-/** @typedef {import("#device/vault.js").Membership} Membership */
-/** @typedef {import("#device/policy.js").Policy} Policy */
+
+/** @typedef {{round: number, head: Uint8Array, root: Uint8Array}} Chain the last round whose seal was good, 0 before the first */
+
+/**
+ * The chain up to a closed round; null if the server does not show a seal yet.
+ * @param {import("#device/channel.js").Channel} channel @param {import("#device/task.js").Task} task @param {Chain} chain @param {number} number
+ * @returns {Promise<Chain | null>}
+ */
+export async function followSeals(channel, task, chain, number) {
+  while (chain.round < number) {
+    const following = chain.round + 1;
+    const seal = await channel.message(`/tasks/${hex(task.id)}/rounds/${following}/seal`, (data) => readMessage(data, "seal"));
+    if (seal === null) return null;
+    const point = seal.checkpoint;
+    if (!seal.signature.length) throw new ServerViolation("not-signed", "the task pins a key, but the checkpoint is not signed");
+    if (!isSigned(seal.signature, task.server_key, concat(utf8("semilocal/1/checkpoint"), seal.head))) {
+      throw new ServerViolation("bad-signature", "the checkpoint is not signed with the key that the task pins");
+    }
+    if (!equal(point.task, task.id) || point.round !== following) throw new ServerViolation("wrong-seal", `the seal of round ${following} belongs to another round or task`);
+    const head = sha256(concat(utf8("semilocal/1/chain"), chain.round ? chain.head : task.id, checkpointBytes(point)));
+    if (!equal(head, seal.head)) throw new ServerViolation("wrong-chain", `the seal of round ${following} does not continue the one before`);
+    chain = { round: following, head, root: point.root };
+  }
+  return chain;
+}
+
 /**
  * @typedef {object} Options
  * @property {number | null} [value] the owner's own, if the campaign asks for one

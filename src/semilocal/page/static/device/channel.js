@@ -2,9 +2,8 @@
 // the server itself says is an answer; everything else comes from something on the way, and is tried again. When it
 // retries and how long it waits depends on the server's answers and on jitter alone. Knows no secrets and no positions.
 
-import { InvalidInput, ServerViolation, Unreachable, check } from "#device/errors.js";
-import { hex } from "#device/bytes.js";
-import { sha256 } from "#device/sha256.js";
+import { sha256 } from "#vendor/noble-hashes.js";
+import { check, hex, InvalidInput, ServerViolation, Unreachable } from "#device/base.js";
 
 /** @typedef {{status: number, body: Uint8Array, token: string, detail: string, wait: number}} Answer status 0: not reached */
 /** @typedef {{task: string, phase: string, round: number, closed: number, poll_after: number}} Status */

@@ -1,11 +1,18 @@
-// Everything a device derives from its secret (spec/protocol.md, section 7). Knows secrets and labels.
+// A device's secret, and everything that is derived from it (spec/protocol.md, section 7). Knows secrets and labels.
 
-import { bigEndian, concat, equal, fromBigEndian, utf8 } from "#device/bytes.js";
-import { hmac, sha256 } from "#device/sha256.js";
+import { hmac, sha256 } from "#vendor/noble-hashes.js";
+import { bigEndian, check, concat, equal, fromBigEndian, utf8 } from "#device/base.js";
+
+export const SECRET_BYTES = 32;
+
+/** @param {Uint8Array} secret */
+export function checkSecret(secret) {
+  check(secret.length === SECRET_BYTES, `a secret has ${SECRET_BYTES} bytes; got ${secret.length}`);
+}
 
 /** @param {Uint8Array} secret @param {Uint8Array} label @param {number} length */
 export function derive(secret, label, length) {
-  const blocks = Array.from({ length: Math.ceil(length / 32) }, (_, i) => hmac(secret, bigEndian(i, 4), label));
+  const blocks = Array.from({ length: Math.ceil(length / 32) }, (_, i) => hmac(sha256, secret, concat(bigEndian(i, 4), label)));
   return concat(...blocks).slice(0, length);
 }
 

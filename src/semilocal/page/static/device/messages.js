@@ -1,19 +1,19 @@
 // The messages of a task and their canonical bytes (spec/protocol.md, section 6; seals: spec/http.md). Knows the form of
 // messages. Whether one is legal at a moment is for the participant to say.
 
-import { check } from "#device/errors.js";
-import { concat, utf8 } from "#device/bytes.js";
-import { ascends, bytes, flag, float, integer, list, long, oneOf, optional, tagged, tuple } from "#device/fields.js";
-import { pack, unpack } from "#device/msgpack.js";
-import { sha256 } from "#device/sha256.js";
+import { sha256 } from "#vendor/noble-hashes.js";
+import { check, concat, utf8 } from "#device/base.js";
+import { ascends, bytes, flag, float, integer, list, long, oneOf, optional, pack, tagged, tuple, unpack } from "#device/wire.js";
 
-/** @typedef {import("#device/msgpack.js").Value} Value */
+/** @typedef {import("#device/wire.js").Value} Value */
+
+/** @typedef {{bytes: Uint8Array}} Sent as they were sent */
 /** @typedef {ReturnType<typeof question>} Question */
-/** @typedef {ReturnType<typeof READERS.query>} Query */
-/** @typedef {ReturnType<typeof READERS.slice>} Slice */
-/** @typedef {ReturnType<typeof READERS.closed>} Closed */
+/** @typedef {ReturnType<typeof READERS.query> & Sent} Query */
+/** @typedef {ReturnType<typeof READERS.slice> & Sent} Slice */
+/** @typedef {ReturnType<typeof READERS.closed> & Sent} Closed */
 /** @typedef {Closed["verdicts"][number]} Verdict */
-/** @typedef {ReturnType<typeof READERS["value-query"]>} ValueQuery */
+/** @typedef {ReturnType<typeof READERS["value-query"]> & Sent} ValueQuery */
 /** @typedef {ReturnType<typeof READERS["value-closed"]>} ValueClosed */
 /** @typedef {ReturnType<typeof READERS.checkpoint>} Checkpoint */
 /** @typedef {ReturnType<typeof READERS.seal>} Seal */
@@ -31,10 +31,10 @@ const people = integer(0, 2 ** 32);
 const release = { task: id, round, plan: id, index: integer(0, 63) };
 const ends = { lower: code, upper: code };
 
-/** @type {import("#device/fields.js").Read<Answer>} */
+/** @type {import("#device/wire.js").Read<Answer>} */
 const answer = optional((value) => (Array.isArray(value) ? list(any)(value) : any(value)));
 
-/** What a reader gives, if the check holds for it. @template T @param {import("#device/fields.js").Read<T>} read @param {(found: T) => unknown} good @param {string} words */
+/** What a reader gives, if the check holds for it. @template T @param {import("#device/wire.js").Read<T>} read @param {(found: T) => unknown} good @param {string} words */
 const checked = (read, good, words) => (/** @type {Value} */ value) => {
   const found = read(value);
   check(good(found), words);
@@ -59,7 +59,7 @@ const clip = checked(tuple({ ...ends, low: float, high: float }), ({ low, high }
 const entry = tuple({ pseudonym: bytes(16), answer, nonce: bytes(16) });
 const counts = checked(list(tuple({ output: any, count: long(1n, LARGEST) })), (rows) => rows.length > 0 && ascends(rows.map((row) => row.output)), "outputs ascend, and there is at least one");
 
-/** Rows of regions that ascend and do not overlap. @template {Ends} T @param {import("#device/fields.js").Read<T>} read */
+/** Rows of regions that ascend and do not overlap. @template {Ends} T @param {import("#device/wire.js").Read<T>} read */
 const apart = (read) => checked(list(read), areApart, "regions ascend and do not overlap");
 
 /** @param {Uint8Array} a @param {Uint8Array} b */

@@ -1,16 +1,15 @@
 // The task of two servers (spec/sharing.md, section 9). Experimental: nobody independent has reviewed this mode yet.
 // Knows parameters. Knows no uploads, no requests and no storage.
 
-import { ServerViolation, check } from "#device/errors.js";
-import { concat, equal } from "#device/bytes.js";
-import { bytes, float, integer, isPrintable, list, map, oneOf, text } from "#device/fields.js";
-import { pack, unpack } from "#device/msgpack.js";
-import { checkFunction, checkRange, withValues } from "#device/plan.js";
-import { sha256 } from "#device/sha256.js";
+import { sha256 } from "#vendor/noble-hashes.js";
+import { check, concat, equal, ServerViolation } from "#device/base.js";
+import { checkFunction, checkRange } from "#device/plan.js";
 import { readHierarchy } from "#device/task.js";
 import { treeOf } from "#device/trees.js";
+import { bytes, fieldOf, float, integer, isPrintable, list, map, oneOf, pack, text, unpack } from "#device/wire.js";
 
-/** @typedef {import("#device/policy.js").Policy} Policy */
+/** @typedef {import("#device/task.js").Policy} Policy */
+
 /** @typedef {ReturnType<typeof readOperator>} Operator */
 /** @typedef {ReturnType<typeof readValue>} AskedValue */
 /**
@@ -18,7 +17,6 @@ import { treeOf } from "#device/trees.js";
  *   asked: AskedValue | null, maps: boolean, epsilon: number}} PairTask maps: places are sent; epsilon: of one upload
  */
 
-export const EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet.";
 const ORIGIN = /^(https?):\/\/([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:([1-9][0-9]{0,4}))?$/;
 const USUAL_PORT = /** @type {Record<string, string>} */ ({ http: "80", https: "443" });
 
@@ -46,7 +44,7 @@ export const isPairTask = (data) => equal(data.slice(1, 16), concat(pack("type")
 /** The pair in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {PairTask} */
 export function readPairTask(data) {
   const found = unpack(data);
-  const asking = found instanceof Map && found.has("value") ? readAsking(found) : null;
+  const asking = fieldOf(found, "value") ? readAsking(found) : null;
   const fields = asking ?? readFields(found);
   const { pooled, leader, helper, bucket_depth: buckets } = fields;
   const { kind } = pooled.hierarchy;
@@ -86,13 +84,6 @@ function checkAsked({ name, low, high, function: f, parameters }) {
 /** The own value that a pair asks for, if it does. @param {PairTask} pair */
 export const ownOfPair = ({ asked }) => (asked && asked.function === "" ? asked : null);
 
-/** What both operators have if they work together. @param {PairTask} pair */
-export function collusionWords({ asked, maps }) {
-  const known = maps ? ["every position, to the resolution of the upload"] : [];
-  if (asked) known.push(`everybody's value (${asked.name}, to its grid)`);
-  return `If both operators collude they have ${known.join(", and ")}.`;
-}
-
 /** @param {Operator} operator */
 function checkOperator({ name, origin }) {
   check([...name].length >= 1 && [...name].length <= 200 && isPrintable(name) && name === name.trim(), `an operator's name is 1 to 200 printable characters; got ${name.slice(0, 200)}`);
@@ -107,21 +98,13 @@ export function otherOrigin({ leader, helper }, server) {
   return origins[server === leader.origin ? 1 : 0];
 }
 
-/** What one upload costs, with its adjacency and delta. @param {PairTask} pair */
-export function lossWords(pair) {
-  const between = pair.bucket_depth
-    ? "any two positions of one person inside the bucket that the upload names (nothing is promised between buckets)"
-    : `any two positions of one person anywhere in the domain${withValues(ownOfPair(pair))}`;
-  return `epsilon = ${pair.epsilon} (delta = 0) between ${between}`;
-}
-
 /** Refuse a pair that the owner forbids; nothing here depends on the position. @param {PairTask} pair @param {Policy} policy @param {boolean} allowBucket */
 export function checkPair(pair, policy, allowBucket) {
   if (pair.bucket_depth && !allowBucket) {
     throw new ServerViolation("public-bucket", `the task makes every device's cell of depth ${pair.bucket_depth} public; the owner does not allow that`);
   }
   const limit = policy.max_epsilon;
-  if (!(pair.epsilon <= limit)) throw new ServerViolation("over-budget", `the task costs ${lossWords(pair)}; ${limit} is left`);
+  if (!(pair.epsilon <= limit)) throw new ServerViolation("over-budget", `the task costs epsilon = ${pair.epsilon} (delta = 0), as its promise says; ${limit} is left`);
   const least = policy.min_side;
   check([0, 1, pair.tree.axes].includes(least.length), `min_side has one number, or one per axis; got ${least}`);
   const found = pair.tree.smallestSides(pair.tree.maxDepth);

@@ -1,33 +1,128 @@
-// The device's machine: one participant for the whole campaign (spec/protocol.md, sections 9 to 13). It makes no request
-// and keeps no clock. Anything that is not legal is a ServerViolation and changes nothing. What a vault must keep is
-// `state`; the rest follows from the public log, which a device that was away reads again from round 1.
+// The device's machine: one participant for the whole campaign, and what everybody knows about its region
+// (spec/protocol.md, sections 9 to 13). It makes no request and keeps no clock. Anything that is not legal is a
+// ServerViolation and changes nothing. What a vault must keep is `state`; the rest follows from the public log, which a
+// device that was away reads again from round 1.
 
-import { ServerViolation } from "#device/errors.js";
-import { equal, hex } from "#device/bytes.js";
-import { leadsTo, nonceOf, pseudonym, reportWords, valueWords } from "#device/keys.js";
-import { outputOf, valueWordCount } from "#device/mechanisms.js";
+import { sha256 } from "#vendor/noble-hashes.js";
+import { concat, equal, hex, ServerViolation } from "#device/base.js";
+import { checkSecret, leadsTo, nonceOf, pseudonym, reportWords, valueWords } from "#device/keys.js";
 import { isSame, partsOf, regionOf, reportBytes, seedOf, valueReportBytes } from "#device/messages.js";
-import { checkRegion, checkTask } from "#device/policy.js";
-import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js";
-import { RegionLog } from "#device/region.js";
-import { thresholdHolds } from "#device/rule.js";
-import { checkSecret } from "#device/secret.js";
-import { sha256 } from "#device/sha256.js";
-import { epsilonOf } from "#device/noise.js";
 import { ownOf } from "#device/plan.js";
-import { checkOwn, clippedValue, misfit } from "#device/values.js";
+import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js";
+import { thresholdHolds } from "#device/rule.js";
+import { checkRegion, checkTask, epsilonOf } from "#device/task.js";
+import { checkOwn, clippedValue, misfit, outputOf, valueWordCount } from "#device/values.js";
 
-/** @template T @typedef {T & {bytes: Uint8Array}} Sent a message and its bytes */
-/** @typedef {Sent<import("#device/messages.js").Query>} Query */
-/** @typedef {Sent<import("#device/messages.js").Closed>} Closed */
-/** @typedef {Sent<import("#device/messages.js").Slice>} Slice */
-/** @typedef {Sent<import("#device/messages.js").ValueQuery>} ValueQuery */
-/** @typedef {import("#device/messages.js").ValueClosed} ValueClosed */
+/** @typedef {import("#device/messages.js").Answer} Answer */
+/** @typedef {import("#device/messages.js").Closed} Closed */
+/** @typedef {import("#device/plan.js").Plan} Plan */
+/** @typedef {import("#device/task.js").Policy} Policy */
+/** @typedef {import("#device/messages.js").Query} Query */
 /** @typedef {import("#device/messages.js").Question} Question */
 /** @typedef {import("#device/messages.js").Region} Region */
+/** @typedef {import("#device/messages.js").Slice} Slice */
 /** @typedef {import("#device/task.js").Task} Task */
-/** @typedef {import("#device/plan.js").Plan} Plan */
-/** @typedef {import("#device/policy.js").Policy} Policy */
+/** @typedef {import("#device/messages.js").ValueClosed} ValueClosed */
+/** @typedef {import("#device/messages.js").ValueQuery} ValueQuery */
+
+/** @param {Uint8Array} a @param {Uint8Array} b */
+const ascending = (a, b) => {
+  const at = a.findIndex((byte, i) => byte !== b[i]);
+  return at < 0 ? 0 : a[at] - b[at];
+};
+
+/** The names with the smallest SHA-256(seed, name), in that order. @param {Uint8Array[]} names @param {Uint8Array} seed @param {number} count */
+export function draw(names, seed, count) {
+  const tickets = names.map((name) => ({ name, ticket: sha256(concat(seed, name)) }));
+  return tickets.sort((a, b) => ascending(a.ticket, b.ticket)).slice(0, count).map(({ name }) => name);
+}
+
+/** The sums with one more answer. @param {number[]} tally @param {Exclude<Answer, null>} answer */
+function added(tally, answer) {
+  return tally.map((sum, part) => sum + (Array.isArray(answer) ? Number(answer[part]) : BigInt(part) === answer ? 1 : 0));
+}
+
+export class RegionLog {
+  /** @param {Region} region */
+  constructor(region) {
+    this.region = region;
+    /** @type {Map<string, {name: Uint8Array, late: boolean}>} by name, in hex: who announced that they are here */
+    this.members = new Map();
+    /** @type {Map<string, boolean>} members of the regions it was cut from, and whether they enrolled late */
+    this.known = new Map();
+    /** @type {Set<string>} who was asked and did not answer, and has not spoken since */
+    this.silent = new Set();
+    /** @type {Map<string, bigint[]>} the first cuts inside that anybody answered about */
+    this.answers = new Map();
+    /** @type {bigint[]} the first cuts of the questions that count in w */
+    this.failed = [];
+    /** @type {Question | null} */
+    this.question = null;
+    /** @type {Uint8Array[]} */
+    this.drawn = [];
+    /** @type {number[]} */
+    this.tally = [];
+  }
+
+  /** Members of the roster. */
+  get crowd() {
+    return [...this.members.values()].filter(({ late }) => !late).length;
+  }
+
+  /** Who may be asked. @param {number} limit on answers inside @param {boolean} late whether those who enrolled late count */
+  askable(limit, late) {
+    return [...this.members].filter(([key, member]) => (late || !member.late) && !this.silent.has(key) && (this.answers.get(key)?.length ?? 0) < limit).map(([, { name }]) => name);
+  }
+
+  /** A question is put. @param {Question} question @param {Uint8Array} seed @param {number} limit */
+  ask(question, seed, limit) {
+    if (this.question === null || question.drawn !== this.question.drawn) {
+      const decides = question.threshold > 0;
+      this.drawn = draw(this.askable(limit, !decides), seed, question.asked);
+      this.tally = partsOf(question).map(() => 0);
+      if (decides) this.failed.push(question.cuts[0]);
+    }
+    this.question = question;
+  }
+
+  /** Who answers in this round, in hex. */
+  get askedNow() {
+    return this.question === null ? [] : this.drawn.slice(this.question.start, this.question.stop).map(hex);
+  }
+
+  /** The sums after this round's answers. @param {Slice | null} reports */
+  sums(reports) {
+    const asked = new Set(this.askedNow);
+    return (reports?.entries ?? []).reduce((tally, { pseudonym, answer }) => (answer !== null && asked.has(hex(pseudonym)) ? added(tally, answer) : tally), this.tally);
+  }
+
+  /** The reports of a round that name the region. @param {Slice | null} reports @param {boolean} asked whether it had a question @param {boolean} late whether new people enrolled after the first round */
+  take(reports, asked, late) {
+    const awaited = new Set(asked ? this.askedNow : []);
+    if (asked) this.tally = this.sums(reports);
+    for (const key of awaited) this.silent.add(key);
+    for (const { pseudonym, answer } of reports?.entries ?? []) {
+      const key = hex(pseudonym);
+      this.silent.delete(key);
+      if (!this.members.has(key)) this.members.set(key, { name: pseudonym, late: this.known.get(key) ?? late });
+      if (answer !== null && this.question !== null && awaited.has(key)) {
+        this.answers.set(key, [...(this.answers.get(key) ?? []), this.question.cuts[0]]);
+      }
+    }
+  }
+
+  /** The record of a part after a split: nobody has announced it yet, walls outside no longer count. @param {Region} region */
+  part(region) {
+    const out = new RegionLog(region);
+    const inside = (/** @type {bigint[]} */ cuts) => cuts.filter((cut) => region[0] < cut && cut < region[1]);
+    for (const [key, late] of this.known) out.known.set(key, late);
+    for (const [key, { late }] of this.members) out.known.set(key, late);
+    out.failed = inside(this.failed);
+    for (const [key, cuts] of this.answers) if (inside(cuts).length) out.answers.set(key, inside(cuts));
+    return out;
+  }
+}
+
 /**
  * @typedef {object} State what a participant must not forget; kept before a report is sent
  * @property {Region | null} region the last one it announced

@@ -1,13 +1,52 @@
-// How the part that a participant is in becomes an answer (spec/protocol.md, section 8). Words decide by integer
-// comparisons only. Knows parts and words. Knows no regions and no crowds.
+// How the part that a participant is in becomes an answer (spec/protocol.md, section 8). Words decide by comparisons of
+// integers only: e^x and quotients have more than 100 decimal digits, as integers of units of 2^-448. Knows parts and words.
+// Knows no regions and no crowds.
 
-import { ServerViolation } from "#device/errors.js";
-import { ONE, WORD, ceil, exp, expBelow, fixed, floor, over, times } from "#device/exact.js";
-import { epsilonOf } from "#device/noise.js";
+import { exactUnits, ServerViolation } from "#device/base.js";
+import { epsilonOf } from "#device/task.js";
 
-/** @typedef {import("#device/noise.js").Fields} Fields */
+/** @typedef {import("#device/task.js").Noise} Fields */
 /** @typedef {number | number[]} Answer */
-/** @typedef {{edge: number, weights: bigint[], sums: bigint[]}} Noise weights of the values -edge to edge + 1, and their running sums */
+/** @typedef {{edge: number, weights: bigint[], sums: bigint[]}} Weights of the values -edge to edge + 1, and their running sums */
+
+const BITS = 448n;
+export const ONE = 1n << BITS;
+export const WORD = 1n << 64n;
+const HALVINGS = 16n;
+const BELOW = 10n ** 55n;
+
+/** A double without rounding; it must be a multiple of 2^-448. @param {number} x */
+export const fixed = (x) => exactUnits(x) >> (1074n - BITS);
+
+/** @param {bigint} a @param {bigint} b both in units */
+export const times = (a, b) => (a * b) >> BITS;
+
+/** @param {bigint} a @param {bigint} b both in units */
+export const over = (a, b) => (a << BITS) / b;
+
+/** e^x for x from 0 to 64, both in units. @param {bigint} x */
+export function exp(x) {
+  const small = x >> HALVINGS;
+  let [sum, term] = [ONE, ONE];
+  for (let i = 1n; term > 0n; i++) {
+    term = times(term, small) / i;
+    sum += term;
+  }
+  for (let i = 0n; i < HALVINGS; i++) sum = times(sum, sum);
+  return sum;
+}
+
+/** e^x, a relative 10^-55 smaller than it is, so that rounding falls on the private side. @param {bigint} x in units */
+export function expBelow(x) {
+  const value = exp(x);
+  return value - value / BELOW;
+}
+
+/** The integer part. @param {bigint} x in units, at least 0 */
+export const floor = (x) => x >> BITS;
+
+/** The smallest integer that is not less. @param {bigint} x in units */
+export const ceil = (x) => -(-x >> BITS);
 
 const LOG_44 = 30.498475944637194; // -ln(2^-44)
 const LOG_60 = 41.58883083359672; // -ln(2^-60)
@@ -32,7 +71,7 @@ export const responseWeights = remembered((epsilon, fanout) => {
   return { true: WORD - others * other, other };
 });
 
-/** Weights of discrete Laplace noise on an entry that is 0. @type {(epsilon: number) => Noise} */
+/** Weights of discrete Laplace noise on an entry that is 0. @type {(epsilon: number) => Weights} */
 export const laplaceNoise = remembered((epsilon) => {
   const half = epsilon / 2;
   const edge = Math.min(Math.ceil(LOG_44 / half), Math.floor(LOG_60 / half) - 1);

@@ -1,14 +1,13 @@
-// What a device tells its owner afterwards: what was spent and what was revealed. Every epsilon stands with its adjacency
-// and delta. Knows numbers and words. Neither the secret nor the position is in it.
+// What a device tells its owner afterwards: where it is and what was spent. Promises are the server's words, which the
+// vault keeps. Neither the secret nor the position is in it.
 
-import { INSIDE, placeWords, short } from "#device/before.js";
-import { hex, unitsToNumber } from "#device/bytes.js";
-import { EXPERIMENTAL, collusionWords, lossWords, readPairTask } from "#device/pair.js";
+import { hex, unitsToNumber } from "#device/base.js";
+import { readPairTask } from "#device/pair.js";
 import { readTask } from "#device/task.js";
-import { ownOf, readPlan, releaseWords, withValues } from "#device/plan.js";
+import { placeWords } from "#device/trees.js";
 
-/** @typedef {"finished" | "stopped" | "cancelled" | "refused" | "unfinished" | "uploaded"} Outcome */
 /** @typedef {import("#device/messages.js").Region} Region */
+/** @typedef {"finished" | "stopped" | "cancelled" | "refused" | "unfinished" | "uploaded"} Outcome */
 /**
  * @typedef {object} Summary
  * @property {Outcome} outcome "stopped": the owner's limits, or an answer that got lost, ended its part; it keeps its region
@@ -40,13 +39,12 @@ const WORDS = /** @type {Record<Outcome, string>} */ ({
  * @param {{token: string, reason: string} | null} [refusal] of a task that was not even joined @returns {Summary}
  */
 export function summarise(contents, name, refusal = null) {
-  const nothing = { token: "", reason: "", region: null, members: null, answered: 0, cuts: [], late: false, epsilon: 0, checkpoint: "" };
   const [entry, upload, line] = [contents.memberships[name], contents.uploads[name], contents.ledger[name]];
-  const epsilon = line ? unitsToNumber(line.spent) : 0;
+  const nothing = { token: "", reason: "", region: null, members: null, answered: 0, cuts: [], late: false, epsilon: line ? unitsToNumber(line.spent) : 0, checkpoint: "" };
   if (upload) {
-    const outcome = upload.receipt.length ? "uploaded" : upload.refusal ? "refused" : "unfinished";
-    const found = { ...nothing, ...upload.refusal, outcome: /** @type {Outcome} */ (outcome), epsilon };
-    return { ...found, lines: uploadLines(found, upload) };
+    const outcome = /** @type {Outcome} */ (upload.receipt.length ? "uploaded" : upload.refusal ? "refused" : "unfinished");
+    const found = { ...nothing, ...upload.refusal, outcome };
+    return { ...found, lines: [opening(found), ...uploadLines(upload)] };
   }
   if (!entry) {
     const found = { ...nothing, ...refusal, outcome: /** @type {Outcome} */ (refusal ? "refused" : "unfinished") };
@@ -56,48 +54,40 @@ export function summarise(contents, name, refusal = null) {
   const [lower, upper] = state.region ?? [0n, 0n];
   const outcome = entry.refusal ? "refused" : state.stopped ? "stopped" : !entry.over ? "unfinished" : entry.members === null ? "cancelled" : "finished";
   const found = {
-    ...nothing, reason: state.stopped, ...entry.refusal, outcome: /** @type {Outcome} */ (outcome), region: state.region, members: entry.members, answered: state.book.length,
-    cuts: state.book.flatMap(({ cuts }) => cuts.filter((cut) => lower < cut && cut < upper)), late: entry.reported[0] !== 1,
-    epsilon, checkpoint: hex(entry.checkpoint),
+    ...nothing, reason: state.stopped, ...entry.refusal, outcome: /** @type {Outcome} */ (outcome), region: state.region, members: entry.members,
+    answered: state.book.length, cuts: state.book.flatMap(({ cuts }) => cuts.filter((cut) => lower < cut && cut < upper)),
+    late: entry.reported[0] !== 1, checkpoint: hex(entry.checkpoint),
   };
-  return { ...found, lines: afterLines(found, entry) };
-}
-
-/**
- * What is promised to a participant, from the parts of the text that the server has with the task's numbers.
- * @param {Record<string, string>} words @param {{members: number, answered: number, inside: number, late: boolean, values: boolean}} found
- */
-function participantSentence(words, { members, answered, inside, late, values }) {
-  const which = !answered ? "none" : !inside ? "outside" : inside === answered ? "inside" : "mixed";
-  const chosen = [words.region, words[late ? "crowd-late" : "crowd"] + words.now, words[which], ...(inside ? [words.lines] : []), ...(values ? [words.values] : []), words.rest];
-  const fields = { members: members.toLocaleString("en"), answered: `${answered} ${answered === 1 ? "question" : "questions"}`, inside: String(inside) };
-  return Object.entries(fields).reduce((text, [name, value]) => text.replaceAll(`{${name}}`, value), chosen.join(" "));
+  return { ...found, lines: [opening(found), ...(state.region ? afterLines(found, entry, state.region) : [NOTHING_SPENT])] };
 }
 
 /** @param {Omit<Summary, "lines">} found */
 const opening = ({ outcome, token, reason }) => WORDS[outcome] + (reason ? ` Reason: ${reason}${token ? ` [${token}]` : ""}` : "");
 
-/** @param {Omit<Summary, "lines">} found @param {import("#device/vault.js").Membership} entry */
-function afterLines(found, entry) {
-  const task = readTask(entry.task);
-  const plan = readPlan(entry.plan);
-  const { region, members, answered, late } = found;
-  if (region === null) return [opening(found), NOTHING_SPENT];
-  const lines = [opening(found), `Your region: ${placeWords(task.tree, region)}.`];
-  const sides = [...new Set(found.cuts)].map((cut) => `between ${placeWords(task.tree, [region[0], cut])} and ${placeWords(task.tree, [cut, region[1]])}`);
+/** @param {Omit<Summary, "lines">} found @param {import("#device/vault.js").Membership} entry @param {Region} region */
+function afterLines(found, entry, region) {
+  const { tree } = readTask(entry.task);
+  const lines = [`Your region: ${placeWords(tree, region)}.`];
+  const sides = [...new Set(found.cuts)].map((cut) => `between ${placeWords(tree, [region[0], cut])} and ${placeWords(tree, [cut, region[1]])}`);
   if (sides.length) lines.push(`${sides.length > 1 ? "Lines" : "The line"} you answered about here: ${sides.join("; ")}.`);
-  const values = entry.state.values.map(({ index }) => releaseWords(plan.releases[index]));
-  if (members !== null && entry.words) lines.push(participantSentence(entry.words, { members, answered, inside: found.cuts.length, late, values: values.length > 0 }));
-  lines.push(`What you spent: epsilon = ${short(found.epsilon)} (delta = 0) between ${INSIDE}${withValues(ownOf(plan))}, also if the server lies.`);
-  if (values.length) lines.push(`Given through noise: ${values.join("; ")}.`);
+  lines.push(...promised(found, entry));
   if (found.checkpoint) lines.push(`The transcript's root is ${found.checkpoint}. Everybody who followed the same round must see the same one.`);
   return lines;
 }
 
-/** @param {Omit<Summary, "lines">} found @param {import("#device/vault.js").PairUpload} upload */
-function uploadLines(found, upload) {
-  const pair = readPairTask(upload.task);
-  const lines = [opening(found)];
-  if (upload.receipt.length) lines.push(`Receipt of ${pair.leader.name}, signed: upload ${hex(upload.digest)}. This device keeps it.`);
-  return [...lines, `What you spent: ${lossWords(pair)}, against everyone who sees the result and against either operator alone.`, collusionWords(pair), EXPERIMENTAL];
+/** The promise to this participant: the server's words, with what only this device knows. @param {Omit<Summary, "lines">} found @param {import("#device/vault.js").Membership} entry */
+function promised({ members, answered, cuts, late, epsilon }, { words, state }) {
+  if (!words) return [];
+  const which = !answered ? "none" : !cuts.length ? "outside" : cuts.length === answered ? "inside" : "mixed";
+  const crowd = words[late ? "crowd-late" : "crowd"] + words.now;
+  const chosen = [words.region, crowd, words[which], ...(cuts.length ? [words.lines] : []), ...(state.values.length ? [words.values] : []), words.rest];
+  const fields = { members: Number(members).toLocaleString("en"), answered: `${answered} ${answered === 1 ? "question" : "questions"}`, inside: String(cuts.length), epsilon: String(Number(epsilon.toPrecision(6))) };
+  const filled = (/** @type {string} */ text) => Object.entries(fields).reduce((line, [name, value]) => line.replaceAll(`{${name}}`, value), text);
+  return [...(members === null ? [] : [filled(chosen.join(" "))]), ...(words.spent ? [filled(words.spent)] : [])];
+}
+
+/** @param {import("#device/vault.js").PairUpload} upload */
+function uploadLines({ task, digest, receipt, words }) {
+  const receipts = receipt.length ? [`Receipt of ${readPairTask(task).leader.name}, signed: upload ${hex(digest)}. This device keeps it.`] : [];
+  return [...receipts, ...(words ? words.spent.split("\n") : [])];
 }

@@ -1,9 +1,44 @@
 // What a device keeps: its secret, what its tasks may cost and have cost, and where it is in each. It is one value that a
-// store replaces in one step, so a crash leaves the state before or after, never a mix. Knows no requests.
+// store replaces in one step, so a crash leaves the state before or after, never a mix. Losses are exact: integers of units
+// of 2^-1074. Knows no requests.
 
-import { InvalidInput, check } from "#device/errors.js";
-import { equal, hex } from "#device/bytes.js";
-import { SECRET_BYTES, checkSecret } from "#device/secret.js";
+import { BudgetExceeded, check, equal, exactUnits, hex, InvalidInput, unitsToNumber } from "#device/base.js";
+import { checkSecret, SECRET_BYTES } from "#device/keys.js";
+
+const WORDS = "epsilon (delta = 0, each as its promise says)";
+
+/** The exact sum of losses. @param {number[]} parts */
+export const exactSum = (parts) => parts.reduce((sum, part) => sum + exactUnits(part), 0n);
+
+/** What may still be reserved; null for no cap. @param {Contents} contents */
+function leftOf({ cap, ledger }) {
+  if (cap === null) return null;
+  return Object.values(ledger).reduce((left, line) => left - (line.settled ? line.spent : line.reserved), exactUnits(cap));
+}
+
+/** The ledger with the worst case of a task. @param {Contents} contents @param {string} task @param {bigint} worst */
+export function reserve(contents, task, worst) {
+  check(!(task in contents.ledger), "this task is in the ledger; a task is joined only once");
+  const left = leftOf(contents);
+  if (left !== null && worst > left) throw new BudgetExceeded(`this task may cost ${unitsToNumber(worst)} of ${WORDS}; your cap on all tasks leaves ${unitsToNumber(left)}`);
+  return { ...contents.ledger, [task]: { reserved: worst, spent: 0n, settled: false } };
+}
+
+/** The ledger with what a task has cost so far; it may fall, because a region that is cut has fewer answers inside. @param {Contents} contents @param {string} task @param {bigint} total */
+export function spend(contents, task, total) {
+  const line = contents.ledger[task];
+  check(line && !line.settled, "nothing is reserved for this task, or it is settled");
+  if (total > line.reserved) throw new BudgetExceeded(`epsilon ${unitsToNumber(total)} is more than was reserved when the task was joined; nothing more is sent`);
+  return { ...contents.ledger, [task]: { ...line, spent: total } };
+}
+
+/** The ledger with a task that is over: what was reserved and not spent is free again. @param {Contents} contents @param {string} task */
+export function settle(contents, task) {
+  return { ...contents.ledger, [task]: { ...contents.ledger[task], settled: true } };
+}
+
+/** A record without one entry. @template T @param {Record<string, T>} record @param {string} name */
+export const without = (record, name) => Object.fromEntries(Object.entries(record).filter(([key]) => key !== name));
 
 /** @typedef {{reserved: bigint, spent: bigint, settled: boolean}} Line what one task may cost and has cost */
 /**
@@ -14,14 +49,14 @@ import { SECRET_BYTES, checkSecret } from "#device/secret.js";
  * @property {number[]} position fixed for the task; it never leaves
  * @property {number | null} [value] the owner's own, fixed for the task; it leaves through noise only
  * @property {import("#device/participant.js").State} state
- * @property {import("#device/policy.js").Policy} policy what the owner allowed when joining
+ * @property {import("#device/task.js").Policy} policy what the owner allowed when joining
  * @property {string} token to enrol with; empty once enrolled
  * @property {boolean} enrolled
  * @property {number[]} reported rounds in which it sent something
  * @property {number | null} members of its region, at the end of the partition
  * @property {Record<string, string> | null} words parts of the promise to a participant
  * @property {Uint8Array[]} closings SHA-256 of every closing that was followed
- * @property {import("#device/seals.js").Chain} seals
+ * @property {import("#device/agent.js").Chain} seals
  * @property {Uint8Array} checkpoint the transcript's root, pinned at the end
  * @property {boolean} over
  * @property {{token: string, reason: string} | null} refusal
@@ -33,6 +68,7 @@ import { SECRET_BYTES, checkSecret } from "#device/secret.js";
  * @property {Uint8Array} upload what is sent, until it is acknowledged; then empty
  * @property {Uint8Array} receipt signed by the leader; empty until it is there
  * @property {{token: string, reason: string} | null} refusal
+ * @property {Record<string, string> | null} [words] parts of the promise to its owner
  */
 /**
  * @typedef {object} Contents

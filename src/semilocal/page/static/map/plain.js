@@ -1,8 +1,8 @@
 // A map without cells: lines behind it, graticule, scale bar and marks; moved by pointer, touch and keys, with a cross in
 // the middle for keys. Knows the browser's canvas. Knows no cells, no campaigns and no server.
 
+import { label, lines, scaleBar } from "#map/camera.js";
 import * as cameras from "#map/camera.js";
-import { label, lines, scaleBar } from "#map/measure.js";
 
 /** @typedef {import("#map/camera.js").Area} Area */
 

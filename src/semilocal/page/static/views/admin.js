@@ -3,9 +3,8 @@
 
 import { html } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
-import { people } from "#views/format.js";
-import { isOver } from "#views/pair.js";
-import { save } from "#views/save.js";
+import { isOver } from "#views/campaign.js";
+import { people, save } from "#views/parts.js";
 
 /** A dialog that asks before something is done. @param {string} question @param {string} yes @returns {Promise<boolean>} */
 export function confirmed(question, yes) {

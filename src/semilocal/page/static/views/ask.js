@@ -1,17 +1,93 @@
-// Ask the map: rectangles and polygons, the server's counts with intervals, a list with names, files to save.
-// Means that were released come along. The server answers; nothing is counted here.
+// Ask the map: rectangles and polygons, the server's counts with intervals, a list with names, files to save. Means that
+// were released come along; none is about the area itself. The server answers; nothing is counted here.
 
 import { html } from "#vendor/lit-html.js";
-import { csvOf, geojsonOf, questionOf } from "#views/answers.js";
 import * as api from "#views/api.js";
-import { corners, count, interval } from "#views/format.js";
-import { meansOf } from "#views/means.js";
-import { save } from "#views/save.js";
+import { corners, count, digits, interval, save } from "#views/parts.js";
 
 /**
+ * @typedef {import("#map/camera.js").Rect} Rect
  * @typedef {import("#map/camera.js").Area} Area
- * @typedef {import("#views/answers.js").Answer} Answer
+ * @typedef {{name: string, area: Area, value: number, stderr: number, low: number, high: number,
+ *   means: Released[]}} Answer
  */
+
+/** A box as the server takes it. @param {Rect} rect @param {import("#map/camera.js").Domain} domain */
+export function boxOf(rect, domain) {
+  return domain.lower.length === 1 ? [[rect.x0], [rect.x1]] : [[rect.x0, rect.y0], [rect.x1, rect.y1]];
+}
+
+/** An area in GeoJSON. @param {Area} area */
+function polygonOf({ x0, y0, x1, y1, ring = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]] }) {
+  return { type: "Polygon", coordinates: [[...ring, ring[0]]] };
+}
+
+/** What to send to ask about an area. @param {Area} area @param {import("#map/camera.js").Domain} domain @param {number} [step] that coordinates are multiples of, 0 if none is known */
+export function questionOf(area, domain, step = 0) {
+  const asked = area.ring ? { polygons: [polygonOf(area)] } : { boxes: [boxOf(area, domain)] };
+  return step ? { ...asked, rounding: step } : asked;
+}
+
+/** @param {string} value */
+const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+
+/** @param {Answer[]} answers @param {import("#map/camera.js").Domain} domain */
+export function csvOf(answers, domain) {
+  const [first, second = ""] = domain.names;
+  const names = [`${first}_lower`, `${second}_lower`, `${first}_upper`, `${second}_upper`].filter((name) => !name.startsWith("_"));
+  const drawn = answers.some(({ area }) => area.ring); // of a polygon, the corners are those of the box around it
+  const head = ["name", ...names, "count", "stderr", "low", "high", ...(drawn ? ["polygon"] : [])].map(quoted).join(",");
+  /** @param {Area} area */
+  const text = (area) => (area.ring ? quoted(`POLYGON ((${polygonOf(area).coordinates[0].map((corner) => corner.join(" ")).join(", ")}))`) : "");
+  const lines = answers.map(({ name, area, value, stderr, low, high }) =>
+    [quoted(name), ...boxOf(area, domain).flat(), value, stderr, low, high, ...(drawn ? [text(area)] : [])].join(","));
+  return [head, ...lines, ""].join("\n");
+}
+
+/** @param {Answer[]} answers @param {string} note */
+export function geojsonOf(answers, note) {
+  const features = answers.map(({ name, area, value, stderr, low, high }) => ({
+    type: "Feature",
+    geometry: polygonOf(area),
+    properties: { name, count: value, stderr, low, high },
+  }));
+  return JSON.stringify({ type: "FeatureCollection", features, note });
+}
+
+/**
+ * @typedef {{value: number, interval: [number, number], people: number}} Mean
+ * @typedef {Mean & {region: string, lower: number[], upper: number[]}} RegionMean
+ * @typedef {{what: string, level: number, everybody: (Mean & {about: string}) | null,
+ *   regions: {about: string, areas: {regions: RegionMean[], more: number}[]} | null}} Released
+ */
+
+/** @param {Mean} mean @param {number} level */
+const told = ({ value, interval: [low, high] }, level) =>
+  html`<strong>${digits(value)}</strong> <small>${digits(low)} to ${digits(high)}, ${digits(100 * level)} %</small>`;
+
+/** @param {Released} released @param {import("#map/camera.js").Domain} domain */
+function regions({ regions, level, what }, domain) {
+  if (!regions) return "";
+  const [{ regions: rows, more }] = regions.areas;
+  if (!rows.length) return html`<p class="quiet">No region with a mean meets this area.</p>`;
+  return html`<details><summary>${what} in regions there</summary>
+    <p class="note">Each is about ${regions.about}.${more ? ` The ${rows.length} most crowded of ${rows.length + more}.` : ""}</p>
+    <div class="scroll"><table><thead><tr><th>region</th><th class="number">people</th><th class="number">mean</th></tr></thead>
+    <tbody>${rows.map((row) => html`<tr>
+      <td>${corners({ x0: row.lower[0], y0: row.lower[1] ?? 0, x1: row.upper[0], y1: row.upper[1] ?? 1 }, domain)}</td>
+      <td class="number">${count(row.people)}</td><td class="number">${told(row, level)}</td></tr>`)}</tbody></table></div></details>`;
+}
+
+/** @param {{name: string, means: Released[]}[]} answers @param {import("#map/camera.js").Domain} domain */
+export function meansOf(answers, domain) {
+  const newest = answers[answers.length - 1]?.means ?? [];
+  if (!newest.length) return "";
+  return html`<div class="means">
+    ${newest.map(({ what, everybody, level }) => (everybody ? html`<p>${what}: ${told(everybody, level)}
+      <small>– about ${everybody.about} (${count(everybody.people)}), wherever they are</small></p>` : ""))}
+    ${answers.map(({ name, means }, place) => (means.some((one) => one.regions) ? html`<h3>${place + 1}. ${name}</h3>${means.map((one) => regions(one, domain))}` : ""))}
+  </div>`;
+}
 
 /** Questions to one campaign. */
 export class Ask {

@@ -2,11 +2,9 @@
 // refuses stands beside the field that it is about.
 
 import { html } from "#vendor/lit-html.js";
-import * as api from "#views/api.js";
 import { confirmed, tokenForm } from "#views/admin.js";
-import { people } from "#views/format.js";
-import { promiseCard } from "#views/promise.js";
-import { save } from "#views/save.js";
+import * as api from "#views/api.js";
+import { people, promiseCard, save } from "#views/parts.js";
 
 /**
  * @typedef {"nobody" | "two-servers"} Trust
@@ -17,12 +15,12 @@ import { save } from "#views/save.js";
 const FIELDS = [
   { name: "name", words: "name", kind: "text", help: "for people" },
   { name: "bounds", words: "public domain", kind: "text", value: "california", help: "a place such as california, or x0,y0,x1,y1" },
-  { name: "epsilon", words: "epsilon", value: "1", help: "smaller protects more; between two places of a region, or of the whole upload to two servers" },
+  { name: "epsilon", words: "epsilon", value: "1", help: "smaller protects more; the promise says between what" },
   { name: "k", words: "k, the crowd", value: "20", help: "participants in a region when it is drawn", only: "nobody", whole: true },
   { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody" },
   { name: "resolution", words: "shortest side of a region (min_side)", help: "every region holds a cell at least this wide: km on a map; empty for 0.01 km", free: true, only: "nobody" },
   { name: "resolution", words: "narrowest cell", help: "no cell gets narrower: km on a map; empty for the finest", free: true, only: "two-servers" },
-  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "everybody learns the bucket of every upload, and the promise holds inside it only; 0 for none", only: "two-servers", whole: true },
+  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "coarse cells that uploads name in the open; 0 for none", only: "two-servers", whole: true },
   { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
   { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when this many have joined; may be empty", free: true, whole: true },
   { name: "own", words: "people's own value", kind: "text", help: "a number whose mean is asked for beside the place, such as fare; may be empty", free: true },
@@ -133,7 +131,7 @@ export class CreateView {
   #form() {
     return html`<form class="fields" @submit=${(/** @type {Event} */ event) => void this.#submit(event)} @input=${(/** @type {Event} */ event) => this.#edited(event)}>
       <label class="wide">whom participants trust <select name="trust" aria-invalid=${this.field === "trust"}>
-        <option value="nobody">nobody: rounds on this server</option><option value="two-servers">two servers whose operators do not collude (experimental)</option></select>
+        <option value="nobody">nobody: rounds on this server</option><option value="two-servers">two servers (experimental)</option></select>
         ${this.#refusal("trust")}</label>
       ${FIELDS.map((field) => (this.#fields.includes(field) ? this.#input(field) : "")) /* each in its own place: what was typed stays with its field */}
       <label>who may enrol <select name="enrolment"><option value="tokens">holders of a token</option><option value="open">anybody (tests only)</option></select></label>

@@ -2,10 +2,8 @@
 
 import { html, render } from "#vendor/lit-html.js";
 import { REGION } from "#map/cells.js";
-import { count } from "#views/format.js";
-import { onceAFrame } from "#views/frame.js";
 import { MapPanel } from "#views/panel.js";
-import { promiseCard } from "#views/promise.js";
+import { count, onceAFrame, promiseCard } from "#views/parts.js";
 
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
 const data = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent ?? "");

@@ -3,15 +3,14 @@
 
 import { html, render } from "#vendor/lit-html.js";
 import { isPairTask, otherOrigin, readPairTask } from "#device/pair.js";
-import { pinned } from "#device/pinned.js";
-import { readTask } from "#device/task.js";
 import { readPlan } from "#device/plan.js";
-import { Vault, browserStore } from "#device/vault.js";
+import { pinned, readTask } from "#device/task.js";
+import { browserStore, Vault } from "#device/vault.js";
 import { toWorld } from "#map/camera.js";
 import { PlainMap } from "#map/plain.js";
 import * as api from "#views/api.js";
-import { onceAFrame } from "#views/frame.js";
 import { JoinForm } from "#views/joinform.js";
+import { onceAFrame } from "#views/parts.js";
 
 const CLICK = 5; // pixels that a pointer may slip in a click
 const MAP = "Map. Click where you are. Arrow keys move the map under the cross, plus and minus zoom, Enter takes the place under the cross.";
@@ -126,14 +125,14 @@ class JoinView {
 
   /** @param {import("#device/summary.js").Summary} end */
   async finish(end) {
-    this.shapes = await import("#map/outline.js");
+    this.shapes = await import("#map/cells.js");
     this.end = end;
     this.edited();
   }
 
   stopping = new AbortController();
 
-  /** @param {number[]} position @param {import("#device/policy.js").Policy} policy @param {number | null} [value] the person's own */
+  /** @param {number[]} position @param {import("#device/task.js").Policy} policy @param {number | null} [value] the person's own */
   async device(position, policy, value) {
     const form = /** @type {JoinForm} */ (this.form);
     const vault = /** @type {Vault} */ (this.vault);
@@ -142,14 +141,14 @@ class JoinView {
     const { Channel } = await import("#device/channel.js");
     const connect = (/** @type {string} */ origin) => new Channel(origin, { signal: this.stopping.signal, notify });
     if (form.pinned.pair) {
-      const { Uploader } = await import("#device/uploader.js");
+      const { Uploader } = await import("#device/upload.js");
       return new Uploader(connect, location.origin, this.name, vault, position, policy, options);
     }
     const { Agent } = await import("#device/agent.js");
     return new Agent(connect(location.origin), this.name, vault, position, policy, options);
   }
 
-  /** @param {number[]} position @param {import("#device/policy.js").Policy} [pinned] of an earlier visit @param {number | null} [value] the person's own */
+  /** @param {number[]} position @param {import("#device/task.js").Policy} [pinned] of an earlier visit @param {number | null} [value] the person's own */
   async run(position, pinned, value) {
     this.running = true;
     this.error = "";

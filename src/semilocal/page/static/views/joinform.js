@@ -2,12 +2,14 @@
 // device's words. Sends nothing.
 
 import { html } from "#vendor/lit-html.js";
-import { ServerViolation } from "#device/errors.js";
+import { ServerViolation } from "#device/base.js";
 import { checkPair, ownOfPair } from "#device/pair.js";
 import { ownOf, ownWords } from "#device/plan.js";
-import { checkTask, policyOf, refusals } from "#device/policy.js";
-import { beforeLines, beforePairLines, ladder } from "#device/before.js";
+import { placeWords } from "#device/trees.js";
+import { checkTask, policyOf, refusals } from "#device/task.js";
 
+/** @typedef {import("#device/trees.js").AnyTree} AnyTree */
+/** @typedef {import("#device/task.js").Task} Task */
 /** @typedef {{task: import("#device/task.js").Task, plan: import("#device/plan.js").Plan, pair: null} | {task: null, plan: null, pair: import("#device/pair.js").PairTask}} Pinned */
 
 const LIMITS = [
@@ -20,13 +22,23 @@ const SIDE = "Shortest side of a place that it names";
 /** A number as it was typed; NaN for nothing and for words. @param {string} text */
 const numberOf = (text) => (text.trim() === "" ? NaN : Number(text));
 
-const SHARES = "It leaves in two shares only; each alone is random.";
+/** Lengths of sides in words; a label has one unit. @param {AnyTree} tree @param {number[]} sides */
+function sidesWords(tree, sides) {
+  if (tree.leafNames.length) return `${sides[0]} ${sides[0] === 1 ? "label" : "labels"}`;
+  return sides.map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
+}
 
-/** What becomes of a position. @param {Pinned["pair"]} pair */
-export const fateOfPosition = (pair) => (pair ? SHARES : "It stays on this device.");
+/** The cells around a position, from the whole domain down. @param {Task} task @param {number[]} position */
+function ladder({ tree, min_side: least }, position) {
+  const code = tree.codeOf(position);
+  return Array.from({ length: tree.maxDepth + 1 }, (_, depth) => {
+    const cell = tree.ancestor(code, depth);
+    return { depth, cell, place: placeWords(tree, tree.interval(cell)), size: sidesWords(tree, tree.sides(cell)) };
+  }).filter(({ cell, depth }) => depth === 0 || tree.isLongEnough(cell, least));
+}
 
 export class JoinForm {
-  /** @param {Pinned} pinned @param {{enrolment: string}} about @param {() => void} changed */
+  /** @param {Pinned} pinned @param {{enrolment: string, participant: Record<string, string>}} about its words are the server's @param {() => void} changed */
   constructor(pinned, about, changed) {
     this.pinned = pinned;
     this.about = about;
@@ -168,14 +180,14 @@ export class JoinForm {
     };
     const text = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
     const stay = (/** @type {Event} */ event) => event.preventDefault();
-    const lines = pinned.pair ? beforePairLines(pinned.pair) : beforeLines(pinned.task, pinned.plan);
+    const words = this.about.participant;
     return html`
       ${this.own ? html`<section class="card" aria-labelledby="own"><h2 id="own">Your value</h2>
-        <p class="quiet">${pinned.pair ? SHARES : "It leaves through noise only."}</p>
+        <p class="quiet">${words.value}</p>
         <form @submit=${stay}><label class="wide">${ownWords(this.own)}
           <input inputmode="decimal" autocomplete="off" .value=${this.valueText} @input=${(/** @type {Event} */ event) => edit(() => (this.valueText = text(event)))}></label></form></section>` : ""}
       <section class="card" aria-labelledby="where" ?hidden=${!this.needsPosition}><h2 id="where">1. Where you are</h2>
-        <p class="quiet">${fateOfPosition(pinned.pair)} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it)${this.leaves.length ? ", or choose its name" : tree.isGeographic ? ", type it, or ask your browser" : ", or type it"}.</p>
+        <p class="quiet">${words.position} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it)${this.leaves.length ? ", or choose its name" : tree.isGeographic ? ", type it, or ask your browser" : ", or type it"}.</p>
         <form @submit=${stay}>
           ${this.leaves.length ? this.#names() : tree.box.names.map((name, axis) => html`<label>${name}
             <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}
@@ -184,7 +196,7 @@ export class JoinForm {
         </form>
         <p role="status">${this.note || this.where}</p></section>
       <section class="card promise" aria-labelledby="whom"><h2 id="whom">2. What will be known, and to whom</h2>
-        ${lines.map((line) => html`<p>${line}</p>`)}
+        ${words.before.split("\n").map((line) => html`<p>${line}</p>`)}
         ${this.regions.length ? html`<details><summary>Your region will hold a cell like one of these</summary><div class="scroll"><table>
           <tr><th>halvings</th><th>size</th><th>cell</th></tr>
           ${this.regions.map(({ depth, size, place }) => html`<tr><td>${depth}</td><td>${size}</td><td>${place}</td></tr>`)}</table></div>

@@ -1,10 +1,61 @@
-// The page: which view the address asks for, and when to draw it. Knows the views. Knows no campaign.
+// The page: all campaigns of this server, which view the address asks for, and when to draw it. Knows no campaign.
 
 import { html, render } from "#vendor/lit-html.js";
+import * as api from "#views/api.js";
 import { CampaignView } from "#views/campaign.js";
 import { CreateView } from "#views/create.js";
-import { onceAFrame } from "#views/frame.js";
-import { ListView } from "#views/list.js";
+import { count, onceAFrame, PHASES } from "#views/parts.js";
+
+/** @typedef {{task: string, name: string, phase: keyof typeof PHASES, enrolled: number, fault: string | null}} Row */
+
+export class ListView {
+  /** @param {() => void} changed */
+  constructor(changed) {
+    this.changed = changed;
+    /** @type {Row[] | null} */
+    this.rows = null;
+    this.error = "";
+    this.timer = setInterval(() => void this.load(), 5000);
+    void this.load();
+  }
+
+  async load() {
+    try {
+      this.rows = await api.json("/tasks");
+      this.error = "";
+    } catch (error) {
+      this.error = /** @type {Error} */ (error).message;
+    }
+    this.changed();
+  }
+
+  close() {
+    clearInterval(this.timer);
+  }
+
+  title() {
+    return "Campaigns";
+  }
+
+  render() {
+    const { rows } = this;
+    return html`<main class="list" id="main">
+      <h1>Campaigns</h1>
+      ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
+      ${rows === null ? html`<p class="quiet">Loading…</p>` : rows.length === 0 ? html`
+        <p>There is no campaign yet. <a href="#/new">Create one</a>, or use <code>semilocal campaign create</code>.</p>` : html`
+        <ul class="campaigns">${[...rows].reverse().map((row) => html`<li>
+          <a href=${`#/campaign/${row.task}`}>
+            <span class="name">${row.name}</span>
+            <span class=${`phase ${row.phase}`}>${PHASES[row.phase] ?? row.phase}</span>
+            <span class="quiet">${count(row.enrolled)} enrolled</span>
+            <code>${row.task.slice(0, 12)}</code>
+            ${row.fault ? html`<span class="error">${row.fault}</span>` : ""}
+          </a></li>`)}</ul>`}
+      <p class="quiet">Everything on this page but the administrator's actions is public.</p>
+    </main>`;
+  }
+}
 
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
 const dark = matchMedia("(prefers-color-scheme: dark)");

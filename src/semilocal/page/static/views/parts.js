@@ -1,6 +1,8 @@
-// Numbers and times as people read them. Knows words. Knows no browser.
+// What the views share: numbers and times as people read them, the promise in the server's words, files to save, and when
+// to draw.
 
-import { label } from "#map/measure.js";
+import { html } from "#vendor/lit-html.js";
+import { label } from "#map/camera.js";
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 
@@ -65,3 +67,44 @@ export const PHASES = {
   levels: "counting",
   done: "finished",
 };
+
+/**
+ * @param {() => void} draw
+ * @returns {() => void} asks for a drawing before the next frame
+ */
+export function onceAFrame(draw) {
+  let scheduled = false;
+  return () => {
+    if (scheduled) return;
+    scheduled = true;
+    requestAnimationFrame(() => {
+      scheduled = false;
+      draw();
+    });
+  };
+}
+
+/**
+ * @param {{sentence: string, text: string, trust: string, simulated?: boolean}} promise
+ * @param {string} [publicByDesign]
+ */
+export function promiseCard(promise, publicByDesign = "") {
+  return html`<section class="card promise" aria-labelledby="promise-title">
+    <h2 id="promise-title">What is promised</h2>
+    <p>${promise.sentence}</p>
+    ${publicByDesign ? html`<p class="public">${publicByDesign}</p>` : ""}
+    <details>
+      <summary>The whole statement</summary>
+      ${promise.text.split("\n").map((line) => html`<p>${line}</p>`)}
+    </details>
+  </section>`;
+}
+
+/** Offer a file to save. @param {string} name @param {Blob | string} content @param {string} [type] */
+export function save(name, content, type = "text/plain") {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

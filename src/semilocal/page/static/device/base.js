@@ -1,6 +1,41 @@
-// Byte strings, the bits of doubles, and integers of any length in bytes. Knows no messages.
+// What the other modules of a device stand on: refusals, byte strings, and the bits of doubles. Knows words, bytes and
+// numbers. Knows no messages.
 
-import { check } from "#device/errors.js";
+/** Input that is not what it must be: bytes that are not a message, a position outside the domain, a limit that is not a number. */
+export class InvalidInput extends Error {
+  name = "InvalidInput";
+}
+
+/** The server broke the protocol, or asks for what the owner forbids. The token is for programs, the reason for people. */
+export class ServerViolation extends Error {
+  name = "ServerViolation";
+
+  /** @param {string} token @param {string} reason */
+  constructor(token, reason) {
+    super(`${reason} [${token}]`);
+    this.token = token;
+    this.reason = reason;
+  }
+}
+
+/** The owner's caps on all tasks together do not allow this one. */
+export class BudgetExceeded extends Error {
+  name = "BudgetExceeded";
+}
+
+/** The server gave no usable answer for longer than the owner's patience. */
+export class Unreachable extends Error {
+  name = "Unreachable";
+}
+
+/**
+ * @param {unknown} good
+ * @param {string} words what must be true
+ * @returns {asserts good}
+ */
+export function check(good, words) {
+  if (!good) throw new InvalidInput(words);
+}
 
 const encoder = new TextEncoder();
 
@@ -38,9 +73,6 @@ export const littleEndian = (value, size) => bigEndian(value, size).reverse();
 
 /** @param {Uint8Array} data most significant byte first */
 export const fromBigEndian = (data) => (data.length ? BigInt(`0x${hex(data)}`) : 0n);
-
-/** @param {Uint8Array} data least significant byte first */
-export const fromLittleEndian = (data) => fromBigEndian(data.slice().reverse());
 
 const view = new DataView(new ArrayBuffer(8));
 

@@ -1,0 +1,3 @@
+// Templates want a document when they are loaded; nothing is drawn here. Import this first.
+
+Object.assign(globalThis, { document: { createTreeWalker: () => null, createComment: () => null } });
