@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
+import numpy as np
 
 from ..arrays import short_repr
 from ..errors import InvalidInput
+from ..geometry.sides import lengths_words, side_unit
 from ..words import number_of
 from . import promise_words as wording
 from .promise_words import INSIDE, LIMITS, PARTICIPANT, Adjacency, Trust
@@ -386,7 +388,8 @@ def device_words(task: Task, plan: Plan) -> dict[str, str]:
     -------
     dict of str to str
         The :func:`participant_parts`; besides, ``before`` (lines: what is promised, and what is known to whom),
-        ``position`` and ``value`` (what becomes of each), and ``spent``, with the field {epsilon}.
+        ``position`` and ``value`` (where each goes), ``spent``, with the field {epsilon}, and ``releases``, one
+        line for each of the plan.
 
     Examples
     --------
@@ -403,6 +406,8 @@ def device_words(task: Task, plan: Plan) -> dict[str, str]:
     before = [
         *promised.lines(),
         "Known to this server alone: that a device at your network address takes part. It is not stored.",
+        f"If this server lies about the others, it can lead you to a region of little more than a cell of about "
+        f"{_smallest(task)}; the loss inside it is still at most epsilon = {promised.epsilon:g} (delta = 0).",
         f"{kept} this device.",
         f"What it costs you: {promised.sentence()}",
     ]
@@ -412,7 +417,16 @@ def device_words(task: Task, plan: Plan) -> dict[str, str]:
         "value": "It leaves through noise only.",
         "spent": "What you spent: epsilon = {epsilon} (delta = 0) between "
         f"{promised.between}, also if the server lies.",
+        "releases": "\n".join(str(release) for release in plan.releases),
     }
+
+
+def _smallest(task: Task) -> str:
+    """The smallest cell that a region may consist of, in words."""
+    tree = task.hierarchy
+    found = np.maximum(tree.smallest_sides, task.min_side or (0.0,))
+    unit = ("label" if found[0] == 1 else "labels") if tree.leaves else side_unit(tree.box)
+    return f"{lengths_words(found)} {unit}".rstrip()
 
 
 def participant_sentence(

@@ -118,7 +118,9 @@ def test_templates_hold_no_inline_styles_or_handlers_and_nothing_is_set_as_html(
 
 
 def test_no_module_words_a_promise() -> None:
-    said = r"places of one's region|you included|operators collude|two shares only|never leaves? this|Protected:|k people"
+    said = (
+        r"places of one's region|you included|operators collude|two shares only|never leaves? this|Protected:|k people"
+    )
     for name, text in OWN.items():
         assert not re.search(said, text), name
 

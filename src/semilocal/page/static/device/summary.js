@@ -83,7 +83,11 @@ function promised({ members, answered, cuts, late, epsilon }, { words, state }) 
   const chosen = [words.region, crowd, words[which], ...(cuts.length ? [words.lines] : []), ...(state.values.length ? [words.values] : []), words.rest];
   const fields = { members: Number(members).toLocaleString("en"), answered: `${answered} ${answered === 1 ? "question" : "questions"}`, inside: String(cuts.length), epsilon: String(Number(epsilon.toPrecision(6))) };
   const filled = (/** @type {string} */ text) => Object.entries(fields).reduce((line, [name, value]) => line.replaceAll(`{${name}}`, value), text);
-  return [...(members === null ? [] : [filled(chosen.join(" "))]), ...(words.spent ? [filled(words.spent)] : [])];
+  const given = state.values.map(({ index }) => words.releases?.split("\n")[index]);
+  return [
+    ...(members === null ? [] : [filled(chosen.join(" "))]), ...(words.spent ? [filled(words.spent)] : []),
+    ...(given.length ? [`Given through noise: ${given.join("; ")}.`] : []),
+  ];
 }
 
 /** @param {import("#device/vault.js").PairUpload} upload */
