@@ -38,7 +38,7 @@ from bench.reports import public_parts
 from semilocal import Box
 from semilocal.pooled import PooledTask, replay
 from semilocal.service.pair.keys import PairSecrets
-from semilocal.service.pair.live import CHUNK
+from semilocal.service.pair.play import CHUNK
 from semilocal.service.stores.base import open_store
 from semilocal.service.stores.pairs import UploadRow
 from semilocal.sharing.envelope import seal

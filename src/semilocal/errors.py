@@ -16,6 +16,7 @@
     ├── Unreachable           the server gave a device no usable answer for too long
     ├── Refused               the server refuses a request, with a token of service.problems
     ├── PeerAway              the other server of a pair is away, or refuses a step
+    ├── EvaluationFailed      a server of a pair cannot evaluate some reports now
     ├── StoreUnavailable      the server's database does not answer now
     ├── SchemaMismatch        the server's database has another schema version
     ├── Overloaded            the server's queue of writes is full
@@ -127,6 +128,10 @@ class Refused(SemilocalError):
 
 class PeerAway(SemilocalError):
     """The other server of a pair did not do what was asked; nothing is lost, the same request is sent again later."""
+
+
+class EvaluationFailed(SemilocalError):
+    """A server of a pair cannot evaluate a part of its reports now; the pair waits, and its operator is told why."""
 
 
 class StoreUnavailable(SemilocalError):

@@ -228,9 +228,9 @@ def test_wrong_arguments_are_refused_with_a_sentence(
 
 def test_a_wrong_schema_version_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with sqlite3.connect(tmp_path / "service.db") as connection:
-        connection.execute("PRAGMA user_version = 7")
+        connection.execute("PRAGMA user_version = 8")
     connection.close()
     assert main(["serve", "--port", "0", "--db", f"sqlite:///{tmp_path / 'service.db'}"]) == 2
     assert (
-        "has schema version 7, but this program knows versions up to 6; update the program" in capsys.readouterr().err
+        "has schema version 8, but this program knows versions up to 7; update the program" in capsys.readouterr().err
     )

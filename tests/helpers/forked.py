@@ -22,8 +22,7 @@ from semilocal.testing import Server
 __all__ = ["Forked", "ForkedServer", "first_words", "forked_server"]
 
 LOADED = [
-    "semilocal.cli.parser", "semilocal.cli.commands.serve", "semilocal.cli.commands.evaluate",
-    "semilocal.service.evaluate",
+    "semilocal.cli.parser", "semilocal.cli.commands.serve",
     "semilocal.cli.commands.join", "semilocal.page.routes",
     "semilocal.service.server", "semilocal.service.stores.sqlite", "semilocal.service.stores.postgres",
     "semilocal.device.agent", "semilocal.device.channel",

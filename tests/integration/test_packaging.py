@@ -239,9 +239,7 @@ def test_the_proxy_of_the_containers_is_the_configuration_that_is_tested(compose
         assert any(f":{path}:ro" in volume for volume in proxy["volumes"])
 
 
-@pytest.mark.parametrize(
-    "unit", ["semilocal@.service", "semilocal-evaluate.service", "semilocal-backup.service", "semilocal-backup.timer"]
-)
+@pytest.mark.parametrize("unit", ["semilocal@.service", "semilocal-backup.service", "semilocal-backup.timer"])
 def test_systemd_accepts_the_units(tmp_path: Path, unit: str) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:

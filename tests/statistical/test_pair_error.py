@@ -1,6 +1,6 @@
 """The error of a pair of servers has the distribution of the simulation's error.
 
-The pair is the machine that the services run (:class:`~semilocal.service.pair.play.Play`), message by message, on
+The pair is the machine that the services run (:mod:`semilocal.sharing.machine`), message by message, on
 shares. Two samples of independent runs are compared by Kolmogorov and Smirnov's test. False alarms: at most 1e-6 in
 all, 5e-7 for each of two statistics (ties make the test more careful, not less). Planted faults must be found at the
 same level.
@@ -8,7 +8,7 @@ same level.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,12 @@ from scipy import stats
 from semilocal.hierarchy import Cells
 from semilocal.pooled import Published, replay
 from semilocal.release.pooled_counts import pooled_counts, run_pooled
-from semilocal.service.pair.play import Play
 from semilocal.sharing import party
 from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.report import SharedReport
-from tests.helpers.pairs import SIGNING, crowd, pair_task, report_id, shared_report
+from tests.helpers.machines import machines, run
+from tests.helpers.pairs import crowd, pair_task, report_id, shared_report
 
 RUNS, PEOPLE = 150, 120
 PLANTED = 60  # runs with a fault: p-values are below 1e-15 then, in other runs too
@@ -62,16 +62,9 @@ def half(server: int) -> Half:
 
 
 def pair_run(secrets: tuple[bytes, bytes]) -> Published:
-    def evaluator(server: int) -> Callable[[int, Sequence[bytes]], Half]:
-        return lambda bucket, ids: half(server)
-
-    leader = Play(PAIR, "leader", {1: IDS}, noise_secret=secrets[0], signing_secret=SIGNING[0], evaluator=evaluator(0))
-    helper = Play(PAIR, "helper", {1: IDS}, noise_secret=secrets[1], signing_secret=SIGNING[1], evaluator=evaluator(1))
-    while leader.due is not None:
-        request = leader.request()
-        answer = helper.answer(request)
-        for play in (leader, helper):
-            play.advance(request, answer)
+    halves = (lambda bucket, ids: half(0), lambda bucket, ids: half(1))
+    leader, helper = machines(PAIR, [(name, 1) for name in IDS], halves, secrets)
+    run(leader, helper)
     (published,) = leader.signed_tree().published()
     return published
 

@@ -82,10 +82,6 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             _COLLECT, "run the collection server",
             ("semilocal serve", "semilocal serve --host 0.0.0.0 --db postgresql://localhost/semilocal --workers 4"),
         ),
-        "evaluate": Command(
-            _COLLECT, "help a server of a pair to evaluate, from another machine",
-            ("semilocal evaluate --db postgresql://localhost/semilocal --processes 8",),
-        ),
         "campaign": Command(_COLLECT, "create, list, show, start or close campaigns on a server"),
         "tokens": Command(_COLLECT, "make one-time enrolment tokens for a campaign"),
         "join": Command(

@@ -22,7 +22,7 @@ from ..protocol.promise import device_words, promise
 from ..protocol.region import walls_of
 from ..release.pair_counts import PairResult
 from ..service.campaign import Campaign
-from ..service.pair.live import LivePair
+from ..service.pair.play import LivePair
 from ..service.rounds import catch_up
 from ..service.stores.base import Store
 from ..sharing.pair import EXPERIMENTAL

@@ -153,6 +153,7 @@ class Party:
         # nothing in a cell that was not opened (it would have no opened cell to fail in): these sums stay as they are.
         self._sums: list[npt.NDArray[np.uint64]] = []
         self._final_numbers: Integers | None = None
+        self._own: Integers | None = None  # this stage's share, once it was asked for
         self._digest: bytes | None = None  # of the reports that count, once it was asked for
 
     @classmethod
@@ -218,6 +219,11 @@ class Party:
 
     def share(self) -> Integers:
         """This server's noisy share: int64[m], of the opened cells' differences, or of the final counts and sums."""
+        if self._own is None:
+            self._own = self._share()
+        return self._own
+
+    def _share(self) -> Integers:
         if self.stage == "sharing":
             level = self.levels[-1]
             sums = self._sums[-1][:, 0]
@@ -244,6 +250,7 @@ class Party:
         numbers : int64[m]
             ``combine(share of server 0, share of server 1)``.
         """
+        self._own = None
         if self.stage == "counting":
             due = len(self._final()[0]) * (1 if self.asked is None else 2)
             if numbers.shape != (due,):

@@ -22,7 +22,8 @@ servers to say.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import ClassVar, Literal, Self
 
 import msgspec
@@ -34,30 +35,16 @@ from ..errors import InvalidInput
 from ..pooled.play import Published
 from ..protocol.canonical import read_canonical
 from ..words import check_name
-from .envelope import REPORT_ID
-from .fields import (
-    MAX_LEVEL,
-    MAX_REPORTS,
-    check_ascending,
-    check_count,
-    check_length,
-    check_multiple,
-    check_parts,
-    check_place,
-    check_report,
-    join_ids,
-    numbers_of,
-    pack_numbers,
-    split_ids,
-)
+from .envelope import OVERHEAD, REPORT_ID
 from .pair import PairTask
+from .point import correction_bytes
 from .signing import SIGNATURE, is_signed, sign
 
 __all__ = [
     "HOUR", "MAX_BODY", "MAX_FORWARD", "MAX_REPORTS", "MAX_TREE", "MAX_UPLOAD", "MAX_VALUE_TREE", "BucketTree",
     "Closing", "ClosingAnswer", "Finish", "FinishAnswer", "Forward", "ForwardAnswer", "LevelCheck", "LevelCheckAnswer",
-    "LevelSums", "LevelSumsAnswer", "Outcome", "Proposal", "ProposalAnswer", "Receipt", "Sealed", "Signature",
-    "SignedTree", "Upload", "join_ids", "numbers_of", "pack_numbers", "split_ids",
+    "LevelSums", "LevelSumsAnswer", "Message", "Outcome", "Proposal", "ProposalAnswer", "Receipt", "Sealed",
+    "Signature", "SignedTree", "Upload", "join_ids", "numbers_of", "pack_numbers", "split_ids",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.int64]
@@ -71,9 +58,11 @@ MAX_BODY = 48 << 20  # bytes of a request between servers
 MAX_TOKEN = 200
 HOUR = 3600
 _DIGEST = 32
+MAX_REPORTS = 2_000_000  # of a pair: their ids must fit into one request
+MAX_LEVEL = 40
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Encoding and decoding, the same for all."""
 
     limit: ClassVar[int] = MAX_BODY
@@ -95,7 +84,7 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
-class Upload(_Message, frozen=True, tag="upload"):
+class Upload(Message, frozen=True, tag="upload"):
     """All that a device sends.
 
     Attributes
@@ -133,7 +122,7 @@ class Upload(_Message, frozen=True, tag="upload"):
         check_parts(pair, self.public, self.helper_envelope, self.bucket)
 
 
-class Receipt(_Message, frozen=True, tag="receipt"):
+class Receipt(Message, frozen=True, tag="receipt"):
     """What a device gets: the leader has stored these bytes.
 
     Attributes
@@ -186,7 +175,7 @@ class Receipt(_Message, frozen=True, tag="receipt"):
 # -- between the servers -----------------------------------------------------------------------------------------------
 
 
-class Proposal(_Message, frozen=True, tag="proposal"):
+class Proposal(Message, frozen=True, tag="proposal"):
     """A pair that the leader's operator wants to play."""
 
     limit: ClassVar[int] = 64 << 10
@@ -198,13 +187,13 @@ class Proposal(_Message, frozen=True, tag="proposal"):
         check_name(self.name, "a name", most=MAX_TOKEN)
 
 
-class ProposalAnswer(_Message, frozen=True, tag="proposal-answer"):
+class ProposalAnswer(Message, frozen=True, tag="proposal-answer"):
     """Whether the helper's operator has confirmed it."""
 
     confirmed: bool
 
 
-class Sealed(_Message, frozen=True, tag="sealed"):
+class Sealed(Message, frozen=True, tag="sealed"):
     """A report on its way to the helper."""
 
     id: bytes
@@ -220,7 +209,7 @@ class Sealed(_Message, frozen=True, tag="sealed"):
         check_parts(pair, self.public, self.envelope, self.bucket)
 
 
-class Forward(_Message, frozen=True, tag="forward"):
+class Forward(Message, frozen=True, tag="forward"):
     """Up to 500 reports, by ascending id."""
 
     limit: ClassVar[int] = MAX_FORWARD * MAX_UPLOAD
@@ -232,7 +221,7 @@ class Forward(_Message, frozen=True, tag="forward"):
         check_ascending([report.id for report in self.reports])
 
 
-class ForwardAnswer(_Message, frozen=True, tag="forward-answer"):
+class ForwardAnswer(Message, frozen=True, tag="forward-answer"):
     """What became of each: stored (now or before), replayed (other bytes have this id), undecryptable, closed."""
 
     outcomes: tuple[Outcome, ...]
@@ -241,7 +230,7 @@ class ForwardAnswer(_Message, frozen=True, tag="forward-answer"):
         check_count(len(self.outcomes), 1, MAX_FORWARD, "outcomes")
 
 
-class Closing(_Message, frozen=True, tag="closing"):
+class Closing(Message, frozen=True, tag="closing"):
     """The reports that take part, by ascending id; both servers have all of them."""
 
     ids: bytes
@@ -250,7 +239,7 @@ class Closing(_Message, frozen=True, tag="closing"):
         check_ascending(split_ids(self.ids))
 
 
-class ClosingAnswer(_Message, frozen=True, tag="closing-answer"):
+class ClosingAnswer(Message, frozen=True, tag="closing-answer"):
     """SHA-256 of the ids: the helper has all of them, and takes no more."""
 
     accepted: bytes
@@ -259,7 +248,7 @@ class ClosingAnswer(_Message, frozen=True, tag="closing-answer"):
         check_length(self.accepted, _DIGEST, "a digest")
 
 
-class LevelCheck(_Message, frozen=True, tag="level-check"):
+class LevelCheck(Message, frozen=True, tag="level-check"):
     """The leader's digests of the tags of a level, one of 32 bytes per chunk of 4,096 reports."""
 
     bucket: int
@@ -271,7 +260,7 @@ class LevelCheck(_Message, frozen=True, tag="level-check"):
         check_multiple(self.digests, _DIGEST, "digests")
 
 
-class LevelCheckAnswer(_Message, frozen=True, tag="level-check-answer"):
+class LevelCheckAnswer(Message, frozen=True, tag="level-check-answer"):
     """The chunks whose digests differ, ascending, and the helper's tags of their reports, joined."""
 
     chunks: tuple[int, ...]
@@ -282,7 +271,7 @@ class LevelCheckAnswer(_Message, frozen=True, tag="level-check-answer"):
             raise InvalidInput("chunks must be ascending numbers")
 
 
-class LevelSums(_Message, frozen=True, tag="level-sums"):
+class LevelSums(Message, frozen=True, tag="level-sums"):
     """Which reports failed the check of the level, by ascending id, and the leader's noisy differences."""
 
     bucket: int
@@ -296,7 +285,7 @@ class LevelSums(_Message, frozen=True, tag="level-sums"):
         check_multiple(self.numbers, 8, "numbers")
 
 
-class LevelSumsAnswer(_Message, frozen=True, tag="level-sums-answer"):
+class LevelSumsAnswer(Message, frozen=True, tag="level-sums-answer"):
     """The helper's noisy differences."""
 
     numbers: bytes
@@ -305,7 +294,7 @@ class LevelSumsAnswer(_Message, frozen=True, tag="level-sums-answer"):
         check_multiple(self.numbers, 8, "numbers")
 
 
-class Finish(_Message, frozen=True, tag="finish"):
+class Finish(Message, frozen=True, tag="finish"):
     """The leader's noisy final counts."""
 
     bucket: int
@@ -316,7 +305,7 @@ class Finish(_Message, frozen=True, tag="finish"):
         check_multiple(self.numbers, 8, "numbers")
 
 
-class FinishAnswer(_Message, frozen=True, tag="finish-answer"):
+class FinishAnswer(Message, frozen=True, tag="finish-answer"):
     """The helper's noisy final counts."""
 
     numbers: bytes
@@ -325,7 +314,7 @@ class FinishAnswer(_Message, frozen=True, tag="finish-answer"):
         check_multiple(self.numbers, 8, "numbers")
 
 
-class Signature(_Message, frozen=True, tag="signature"):
+class Signature(Message, frozen=True, tag="signature"):
     """A server's signature of the transcript; see :meth:`SignedTree.signature_by`."""
 
     signature: bytes
@@ -337,7 +326,7 @@ class Signature(_Message, frozen=True, tag="signature"):
 # -- the transcript ----------------------------------------------------------------------------------------------------
 
 
-class BucketTree(_Message, frozen=True, tag="bucket-tree"):
+class BucketTree(Message, frozen=True, tag="bucket-tree"):
     """What was published about one bucket.
 
     Attributes
@@ -360,7 +349,7 @@ class BucketTree(_Message, frozen=True, tag="bucket-tree"):
             raise InvalidInput(f"rejected holds at most {MAX_LEVEL} counts of reports")
 
 
-class SignedTree(_Message, frozen=True, tag="signed-tree"):
+class SignedTree(Message, frozen=True, tag="signed-tree"):
     """The public transcript of a pair: everything that anybody gets to see.
 
     Attributes
@@ -412,6 +401,89 @@ class SignedTree(_Message, frozen=True, tag="signed-tree"):
         return is_signed(signature, self.task.operator(role).signing_key, "transcript", *parts)
 
 
+# -- lists as bytes ----------------------------------------------------------------------------------------------------
+
+
+def join_ids(ids: Iterable[bytes]) -> bytes:
+    """Report ids as one string of bytes."""
+    return b"".join(ids)
+
+
+def split_ids(data: bytes) -> list[bytes]:
+    """Report ids, 16 bytes each, of one string of bytes; at most ``MAX_REPORTS``."""
+    check_multiple(data, REPORT_ID, "ids")
+    check_count(len(data) // REPORT_ID, 0, MAX_REPORTS, "ids")
+    return [data[start : start + REPORT_ID] for start in range(0, len(data), REPORT_ID)]
+
+
+def pack_numbers(numbers: Integers) -> bytes:
+    """Numbers as bytes."""
+    return numbers.astype("<i8").tobytes()
+
+
+def numbers_of(data: bytes) -> Integers:
+    """Numbers from bytes: int64[m]."""
+    return np.frombuffer(data, dtype="<i8").astype(np.int64)
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def check_report(report: bytes, envelope: bytes, bucket: int) -> None:
+    """The id, the envelope and the bucket of one report."""
+    check_length(report, REPORT_ID, "a report's id")
+    if len(envelope) < OVERHEAD:
+        raise InvalidInput(f"an envelope has at least {OVERHEAD} bytes; got {len(envelope)}")
+    check_place(bucket, 0)
+
+
+def check_parts(pair: PairTask, public: bytes, envelope: bytes, bucket: int) -> None:
+    """The parts of an upload against the shapes of its pair."""
+    shape = pair.shape
+    check_length(public, shape.public_bytes, "the public part")
+    check_length(envelope, shape.private_bytes + OVERHEAD, "an envelope")
+    pair.check_bucket(bucket)
+    trees = [(0, shape.levels)]
+    if shape.value_bits:
+        trees.append((correction_bytes(shape.levels, shape.width), shape.value_bits))
+    for start, levels in trees:  # each begins with one bit per level
+        unused = -levels % 8
+        if unused and public[start - (-levels // 8) - 1] >> (8 - unused):
+            raise InvalidInput("the public part has a bit set after its last level")
+
+
+def check_place(bucket: int, level: int) -> None:
+    """A bucket and a level."""
+    if not 1 <= bucket < 2**62:
+        raise InvalidInput(f"a bucket is a cell, at least 1; got {bucket}")
+    if not 0 <= level < MAX_LEVEL:
+        raise InvalidInput(f"a level is from 0 to {MAX_LEVEL - 1}; got {level}")
+
+
+def check_length(data: bytes, length: int, what: str) -> None:
+    """A field of one length."""
+    if len(data) != length:
+        raise InvalidInput(f"{what} has {length} bytes; got {len(data)}")
+
+
+def check_multiple(data: bytes, size: int, what: str) -> None:
+    """A list of items of one size."""
+    if len(data) % size:
+        raise InvalidInput(f"{what} have {size} bytes each; got {len(data)} bytes")
+
+
+def check_count(count: int, least: int, most: int, what: str) -> None:
+    """How many items a list has."""
+    if not least <= count <= most:
+        raise InvalidInput(f"{what} must be {least} to {most}; got {count}")
+
+
+def check_ascending(ids: Sequence[bytes]) -> None:
+    """Report ids in their order, each once."""
+    if any(first >= second for first, second in pairwise(ids)):
+        raise InvalidInput("report ids must be ascending and different")
+
+
 # msgspec builds what it knows of a type at its first use, and two threads that do so at once crash: do it here.
-for _kind in _Message.__subclasses__():
+for _kind in Message.__subclasses__():
     msgspec.msgpack.Decoder(_kind)

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 
 from ..arrays import short_repr
 from ..errors import InvalidInput
-from ..pooled.play import Published, Tree, replay
-from ..pooled.task import UNITS
+from ..pooled.play import Published, Tree
 from ..sharing.envelope import Role
+from ..sharing.machine import replay_tree
 from ..sharing.pair import PairTask
 from ..sharing.wire import BucketTree, SignedTree
 from ..words import number_of
@@ -156,38 +156,13 @@ def _check_buckets(found: PairVerification, pair: PairTask, trees: Sequence[Buck
 def _check_tree(found: PairVerification, pair: PairTask, tree: BucketTree) -> None:
     where = f"bucket {tree.bucket}: " if pair.bucket_depth else ""
     try:
-        published = Published.from_bytes(tree.published)
-    except InvalidInput as error:
-        found.add("unreadable-tree", f"{where}{error}")
-        return
-    try:
-        expected = pair.tree_task(tree.bucket)
+        pair.check_bucket(tree.bucket)
     except InvalidInput:
         return  # noted before
-    if published.task != expected:
-        found.add("other-task", f"{where}the published numbers belong to another task")
-        return
-    if (published.sums is None) != (pair.asked is None):
-        has = "no sums" if published.sums is None else "sums"
-        found.add("wrong-sums", f"{where}the task asks for {'a' if pair.asked else 'no'} value; there are {has} of it")
-        return
-    if published.simulated:
-        found.add("simulated", f"{where}the numbers are marked as a simulation: their noise protects nobody")
-    try:
-        replayed = replay(published)
-    except InvalidInput as error:
-        found.add("wrong-cells", f"{where}{error}")
-        return
-    if not (replayed.units.min(initial=UNITS) > 0 and replayed.units.max(initial=0) <= UNITS):
-        found.add("wrong-cells", f"{where}a path costs more than its budget")
-    levels = max(len(published.opened), 1)
-    if len(tree.rejected) != levels:
-        found.add(
-            "wrong-rejected",
-            f"{where}reports were checked on {levels} levels; rejected reports are given for {len(tree.rejected)}",
-        )
-    found.published.append(published)
-    found.trees.append(replayed)
+    replayed = replay_tree(pair, tree, lambda token, what: found.add(token, f"{where}{what}"))
+    if replayed is not None:
+        found.published.append(replayed[0])
+        found.trees.append(replayed[1])
 
 
 def _check_pins(found: PairVerification, pair: PairTask, pinned: Sequence[bytes]) -> None:

@@ -39,8 +39,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def table_of_codes() -> dict[str, set[int]]:
     codes = {name: {DONE, BAD_INPUT} | ({FOUND} if command.found else set()) for name, command in COMMANDS.items()}
-    for name in ("serve", "evaluate"):
-        codes[name] = {STOPPED, BAD_INPUT}  # they end when they are stopped
+    codes["serve"] = {STOPPED, BAD_INPUT}  # it ends when it is stopped
     return codes
 
 
@@ -119,8 +118,6 @@ def test_every_command_ends_as_the_table_says(
     ends(BAD_INPUT, "serve", "--db", "oracle://x")
     database = f"sqlite:///{tmp_path / 'other.db'}"
     seen["serve"].add(interrupted("serves at", "serve", "--port", "0", "--db", database))
-    ends(BAD_INPUT, "evaluate", "--db", f"sqlite:///{tmp_path / 'unused.db'}")
-    seen["evaluate"].add(interrupted("evaluates for", "evaluate", "--processes", "1", "--db", database))
     assert dict(seen) == table_of_codes()
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.service.evaluate import evaluate
 from semilocal.service.server import serve
 from semilocal.service.stopping import Stop
 from semilocal.service.stores.base import check_database, open_store
@@ -39,12 +37,6 @@ def test_a_database_with_two_names_is_not_opened_under_any(tmp_path: Path) -> No
     open_store(f"sqlite:///{first}").close()
 
 
-def test_evaluate_makes_no_database(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"there is no file .*none.db; check the name"):
-        evaluate(f"sqlite:///{tmp_path / 'folder' / 'none.db'}", processes=1, stop=Stop())
-    assert not list(tmp_path.iterdir())
-
-
 def other_program(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE cats (name TEXT)")
@@ -58,16 +50,13 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("words", FOREIGN)
-@pytest.mark.parametrize(
-    "start", [lambda url: serve(url, stop=Stop()), lambda url: evaluate(url, processes=1, stop=Stop())]
-)
-def test_a_file_of_others_is_refused_and_left_as_it_is(tmp_path: Path, words: str, start: Any) -> None:
+def test_a_file_of_others_is_refused_and_left_as_it_is(tmp_path: Path, words: str) -> None:
     path = tmp_path / "notes"
     FOREIGN[words](path)
     path.chmod(0o644)
     before = path.read_bytes()
     with pytest.raises(InvalidInput, match=words):
-        start(f"sqlite:///{path}")
+        serve(f"sqlite:///{path}", stop=Stop())
     assert [file.name for file in tmp_path.iterdir()] == ["notes"]
     assert path.stat().st_mode & 0o777 == 0o644
     assert path.read_bytes() == before

@@ -22,7 +22,7 @@ _ROOT = b"semilocal/1/pair/root"
 _SEALING = b"semilocal/1/pair/sealing"
 _NOISE = b"semilocal/1/pair/noise"
 _MASK = b"semilocal/1/pair/mask"
-_RESULT = b"semilocal/1/pair/result"
+_LEVEL = b"semilocal/1/pair/level"
 
 
 class PairSecrets:
@@ -54,16 +54,15 @@ class PairSecrets:
         mask = derive(self._root, _MASK + report, len(private))
         return (int.from_bytes(private, "big") ^ int.from_bytes(mask, "big")).to_bytes(len(private), "big")
 
-    def seal_result(self, order: bytes, chunk: int, data: bytes) -> bytes:
-        """What came out for a chunk, as it is stored. An order and a chunk have one result, so a key seals it once."""
-        return AESGCM(derive(self._root, _RESULT + order, 32)).encrypt(chunk.to_bytes(12, "big"), data, None)
+    def seal_level(self, name: bytes, data: bytes) -> bytes:
+        """What came out for a level, as it is stored. A name has one result, so its key seals once."""
+        return AESGCM(derive(self._root, _LEVEL + name, 32)).encrypt(bytes(12), data, None)
 
-    def open_result(self, order: bytes, chunk: int, sealed: bytes) -> bytes:
+    def open_level(self, name: bytes, sealed: bytes) -> bytes:
         """A result that was sealed."""
         try:
-            return AESGCM(derive(self._root, _RESULT + order, 32)).decrypt(chunk.to_bytes(12, "big"), sealed, None)
+            return AESGCM(derive(self._root, _LEVEL + name, 32)).decrypt(bytes(12), sealed, None)
         except InvalidTag:
             raise InvalidInput(
-                f"the stored result of chunk {chunk} was not sealed with this server's key: a worker has another one, "
-                "or the database was changed"
+                "the stored result of a level was not sealed with this server's key: it or the database has changed"
             ) from None

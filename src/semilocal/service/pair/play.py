@@ -1,369 +1,455 @@
-"""From the closed set of reports to the signed transcript, message by message. Leader and helper run the same class.
+"""A pair on this server, move by move: what is stored before and after the machine of :mod:`semilocal.sharing.machine`.
 
-    play = Play(...)
-    play.due                              which step comes next; None at the end
-    leader: request = play.request()      helper: answer = play.answer(request)
-    both:   play.advance(request, answer)
+The database is the truth. A request is stored before it is sent, an answer before it is given or used, so a server that
+comes back sends the same bytes again, and its machine is built from what was said. When the helper is away the leader
+waits and says so; nothing is given up.
 
-Steps of a tree: ``levels/0/check``, ``levels/0/sums``, ``levels/1/check``, … ``finish``. Trees of buckets are played
-one after the other, then ``sign``. What was said is enough to come back to the same point: :meth:`Play.replay` takes
-the stored messages, and evaluates only the tree that is not finished.
-
-Nothing that a request says decides whether it is answered, but what is public: a refusal tells nothing about shares.
-Knows messages, the party and the rule. Knows no HTTP, database or clock.
+Knows the tables, the machines and the pool. Knows no HTTP: ``Send`` is an argument. The time is an argument. Functions
+without ``async`` block; callers run them in threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Literal, NamedTuple, Protocol
+import asyncio
+import hashlib
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InvalidInput
-from ...hierarchy import Cells
-from ...pooled.play import play
-from ...sharing.check import chunks, differing, digests
-from ...sharing.envelope import Role
+from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
+from ...sharing.envelope import Role, open_envelope
+from ...sharing.evaluate import LevelShare
+from ...sharing.machine import CLOSE, NO_BUCKET, Helper, Leader, Machine
 from ...sharing.pair import PairTask
-from ...sharing.party import Evaluator, Party, combine, split_final
-from ...sharing.signing import is_signed
+from ...sharing.point import PROOF_WORDS
 from ...sharing.wire import (
-    BucketTree,
+    MAX_FORWARD,
+    MAX_TREE,
+    Closing,
     Finish,
-    FinishAnswer,
+    Forward,
+    ForwardAnswer,
     LevelCheck,
-    LevelCheckAnswer,
     LevelSums,
-    LevelSumsAnswer,
+    Message,
+    Outcome,
+    Proposal,
+    ProposalAnswer,
+    Sealed,
     Signature,
-    SignedTree,
-    join_ids,
-    numbers_of,
-    pack_numbers,
-    split_ids,
 )
+from ..stores.pairs import LAST_STEP, PairRow, PairTables, StepRow, UploadOutcome, UploadRow
+from .keys import PairSecrets
+from .pool import Job, Move, Pool, Reports, Tree
 
-__all__ = ["NO_BUCKET", "Exchange", "Play", "PlayStep", "check_step", "level_tags", "sums_step"]
+__all__ = ["CHUNK", "HELPER_ANSWERS", "Leading", "LivePair", "StoredHalf", "answer_forward", "answer_step"]
 
-Integers = npt.NDArray[np.int64]
+P = ParamSpec("P")
+T = TypeVar("T")
 Flags = npt.NDArray[np.bool_]
-Kind = Literal["check", "sums", "finish"]
-NO_BUCKET = 0  # of steps that are about the whole pair
+HELPER_ANSWERS = "the helper's answer to the proposal"
+CHUNK = 4096  # reports of one job; their states at a level with 600 opened cells take 40 MB
 
 
-class PlayStep(NamedTuple):
-    """A step: of which tree, and its name in the path."""
+class LivePair:
+    """A pair on this server.
 
-    bucket: int
-    name: str
+    Attributes
+    ----------
+    row : PairRow
+        Where it stood at the last look.
+    machine : Leader or Helper or None
+        Where the counting stands; built again from the stored steps when it is needed.
+    waits_for : str or None
+        What it waits for, in words.
+    progress : (int, int)
+        Parts of the reports that are evaluated of the present level, and all of them.
+    stuck : str or None
+        Which part of the reports cannot be evaluated and why, in words for the operator.
+    failed : bool
+        Whether this server could not answer the leader's last step.
+    """
 
+    def __init__(self, pair: PairTask, role: Role, row: PairRow) -> None:
+        self.pair, self.role, self.row = pair, role, row
+        self.task, self.body = pair.id, pair.to_bytes()
+        self.secrets: PairSecrets | None = None
+        self.machine: Leader | Helper | None = None
+        self.lock = asyncio.Lock()
+        self.waits_for: str | None = None
+        self.progress = (0, 0)
+        self.stuck: str | None = None
+        self.failed = False
+        self.steps = 0
+        self.pending: StepRow | None = None  # the leader's request that is not answered yet
 
-class Exchange(Protocol):
-    """A stored step."""
+    def drop_machine(self) -> None:
+        """Forget what is in memory only."""
+        self.machine = self.pending = None
 
-    @property
-    def bucket(self) -> int: ...
-    @property
-    def step(self) -> str: ...
-    @property
-    def request(self) -> bytes: ...
-    @property
-    def answer(self) -> bytes | None: ...
+    def state(self, *, now: float, fault: str | None) -> dict[str, Any]:
+        """Where the pair stands, for everybody; ready for JSON."""
+        row, (done, total) = self.row, self.progress
+        due = None if self.machine is None or row.phase != "levels" else self.machine.due
+        return {
+            "task": self.task.hex(), "kind": "pair", "experimental": True, "role": self.role, "name": row.name,
+            "phase": row.phase, "confirmed": row.confirmed, "level": None if due is None else due.name,
+            "received": row.received, "accepted": row.accepted, "refused": row.refused, "waits_for": self._waits(),
+            "progress": done / total if total else None, "enrolment": row.enrolment, "deadline": row.deadline,
+            "poll_after": 5 if row.ended else 1, "now": math.ceil(now), "fault": fault,
+        }  # fmt: skip
 
-
-def check_step(level: int) -> str:
-    """Name of the step that compares tags."""
-    return f"levels/{level}/check"
-
-
-def sums_step(level: int) -> str:
-    """Name of the step that fixes who counts, and exchanges noisy differences."""
-    return f"levels/{level}/sums"
-
-
-class _Tree:
-    """One bucket: its reports, and the numbers exchanged about it; a counter for the public rule."""
-
-    def __init__(self, bucket: int, ids: Sequence[bytes]) -> None:
-        self.bucket, self.ids = bucket, list(ids)
-        self.rejected: list[int] = []
-        self.exchanged: list[Integers] = []
-        self.final: Integers = np.empty(0, dtype=np.int64)
-        self.party: Party | None = None
-        self.kind: Kind = "check"
-
-    @property
-    def level(self) -> int:
-        return len(self.rejected)
-
-    @property
-    def step(self) -> PlayStep:
-        names = {"check": check_step(self.level), "sums": sums_step(self.level), "finish": "finish"}
-        return PlayStep(self.bucket, names[self.kind])
-
-    @property
-    def people(self) -> int:
-        return len(self.ids) - self.rejected[0]
-
-    def differences(self, depth: int, cells: Cells, units: Integers) -> Integers:
-        if depth >= len(self.exchanged):
-            raise InvalidInput(f"the rule opens cells on level {depth}, but the exchanged numbers end above it")
-        return self.exchanged[depth]
-
-    def counts(self, cells: Cells, units: Integers) -> Integers:
-        return self.final
+    def _waits(self) -> str | None:
+        if self.row.ended or self.role == "leader":
+            return self.waits_for
+        if not self.row.confirmed:
+            return f"this server's operator to confirm: semilocal campaign confirm {self.task.hex()[:12]}"
+        return f"the leader ({self.pair.leader.name})"
 
 
-class Play:
-    """One server's play of a closed pair.
+def build_machine(live: LivePair, tables: PairTables, pool: Pool, signing_secret: bytes) -> Leader | Helper:
+    """The machine of a pair whose uploads are over, at the point to which the stored steps lead."""
+    secrets = live.secrets
+    if secrets is None:
+        raise InvalidInput("the secrets of this pair were deleted: it has ended")
+
+    def evaluator(bucket: int, ids: Sequence[bytes]) -> StoredHalf:
+        if len(ids) > MAX_TREE:
+            raise InvalidInput(f"bucket {bucket} has {len(ids)} reports; a tree takes at most {MAX_TREE}")
+        return StoredHalf(live, secrets, tables, pool, bucket, ids)
+
+    kind = Leader if live.role == "leader" else Helper
+    machine: Leader | Helper = kind(
+        live.pair, tables.ids(live.task), noise_secret=secrets.noise_secret(live.task), signing_secret=signing_secret,
+        evaluator=evaluator,
+    )  # fmt: skip
+    steps = tables.steps(live.task)
+    live.steps = len(steps)
+    machine.replay(steps)
+    return machine
+
+
+# -- the reports of a tree, stored and evaluated in the pool -----------------------------------------------------------
+
+
+class StoredHalf:
+    """This server's half of the reports of a tree; an ``Evaluator`` of :mod:`semilocal.sharing.party`.
+
+    What comes out of a level is stored under a name that says everything that led to it. A server that comes back finds
+    it there.
 
     Parameters
     ----------
-    pair : PairTask
-    role : {"leader", "helper"}
-    members : mapping of int to sequence of bytes
-        The accepted reports by bucket, ascending.
-    noise_secret, signing_secret : bytes
-    evaluator : callable
-        Bucket and ids to this server's half of these reports; called when a tree begins.
+    live : LivePair
+    secrets : PairSecrets
+    tables : PairTables
+    pool : Pool
+    bucket : int
+    ids : sequence of bytes
+        The reports that take part, ascending.
+    chunk : int
+        Reports per job.
     """
 
     def __init__(
-        self, pair: PairTask, role: Role, members: Mapping[int, Sequence[bytes]], *, noise_secret: bytes,
-        signing_secret: bytes, evaluator: Callable[[int, Sequence[bytes]], Evaluator],
+        self, live: LivePair, secrets: PairSecrets, tables: PairTables, pool: Pool, bucket: int, ids: Sequence[bytes],
+        *, chunk: int = CHUNK,
     ) -> None:  # fmt: skip
-        self.pair, self.role = pair, role
-        self._noise, self._signing, self._evaluator = noise_secret, signing_secret, evaluator
-        self._waiting = [_Tree(bucket, members[bucket]) for bucket in sorted(members)]
-        self.trees: list[BucketTree] = []
-        self.signatures: tuple[bytes, bytes] | None = None
-        self._body = pair.to_bytes()
-        self._rejected: Flags | None = None  # leader: who failed the check of the level
-        self._suspects: Flags | None = None  # helper: reports of the chunks that differ
+        self._live, self._secrets, self._tables, self._pool = live, secrets, tables, pool
+        self._bucket, self._ids, self._shape = bucket, list(ids), live.pair.shape
+        self._parts = [slice(start, start + chunk) for start in range(0, max(len(ids), 1), chunk)]
+        server = 0 if live.role == "leader" else 1
+        digest = hashlib.sha256(live.task + bytes([server]) + bucket.to_bytes(8, "big") + b"".join(ids)).digest()
+        self._tree = Tree(live.task, self._shape, server, digest)
+        self._name = digest  # of the tree and of all that has happened to it
+        self._moves: list[list[Move]] = [[] for _ in self._parts]
+        self._level, self._cells = 0, 1
+        self.accepted: Flags = np.ones(len(ids), dtype=bool)
+        self.value_digests: npt.NDArray[np.uint8] = np.empty((len(ids), 0), dtype=np.uint8)
+        tables.begin_tree(live.task, digest)
 
-    @property
-    def server(self) -> int:
-        """0 for the leader, 1 for the helper."""
-        return 0 if self.role == "leader" else 1
+    def expand(self) -> LevelShare:
+        """Sums and tags of the level below."""
+        data = self._evaluated(None)
+        size = 16 * self._cells * self._shape.width
+        digests = 32 if self._shape.value_bits and not self._level else 0
+        width = digests + 8 * (2 * PROOF_WORDS + self._shape.width)
+        tags = np.frombuffer(data[size:], dtype=np.uint8).reshape(len(self._ids), width)
+        if not self._level:
+            self.value_digests = np.ascontiguousarray(tags[:, :digests])
+        return LevelShare(self._words(data[:size]), np.ascontiguousarray(tags[:, digests:]))
 
-    @property
-    def due(self) -> PlayStep | None:
-        """The step that comes next."""
-        if self._waiting:
-            return self._waiting[0].step
-        return PlayStep(NO_BUCKET, "sign") if self.signatures is None else None
+    def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]:
+        """Sums over some reports only."""
+        return self._words(self._evaluated(reports))
 
-    def prepare(self) -> None:
-        """Do now what the next step needs, while the other server does the same."""
-        if self._waiting and self._waiting[0].kind == "check":
-            level_tags(self._party())
+    def drop(self, rejected: Flags) -> None:
+        """Reports that count no longer."""
+        self.accepted = self.accepted & ~rejected
+        self._move(b"drop" + rejected.tobytes(), [Move(None, rejected[part].tobytes()) for part in self._parts])
 
-    def signed_tree(self) -> SignedTree:
-        """The transcript."""
-        if self.signatures is None:
-            raise InvalidInput("the transcript is not signed yet")
-        return SignedTree(self._body, tuple(self.trees), *self.signatures)
+    def open(self, rows: npt.NDArray[np.int64]) -> None:
+        """Go one level down."""
+        opened = rows.astype("<i8").tobytes()
+        self._move(b"open" + opened, [Move(opened, None)] * len(self._parts))
+        self._level, self._cells = self._level + 1, len(rows)
 
-    # -- the leader ------------------------------------------------------------------------------------------------
+    def _move(self, what: bytes, moves: Sequence[Move]) -> None:
+        self._name = hashlib.sha256(self._name + what).digest()
+        for mine, move in zip(self._moves, moves, strict=True):
+            mine.append(move)
 
-    def request(self) -> bytes:
-        """The leader's message for the step that is due."""
-        if not self._waiting:
-            return Signature(SignedTree.signature_by(self._signing, self._body, self.trees)).to_bytes()
-        tree, party = self._waiting[0], self._party()
-        if tree.kind == "check":
-            return LevelCheck(tree.bucket, tree.level, b"".join(digests(level_tags(party)))).to_bytes()
-        if tree.kind == "sums":
-            assert self._rejected is not None
-            rejected = join_ids(tree.ids[place] for place in np.flatnonzero(self._rejected))
-            self._fix(party, self._rejected)
-            return LevelSums(tree.bucket, tree.level, rejected, pack_numbers(_share(party))).to_bytes()
-        return Finish(tree.bucket, pack_numbers(party.share())).to_bytes()
+    def _words(self, data: bytes) -> npt.NDArray[np.uint64]:
+        return np.frombuffer(data, dtype="<u8").astype(np.uint64).reshape(-1, self._shape.width)
 
-    # -- the helper ------------------------------------------------------------------------------------------------
+    def _evaluated(self, reports: Flags | None) -> bytes:
+        """Sums, then tags, of the level; or the sums over some reports."""
+        name = hashlib.sha256(self._name + (b"" if reports is None else reports.tobytes())).digest()
+        task = self._live.task
+        stored = self._tables.level(task, name)
+        if stored is not None:
+            return self._secrets.open_level(name, stored)
+        jobs = [
+            Job(self._tree, number, tuple(moves), None if reports is None else reports[part].tobytes())
+            for number, (part, moves) in enumerate(zip(self._parts, self._moves, strict=True))
+        ]
+        try:
+            found = self._pool.evaluate(jobs, self._reports, lambda done: self._look(done, len(jobs)))
+        except EvaluationFailed as error:
+            self._live.stuck = str(error)
+            raise
+        self._live.stuck = None
+        sums = np.sum([sums for sums, _ in found], axis=0, dtype=np.uint64)
+        data = sums.astype("<u8").tobytes() + b"".join(tags.tobytes() for _, tags in found)
+        self._tables.put_level(task, self._tree.digest, name, self._secrets.seal_level(name, data))
+        return data
 
-    def answer(self, request: bytes) -> bytes:
-        """The helper's answer for the step that is due; refuses what no leader can have sent."""
-        if not self._waiting:
-            signature = Signature.from_bytes(request).signature
-            parts = (self._body, *(tree.to_bytes() for tree in self.trees))
-            if not is_signed(signature, self.pair.leader.signing_key, "transcript", *parts):
-                raise InvalidInput("the leader signed another transcript than the one this server has")
-            return Signature(SignedTree.signature_by(self._signing, self._body, self.trees)).to_bytes()
-        tree, party = self._waiting[0], self._party()
-        if tree.kind == "check":
-            return self._answer_check(tree, party, LevelCheck.from_bytes(request))
-        if tree.kind == "sums":
-            sums = LevelSums.from_bytes(request)
-            self._same_place(tree, sums.bucket, sums.level)
-            self._fix(party, self._flags(tree, sums.rejected))
-            own = _share(party)
-            _same_length(numbers_of(sums.numbers), own)
-            return LevelSumsAnswer(pack_numbers(own)).to_bytes()
-        finish = Finish.from_bytes(request)
-        self._same_place(tree, finish.bucket, tree.level)
-        own = party.share()
-        _same_length(numbers_of(finish.numbers), own)
-        return FinishAnswer(pack_numbers(own)).to_bytes()
+    def _reports(self, number: int) -> Reports:
+        """The reports of a part as they were uploaded."""
+        ids = self._ids[self._parts[number]]
+        if not ids:
+            return Reports([], [])
+        wanted = set(ids)
+        rows = self._tables.shares(self._live.task, self._bucket, ids[0], ids[-1])
+        rows = [row for row in rows if row.report in wanted]
+        if len(rows) != len(ids):
+            raise InvalidInput(f"it has {len(ids)} reports, but {len(rows)} are stored")
+        private = [self._secrets.masked(row.private, row.report) for row in rows]
+        return Reports([row.public for row in rows], private)
 
-    def _answer_check(self, tree: _Tree, party: Party, message: LevelCheck) -> bytes:
-        self._same_place(tree, message.bucket, message.level)
-        tags = level_tags(party)
-        own = digests(tags)
-        if len(message.digests) != 32 * len(own):
-            raise InvalidInput(f"there are {len(own)} chunks of reports; got {len(message.digests) // 32} digests")
-        other = [message.digests[start : start + 32] for start in range(0, len(message.digests), 32)]
-        apart = tuple(number for number, (a, b) in enumerate(zip(own, other, strict=True)) if a != b)
-        parts = [tags[chunks(len(tags))[number]].tobytes() for number in apart]
-        return LevelCheckAnswer(apart, b"".join(parts)).to_bytes()
+    def _look(self, done: int, total: int) -> None:
+        self._live.progress = (done, total)
+        row = self._tables.row(self._live.task)
+        if row is None or row.phase != "levels":
+            raise StoreUnavailable("the pair is not counted any more")
 
-    # -- both ------------------------------------------------------------------------------------------------------
 
-    def advance(self, request: bytes, answer: bytes) -> None:
-        """Take both messages of the step that is due, and go on.
+# -- the leader --------------------------------------------------------------------------------------------------------
 
-        Raises
-        ------
-        InvalidInput
-            If the other server's message cannot be used, or this server's is not what it computes.
-        """
-        if not self._waiting:
-            self._take_signatures(Signature.from_bytes(request), Signature.from_bytes(answer))
-            return
-        tree, party = self._waiting[0], self._party()
-        if tree.kind == "check":
-            self._take_check(tree, party, LevelCheckAnswer.from_bytes(answer))
-            tree.kind = "sums"
-            return
-        if tree.kind == "sums":
-            sums = LevelSums.from_bytes(request)
-            rejected = self._flags(tree, sums.rejected)
-            if party.stage == "checking":
-                self._fix(party, rejected)
-            numbers = self._numbers(_share(party), sums.numbers, LevelSumsAnswer.from_bytes(answer).numbers)
-            if party.stage == "sharing":
-                party.publish(numbers)
-            self._note_sums(tree, rejected, numbers)
-            tree.kind = "check" if party.stage == "checking" else "finish"
-            return
-        numbers = self._numbers(
-            party.share(), Finish.from_bytes(request).numbers, FinishAnswer.from_bytes(answer).numbers
+
+Send = Callable[[LivePair, str, bytes], Awaitable[bytes]]
+
+
+class InThread(Protocol):
+    """Runs a blocking call in a thread."""
+
+    def __call__(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
+
+
+class Leading:
+    """What the leader does with its pairs, from the proposal to the transcript.
+
+    Parameters
+    ----------
+    tables : PairTables
+    pool : Pool
+    send : callable
+        Sends a step's bytes to the helper; the answer's bytes.
+    work, evaluate : callable
+        Run a blocking call in a thread: one of the database, and one that waits for the evaluation.
+    """
+
+    def __init__(self, tables: PairTables, pool: Pool, send: Send, work: InThread, evaluate: InThread) -> None:
+        self._tables, self._pool, self._send, self._work, self._evaluate = tables, pool, send, work, evaluate
+
+    async def advance(self, live: LivePair, signing_secret: bytes, *, now: float) -> bool:
+        """Do what can be done now; whether the pair came to another phase."""
+        phase = live.row.phase
+        if phase == "confirming":
+            return await self._propose(live, now=now)
+        if phase != "levels":
+            await self._forward(live)
+        if phase == "open":
+            row = live.row
+            full = row.capacity is not None and row.received >= row.capacity
+            if not full and (row.deadline is None or now < row.deadline):
+                ends = [] if row.capacity is None else [f"{row.capacity:,} have come"]
+                ends += [] if row.deadline is None else ["the time is over"]
+                live.waits_for = f"uploads, until {' or '.join([*ends, 'the operator starts the counting'])}"
+                return False
+            return await self._work(self._tables.move, live.task, "open", "closing")
+        return await self._count(live, signing_secret)
+
+    async def _propose(self, live: LivePair, *, now: float) -> bool:
+        live.waits_for = live.waits_for or HELPER_ANSWERS
+        answer = ProposalAnswer.from_bytes(
+            await self._send(live, "propose", Proposal(live.row.name, live.body).to_bytes())
         )
-        self._end(tree, numbers)
+        missing = [] if live.row.confirmed else [f"the leader's operator ({live.pair.leader.name})"]
+        missing += [] if answer.confirmed else [f"the helper's operator ({live.pair.helper.name})"]
+        if missing:
+            live.waits_for = f"{' and '.join(missing)} to confirm: semilocal campaign confirm {live.task.hex()[:12]}"
+            return False
+        deadline = None if live.row.seconds is None else math.ceil(now) + live.row.seconds
+        return await self._work(self._tables.move, live.task, "confirming", "open", deadline=deadline)
 
-    def replay(self, exchanges: Iterable[Exchange]) -> None:
-        """Come back to where the answered steps lead."""
-        answered = [(step, step.answer) for step in exchanges if step.answer is not None]
-        finished = {step.bucket for step, _ in answered if step.step == "finish"}
-        for step, answer in answered:
-            if self._waiting and self._waiting[0].bucket == step.bucket and step.bucket in finished:
-                self._retell(self._waiting[0], step.step, step.request, answer)
-            elif self.due == (step.bucket, step.step):
-                self.advance(step.request, answer)
-            else:
-                raise InvalidInput(f"the stored step {step.step} of bucket {step.bucket} does not follow")
+    async def _forward(self, live: LivePair) -> None:
+        """Give the helper all uploads that it does not have yet."""
+        after = live.row.forwarded
+        while rows := await self._work(self._tables.waiting, live.task, after=after, limit=MAX_FORWARD):
+            live.waits_for = "the helper to take uploads"
+            after = rows[-1].number
+            rows.sort(key=lambda row: row.report)
+            reports = tuple(Sealed(row.report, row.public, row.onward, row.bucket) for row in rows)
+            answer = ForwardAnswer.from_bytes(await self._send(live, "forward", Forward(reports).to_bytes()))
+            if len(answer.outcomes) != len(rows):
+                raise InvalidInput(f"{len(rows)} reports were forwarded; got {len(answer.outcomes)} outcomes")
+            refused = [row.report for row, outcome in zip(rows, answer.outcomes, strict=True) if outcome != "stored"]
+            await self._work(self._tables.forwarded, live.task, after, refused)
+            if len(rows) < MAX_FORWARD and live.row.phase == "open":
+                return  # let some more gather
 
-    def _retell(self, tree: _Tree, step: str, request: bytes, answer: bytes) -> None:
-        """A step of a finished tree: the messages say everything."""
-        if step == "finish":
-            leader, helper = Finish.from_bytes(request).numbers, FinishAnswer.from_bytes(answer).numbers
-            self._end(tree, combine(numbers_of(leader), numbers_of(helper)))
-        elif step.endswith("sums"):
-            sums = LevelSums.from_bytes(request)
-            numbers = combine(numbers_of(sums.numbers), numbers_of(LevelSumsAnswer.from_bytes(answer).numbers))
-            self._note_sums(tree, self._flags(tree, sums.rejected), numbers)
+    async def _count(self, live: LivePair, signing_secret: bytes) -> bool:
+        """Close, play all levels and sign."""
+        try:
+            if live.machine is None:
+                live.waits_for = "the evaluation of the reports on this server"
+                live.machine = await self._evaluate(build_machine, live, self._tables, self._pool, signing_secret)
+            machine = live.machine
+            assert isinstance(machine, Leader)
+            if live.row.phase == "closing":
+                if machine.due == (NO_BUCKET, CLOSE):  # else it crashed before it moved
+                    await self._exchange(live, machine)
+                accepted = machine.accepted
+                return await self._work(self._tables.move, live.task, "closing", "levels", accepted=accepted)
+            while machine.due is not None:
+                await self._exchange(live, machine)
+            transcript = machine.signed_tree().to_bytes()
+        except PeerAway:
+            raise  # what is in memory is good: only the answer is missing
+        except BaseException:
+            live.drop_machine()
+            raise
+        return await self._work(self._tables.move, live.task, "levels", "done", transcript=transcript)
 
-    # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _party(self) -> Party:
-        tree = self._waiting[0]
-        if tree.party is None:
-            task = self.pair.tree_task(tree.bucket)
-            evaluator = self._evaluator(tree.bucket, tree.ids)
-            tree.party = Party(task, self.server, self._noise, tree.ids, evaluator, self.pair.asked)
-        return tree.party
-
-    def _fix(self, party: Party, rejected: Flags) -> None:
-        party.fix(rejected)
-        self._rejected = self._suspects = None
-
-    def _take_check(self, tree: _Tree, party: Party, answer: LevelCheckAnswer) -> None:
-        own = level_tags(party)
-        parts = chunks(len(own))
-        suspects = np.zeros(len(own), dtype=bool)
-        for number in answer.chunks:
-            if number >= len(parts):
-                raise InvalidInput(f"there are {len(parts)} chunks of reports; got number {number}")
-            suspects[parts[number]] = True
-        width = own.shape[1]
-        if len(answer.tags) != int(np.count_nonzero(suspects)) * width:
-            raise InvalidInput(f"tags have {width} bytes per report of the chunks that differ; got {len(answer.tags)}")
-        self._suspects = suspects
-        if self.role == "leader":
-            other = np.frombuffer(answer.tags, dtype=np.uint8).reshape(-1, width)
-            self._rejected = np.zeros(len(own), dtype=bool)
-            self._rejected[suspects] = differing(own[suspects], other)
-
-    def _flags(self, tree: _Tree, rejected: bytes) -> Flags:
-        """Rejected reports as flags; only reports of chunks that differ can have failed the check."""
-        if not rejected:  # as a rule
-            return np.zeros(len(tree.ids), dtype=bool)
-        wanted = set(split_ids(rejected))
-        flags = np.array([report in wanted for report in tree.ids], dtype=bool)
-        if np.count_nonzero(flags) != len(wanted):
-            raise InvalidInput("rejected names reports that do not take part")
-        if self._suspects is not None and (flags & ~self._suspects).any():
-            raise InvalidInput("rejected names reports whose tags agree")
-        return flags
-
-    def _numbers(self, own: Integers, leader: bytes, helper: bytes) -> Integers:
-        first, second = numbers_of(leader), numbers_of(helper)
-        mine, other = (first, second) if self.role == "leader" else (second, first)
-        _same_length(other, own)
-        if not np.array_equal(mine, own):
-            raise InvalidInput("the stored numbers are not those that this server computes: its data or key changed")
-        return combine(first, second)
-
-    def _note_sums(self, tree: _Tree, rejected: Flags, numbers: Integers) -> None:
-        tree.rejected.append(int(np.count_nonzero(rejected)))
-        if len(numbers):
-            tree.exchanged.append(numbers)
-
-    def _end(self, tree: _Tree, numbers: Integers) -> None:
-        tree.final, sums = split_final(numbers, self.pair.asked)
-        published = replace(play(self.pair.tree_task(tree.bucket), tree), sums=sums)
-        self.trees.append(BucketTree(tree.bucket, published.to_bytes(), tuple(tree.rejected)))
-        self._waiting.pop(0)
-
-    def _take_signatures(self, leader: Signature, helper: Signature) -> None:
-        signed = SignedTree(self._body, tuple(self.trees), leader.signature, helper.signature)
-        for role in ("leader", "helper"):
-            if not signed.is_signed_by(role):
-                raise InvalidInput(f"the {role}'s signature of the transcript is not valid")
-        self.signatures = (leader.signature, helper.signature)
-
-    def _same_place(self, tree: _Tree, bucket: int, level: int) -> None:
-        if (bucket, level) != (tree.bucket, tree.level):
-            raise InvalidInput(
-                f"bucket {tree.bucket} and level {tree.level} are due; the message is for bucket {bucket} and level "
-                f"{level}"
-            )
+    async def _exchange(self, live: LivePair, machine: Leader) -> None:
+        assert machine.due is not None
+        bucket, step = machine.due
+        if live.pending is None:
+            live.waits_for = f"the evaluation on this server for {step}"
+            request = await self._evaluate(machine.request)
+            stored = await self._work(self._tables.put_step, live.task, live.steps, bucket, step, request, None)
+            if stored is None or stored.request != request:
+                raise InvalidInput(
+                    f"the stored request of {step} is not what this server makes: its data or key changed"
+                )
+            live.pending = stored
+        live.waits_for = f"the helper's answer to {step}"
+        answer = await self._send(live, step, live.pending.request)
+        await self._evaluate(machine.advance, live.pending.request, answer)
+        await self._work(self._tables.put_answer, live.task, live.pending.number, answer)
+        live.steps, live.pending = live.pending.number + 1, None
 
 
-def level_tags(party: Party) -> npt.NDArray[np.uint8]:
-    """Tags of the level: uint8[n, b]. Reports that were rejected before have zeros: they are not named again."""
-    tags, counts = party.tags(), party.counts
-    return tags if counts.all() else np.where(counts[:, None], tags, np.uint8(0))
+# -- the helper --------------------------------------------------------------------------------------------------------
 
 
-def _share(party: Party) -> Integers:
-    """Noisy differences of the level; none if its only cell, the root, is final."""
-    return party.share() if party.stage == "sharing" else np.empty(0, dtype=np.int64)
+_OUTCOMES: dict[UploadOutcome, Outcome] = {
+    "stored": "stored", "again": "stored", "other-upload": "replayed", "uploads-closed": "closed",
+    "campaign-ended": "closed",
+}  # fmt: skip
+_REQUESTS: dict[str, type[Message]] = {
+    CLOSE: Closing, "check": LevelCheck, "sums": LevelSums, "finish": Finish, LAST_STEP: Signature,
+}  # fmt: skip
 
 
-def _same_length(other: Integers, own: Integers) -> None:
-    if len(other) != len(own):
-        raise InvalidInput(f"this step has {len(own)} numbers; got {len(other)}")
+def answer_forward(live: LivePair, tables: PairTables, body: bytes) -> bytes:
+    """Open and store reports; what became of each."""
+    if live.row.phase == "confirming":
+        raise Refused("not-confirmed", "this server's operator has not confirmed the pair", wait=5)
+    rows = [_opened(live, report) for report in Forward.from_bytes(body).reports]
+    good = [row for row in rows if row is not None]
+    outcomes = iter(tables.add(live.task, good)[0] if good else [])
+    found: list[Outcome] = ["undecryptable" if row is None else _OUTCOMES[next(outcomes)] for row in rows]
+    return ForwardAnswer(tuple(found)).to_bytes()
+
+
+def _opened(live: LivePair, report: Sealed) -> UploadRow | None:
+    """A report as it is stored; None if it is not for this server, pair, id and public part."""
+    secrets = live.secrets
+    if secrets is None:
+        raise Refused("campaign-ended", "the pair has ended on this server")
+    try:
+        report.check(live.pair)
+        private = open_envelope(
+            report.envelope, secrets.opening_key, role="helper", task=live.task, report=report.id,
+            public=report.public,
+        )  # fmt: skip
+    except InvalidInput:
+        return None
+    if len(private) != live.pair.shape.private_bytes:
+        return None
+    digest = hashlib.sha256(report.to_bytes()).digest()
+    masked = secrets.masked(private, report.id)
+    return UploadRow(report.id, report.bucket, digest, report.public, masked, b"", None)
+
+
+def answer_step(live: LivePair, tables: PairTables, pool: Pool, signing_secret: bytes, step: str, body: bytes) -> bytes:
+    """Answer a step, exactly once.
+
+    The answer is stored before it is sent. The same request gets the same stored bytes; another request for an answered
+    step, or a step that is not due, is refused.
+    """
+    message = _REQUESTS[step.rsplit("/", 1)[-1]].from_bytes(body)
+    bucket, phase = getattr(message, "bucket", NO_BUCKET), live.row.phase
+    stored = tables.step(live.task, bucket, step)
+    needed = "open" if step == CLOSE else "levels"
+    if stored is None and phase != needed:
+        raise Refused("out-of-order", f"the pair is {phase} on this server; it must be {needed} for {step}")
+    if stored is not None and not (step in (CLOSE, LAST_STEP) and phase == needed):
+        return _same(stored, body)
+    if live.machine is None:
+        live.machine = build_machine(live, tables, pool, signing_secret)
+    machine = live.machine
+    assert isinstance(machine, Helper)
+    if stored is None and machine.due != (bucket, step):
+        due = "nothing" if machine.due is None else f"{machine.due.name} of bucket {machine.due.bucket}"
+        raise Refused("out-of-order", f"due is {due}; got {step} of bucket {bucket}")
+    try:
+        if stored is None:
+            stored = tables.put_step(live.task, live.steps, bucket, step, body, machine.answer(body))
+            live.steps += 1
+            machine.advance(body, _same(stored, body))
+        _settle(live, tables, machine)  # also after a crash between the two writes
+        return _same(stored, body)
+    except BaseException:
+        live.drop_machine()
+        raise
+
+
+def _settle(live: LivePair, tables: PairTables, machine: Machine) -> None:
+    """Come to the phase in which the machine is."""
+    if live.row.phase == "open":
+        tables.move(live.task, "open", "levels", accepted=machine.accepted)
+    if machine.due is None:
+        tables.move(live.task, "levels", "done", transcript=machine.signed_tree().to_bytes())
+
+
+def _same(stored: StepRow | None, body: bytes) -> bytes:
+    """The stored answer, if it is to this request."""
+    if stored is None or stored.answer is None or stored.request != body:
+        raise Refused("other-request", "this step was answered for another request; its answer stays as it is")
+    return stored.answer

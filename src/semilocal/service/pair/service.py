@@ -1,7 +1,7 @@
 """Pairs behind the routes: what this server knows of them, who may do what, and what is done meanwhile.
 
-One asyncio task per pair does what is due (:mod:`.leader`); steps of the other server are answered one at a time per
-pair (:mod:`.helper`). Blocking work runs in threads, evaluation in worker processes.
+One asyncio task per pair does what is due (:mod:`.play`); steps of the other server are answered one at a time per
+pair. Blocking work runs in threads, evaluation in a pool of processes.
 
 Knows the tables, both roles and a clock that is passed in. Knows no HTTP: the other server is an argument.
 """
@@ -19,8 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from ...errors import InvalidInput, PeerAway, Refused, StoreUnavailable
+from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
 from ...sharing.envelope import open_envelope
+from ...sharing.machine import Helper
 from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
 from ..admin import MAX_TOKENS
@@ -31,12 +32,10 @@ from ..stores.base import Applied, Outcome, Store
 from ..stores.pairs import NOT_OPEN, SEED, PairRow, PairTables, UploadRow
 from ..writer import Writer
 from .form import PairForm, PairSettings
-from .helper import answer_close, answer_forward, answer_step
 from .keys import PairSecrets
-from .leader import Leader
-from .live import HELPER_ANSWERS, LivePair
 from .peer import Peer
-from .work import OwnWorkers
+from .play import HELPER_ANSWERS, Leading, LivePair, answer_forward, answer_step
+from .pool import Pool
 
 __all__ = ["REASONS", "IncomingUpload", "PairService", "Rota", "UploadStore"]
 
@@ -74,10 +73,10 @@ class PairService:
         self.settings, self._clock, self._keys, self._interval = settings, clock, keys, interval
         self._store, self._tables = store, store.pairs
         self._peer = peer if peer is not None or settings.role == "helper" else Peer(settings.peer)
-        self._workers = OwnWorkers(settings.processes, self._tables, store.url, keys)
+        self._pool = Pool(settings.processes)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="semilocal-pair")
         self._evaluating = ThreadPoolExecutor(EVALUATING, thread_name_prefix="semilocal-pair-evaluating")
-        self._leader = Leader(self._tables, self._workers, self._send, self.work, self.evaluate)
+        self._leader = Leading(self._tables, self._pool, self._send, self.work, self.evaluate)
         self._live: dict[bytes, LivePair] = {}
         self._rota = Rota(self._active, self._look_at)
         self._background: set[asyncio.Future[Any]] = set()
@@ -105,7 +104,7 @@ class PairService:
         await asyncio.gather(*running, return_exceptions=True)
         if self._peer is not None:
             await self._peer.close()
-        self._workers.stop()
+        self._pool.stop()
         for pool in (self._threads, self._evaluating):
             pool.shutdown(wait=False, cancel_futures=True)
             ending = asyncio.ensure_future(asyncio.to_thread(pool.shutdown, wait=True))
@@ -141,8 +140,7 @@ class PairService:
     @property
     def at_fault(self) -> int:
         """Pairs that cannot go on now."""
-        stuck = [live for live in self._live.values() if live.stuck is not None and not live.row.ended]
-        return len(self.faults) + sum(live.task not in self.faults for live in stuck)
+        return len(self.faults)
 
     async def _keep(self, interval: float) -> None:
         while True:
@@ -203,10 +201,10 @@ class PairService:
     async def _clean(self, live: LivePair) -> None:
         """Forget everything secret, in memory and on disk."""
         async with live.lock:  # no step is answered any more
-            live.drop_play()
+            live.drop_machine()
             live.secrets, live.waits_for = None, "the shares to be deleted"
             await self.work(self._tables.clean, live.task)
-            await self.work(self._workers.forget)
+            await self.work(self._pool.forget, live.task)
         live.waits_for = None
         await self.refresh(live)
         log.info("pair %r (%s): shares and secrets are deleted", live.row.name, live.task.hex()[:12])
@@ -413,9 +411,12 @@ class PairService:
                 raise
             except Exception as error:
                 live.failed = await self._note(task, error)
+                if isinstance(error, EvaluationFailed):
+                    words = "this server cannot evaluate now; its operator sees why"
+                    raise Refused("unavailable", words, wait=5) from None
                 raise
             live.failed = False
-        if live.play is not None and step != "forward":
+        if live.machine is not None and step != "forward":
             self._spawn(self._prepare(live))
         return answer
 
@@ -429,24 +430,21 @@ class PairService:
         await self._refresh_running(live)
         if step == "forward":
             return await self.work(answer_forward, live, self._tables, body)
-        if step == "close":
-            answer = await self.work(answer_close, live, self._tables, body)
-        else:
-            secret = self._signing_secret(live.pair)
-            answer = await self.evaluate(answer_step, live, self._tables, self._workers, secret, step, body)
+        secret = self._signing_secret(live.pair)
+        answer = await self.evaluate(answer_step, live, self._tables, self._pool, secret, step, body)
         await self.refresh(live)
         return answer
 
     async def _prepare(self, live: LivePair) -> None:
         """Evaluate the next level while the leader does the same."""
         async with live.lock:
-            play = live.play
-            if play is None or live.row.phase != "levels":
+            machine = live.machine
+            if not isinstance(machine, Helper) or live.row.phase != "levels":
                 return
             try:
-                await self.evaluate(play.prepare)
+                await self.evaluate(machine.prepare)
             except Exception as error:
-                live.drop_play()
+                live.drop_machine()
                 live.failed = await self._note(live.task, error)
 
     async def _answer_proposal(self, task: bytes, body: bytes) -> bytes:

@@ -31,8 +31,8 @@ from ..http import (
     task_of,
 )
 from ..pair.form import PairForm
-from ..pair.live import LivePair
 from ..pair.peer import ANSWER_HEADER, answer_signature, check_request
+from ..pair.play import LivePair
 from ..pair.results import PairFindings, read_findings
 from ..pair.service import PairService
 from ..problems import Problem

@@ -5,8 +5,9 @@ Rules of these tables:
 1. What a method returned is on disk.
 2. An upload is never changed. After the phase "open" none is added.
 3. A step always keeps the first request and the first answer that were written for it.
-4. When a pair has ended, uploads, steps but the last, tokens, the evaluation (:mod:`.chunks`) and the pair's seed are
-   deleted and the space is cleaned.
+4. A level's result is stored once, and only while the pair is counted.
+5. When a pair has ended, uploads, steps but the last, tokens, levels and the pair's seed are deleted and the space is
+   cleaned.
 
 Methods block; callers run them in threads. Knows SQL. Knows no HTTP.
 """
@@ -14,12 +15,14 @@ Methods block; callers run them in threads. Knows SQL. Knows no HTTP.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from .chunks import CHUNK_TABLES, ChunkTables
+if TYPE_CHECKING:
+    from .sql import SQLStore
 
 __all__ = [
-    "LAST_STEP", "NOT_OPEN", "SEED", "PairPhase", "PairRow", "PairTables", "StepRow", "UploadOutcome", "UploadRow",
+    "LAST_STEP", "NOT_OPEN", "SEED", "PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadOutcome",
+    "UploadRow",
 ]  # fmt: skip
 
 PairPhase = Literal["confirming", "open", "closing", "levels", "done", "cancelled"]
@@ -48,6 +51,15 @@ _PUT_STEP = (
     "INSERT INTO pair_steps (pair, number, bucket, step, request, answer) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT DO NOTHING"
 )
+_SHARES = (
+    "SELECT report, public, private FROM pair_uploads WHERE pair = ? AND bucket = ? AND report >= ? AND report <= ? "
+    "ORDER BY report"
+)
+_PUT_LEVEL = (
+    "INSERT INTO pair_levels (pair, tree, name, result) SELECT ?, ?, ?, ? "
+    "WHERE EXISTS (SELECT 1 FROM pairs WHERE id = ? AND phase = 'levels') ON CONFLICT DO NOTHING"
+)
+_SECRET = ("pair_uploads", "pair_refused", "pair_tokens", "pair_levels")
 
 
 class PairRow(NamedTuple):
@@ -124,13 +136,25 @@ class StepRow(NamedTuple):
     answer: bytes | None
 
 
-class PairTables(ChunkTables):
-    """The tables of pairs in a store, with those of their evaluation.
+class ShareRow(NamedTuple):
+    """A stored report, as it is evaluated."""
+
+    report: bytes
+    public: bytes
+    private: bytes
+
+
+class PairTables:
+    """The tables of pairs in a store.
 
     Parameters
     ----------
     store : SQLStore
     """
+
+    def __init__(self, store: SQLStore[Any]) -> None:
+        self._store = store
+        self._numbers: dict[bytes, int] = {}
 
     # -- pairs -----------------------------------------------------------------------------------------------------
 
@@ -211,13 +235,12 @@ class PairTables(ChunkTables):
         store = self._store
         with store._writing() as connection:
             number = self._number(connection, task)
-            self._hold(connection, task, alone=True)  # no result slips in any more
-            for table in ("pair_uploads", "pair_refused", "pair_tokens"):
+            self._hold(connection, task, alone=True)  # no level slips in any more
+            for table in _SECRET:
                 store._run(connection, f"DELETE FROM {table} WHERE pair = ?", number)
-            self._forget(connection, number)
             store._run(connection, "DELETE FROM pair_steps WHERE pair = ? AND step <> ?", number, LAST_STEP)
             store._run(connection, "UPDATE pairs SET seed = NULL WHERE id = ? AND seed IS NOT NULL", number)
-        store.wipe(("pair_uploads", "pair_refused", "pair_tokens", "pair_steps", *CHUNK_TABLES, "pairs", "settings"))
+        store.wipe((*_SECRET, "pair_steps", "pairs", "settings"))
         with store._writing() as connection:
             store._run(connection, "UPDATE pairs SET cleaned = 1 WHERE id = ?", number)
 
@@ -301,6 +324,48 @@ class PairTables(ChunkTables):
         sql = "UPDATE pair_steps SET answer = ? WHERE pair = ? AND number = ? AND answer IS NULL"
         with self._store._writing() as connection:
             self._store._run(connection, sql, answer, self._number(connection, task), number)
+
+    # -- the evaluation --------------------------------------------------------------------------------------------
+
+    def shares(self, task: bytes, bucket: int, first: bytes, last: bytes) -> list[ShareRow]:
+        """The stored reports of a bucket from one id to another."""
+        return [ShareRow(*row) for row in self._store._read(_SHARES, self._known(task), bucket, first, last)]
+
+    def begin_tree(self, task: bytes, tree: bytes) -> None:
+        """Forget the levels of all other trees."""
+        with self._store._writing() as connection:
+            sql = "DELETE FROM pair_levels WHERE pair = ? AND tree <> ?"
+            self._store._run(connection, sql, self._number(connection, task), tree)
+
+    def level(self, task: bytes, name: bytes) -> bytes | None:
+        """The sealed result of a level."""
+        rows = self._store._read("SELECT result FROM pair_levels WHERE pair = ? AND name = ?", self._known(task), name)
+        return bytes(rows[0][0]) if rows else None
+
+    def put_level(self, task: bytes, tree: bytes, name: bytes, result: bytes) -> None:
+        """Store the result of a level, unless there is one or nobody wants it any more."""
+        with self._store._writing() as connection:
+            number = self._number(connection, task)
+            self._hold(connection, task, alone=False)  # none comes after the pair was cleaned
+            self._store._run(connection, _PUT_LEVEL, number, tree, name, result, number)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _hold(self, connection: Any, task: bytes, *, alone: bool) -> None:
+        self._store._hold(connection, -self._number(connection, task), alone=alone)  # campaigns have the positive ones
+
+    def _known(self, task: bytes) -> int:
+        if task not in self._numbers:
+            with self._store._writing() as connection:
+                self._number(connection, task)
+        return self._numbers[task]
+
+    def _number(self, connection: Any, task: bytes) -> int:
+        """Row number of a pair; it never changes."""
+        if task not in self._numbers:
+            found = self._store._run(connection, "SELECT id FROM pairs WHERE task = ?", task)
+            self._numbers[task] = found.fetchone()[0]
+        return self._numbers[task]
 
 
 def _judge(

@@ -95,7 +95,6 @@ class PostgresStore(SQLStore[Connection]):
         Whether to create or check the tables now.
     """
 
-    now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     gather = 0.002  # a transaction costs three exchanges with the server and a flush: share it
 
     def __init__(self, url: str, *, worker: str, check: bool = True) -> None:

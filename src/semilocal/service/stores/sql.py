@@ -198,7 +198,7 @@ def judge_enrolments(
 # -- the tables of a store: numbered scripts of SQL, and which versions of them this program knows -------------------
 
 
-OLDEST = 6  # version of the first script
+OLDEST = 7  # version of the first script
 
 
 def migrations(words: Mapping[str, str]) -> list[tuple[int, str]]:
@@ -215,11 +215,11 @@ def migrations(words: Mapping[str, str]) -> list[tuple[int, str]]:
 
 
 def check_version(version: int, *, newest: int, where: str) -> None:
-    """Refuse a database that is newer than this program, or holds campaigns of another protocol; 0 is an empty one."""
+    """Refuse a database of another version than this program's; 0 is an empty one."""
     if 0 < version < OLDEST:
         raise SchemaMismatch(
-            f"the database {where} has schema version {version}, of a protocol that this program does not play; finish "
-            "it with the program that made it, and use a new database"
+            f"the database {where} has schema version {version}, but this program begins at {OLDEST}; finish its "
+            "campaigns with the program that made it, and use a new database"
         )
     if version > newest:
         raise SchemaMismatch(
@@ -268,14 +268,11 @@ class SQLStore(ABC, Generic[C]):
     ----------
     url : str
         What ``open_store`` opens it with.
-    now : str
-        Milliseconds of the database's clock, as an expression.
     gather : float
         Seconds that a writer should wait for more when it has little to write.
     """
 
     url: str
-    now: str
     gather = 0.0
 
     def __init__(self, *, worker: str, check: bool) -> None:

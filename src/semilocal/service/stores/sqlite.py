@@ -84,7 +84,6 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         Whether to create or check the tables now.
     """
 
-    now = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     gather = 0.0  # a transaction costs next to nothing: write at once
 
     def __init__(self, path: str, *, worker: str = "0", check: bool = True) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from semilocal.errors import StoreUnavailable
-from semilocal.service.pair import chunk_worker
+from semilocal.service.pair.pool import Chunks
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.wire import SignedTree
@@ -28,9 +28,7 @@ from tests.helpers.running_pair import Pair, running_pair
 
 LONG = os.environ.get("SEMILOCAL_LONG") == "1"
 PEOPLE = 60
-WRITES = (
-    "move", "add", "forwarded", "put_step", "put_answer", "clean", "divide", "put_order", "claim", "put_result",
-)  # fmt: skip
+WRITES = ("move", "add", "forwarded", "put_step", "put_answer", "clean", "begin_tree", "put_level")
 
 
 class Crashing:
@@ -144,22 +142,22 @@ def test_a_server_that_dies_at_any_write_changes_nothing(
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 5])
-def test_a_worker_that_fails_changes_nothing(
+def test_an_evaluation_that_fails_once_changes_nothing(
     filled: tuple[Path, PairTask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     source, pair = filled
     shutil.copytree(source, tmp_path / "whole")
     expected, _ = play(tmp_path / "whole", pair, side=0, at=-1, after=False)
-    honest, calls = chunk_worker.compute, 0
+    honest, calls = Chunks.evaluate, 0
 
-    def dying(*given: Any) -> bytes:
+    def failing(*given: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls - 1 == at:
-            raise StoreUnavailable("a worker died")
+            raise MemoryError
         return honest(*given)
 
-    monkeypatch.setattr(chunk_worker, "compute", dying)
+    monkeypatch.setattr(Chunks, "evaluate", failing)
     shutil.copytree(source, tmp_path / "dying")
     found, _ = play(tmp_path / "dying", pair, side=0, at=-1, after=False)
     assert calls > at

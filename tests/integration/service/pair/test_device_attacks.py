@@ -17,8 +17,8 @@ from semilocal.device.upload import make_upload
 from semilocal.pooled import replay
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.values import add_up, sum_rate
-from semilocal.service.pair import play as pair_play
 from semilocal.service.stores.base import Store
+from semilocal.sharing import machine
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party
 from semilocal.sharing.report import ScalarTree, SharedReport, make_report
@@ -257,7 +257,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted fault that the test above must catch."""
-    whole = pair_play.level_tags
+    whole = machine.level_tags
 
     def without_values(party: Party) -> npt.NDArray[np.uint8]:
         tags = whole(party).copy()
@@ -265,7 +265,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
             tags[:, :32] = 0
         return tags
 
-    monkeypatch.setattr(pair_play, "level_tags", without_values)
+    monkeypatch.setattr(machine, "level_tags", without_values)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
@@ -293,14 +293,14 @@ def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted fault that the test above must catch."""
-    whole = pair_play.level_tags
+    whole = machine.level_tags
 
     def sums_alone(party: Party) -> npt.NDArray[np.uint8]:
         tags = whole(party).copy()
         tags[:, :64] = 0
         return tags
 
-    monkeypatch.setattr(pair_play, "level_tags", sums_alone)
+    monkeypatch.setattr(machine, "level_tags", sums_alone)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened(TASK)

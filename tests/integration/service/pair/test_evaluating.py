@@ -16,17 +16,15 @@ import pytest
 from semilocal.cli.admin import PairState
 from semilocal.errors import InvalidInput
 from semilocal.service.faults import PUBLIC
-from semilocal.service.pair import work
-from semilocal.service.pair.chunk_worker import ChunkWorker
-from semilocal.service.pair.play import Play
+from semilocal.service.pair.pool import Chunks, Job, Pool
 from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store, open_store
-from semilocal.service.stores.chunks import ChunkClaim
 from semilocal.sharing.evaluate import Half
+from semilocal.sharing.machine import Leader
 from semilocal.sharing.pair import PairTask
 from semilocal.testing import MockClock
 from tests.helpers import HANG
-from tests.helpers.chunks import KEYS, Workers, evaluator_of, people, store_reports
+from tests.helpers.machines import in_database, people, store_reports
 from tests.helpers.pairs import crowd, pair_task, shared_report
 from tests.helpers.running_pair import ADMIN, Pair, run_pair
 
@@ -52,17 +50,17 @@ def order_of_events(stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
     """What happens while the leader is stuck in the evaluation of a level, until a poll was answered."""
     events: list[str] = []
     began, polled = threading.Event(), threading.Event()
-    whole = Play.request
+    whole = Leader.request
 
-    def stuck(play: Play) -> bytes:
-        if play.due is not None and play.due.name == "levels/1/check" and not began.is_set():
+    def stuck(leader: Leader) -> bytes:
+        if leader.due is not None and leader.due.name == "levels/1/check" and not began.is_set():
             events.append("evaluation begins")
             began.set()
             polled.wait(patience)
             events.append("evaluation ends")
-        return whole(play)
+        return whole(leader)
 
-    monkeypatch.setattr(Play, "request", stuck)
+    monkeypatch.setattr(Leader, "request", stuck)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened()
@@ -147,25 +145,17 @@ def test_a_helper_that_is_away_for_a_minute_between_levels_changes_nothing(
 # -- what does not go on -----------------------------------------------------------------------------------------------
 
 
-def break_workers(monkeypatch: pytest.MonkeyPatch, store: Store) -> threading.Event:
-    """No worker on a store can evaluate, until the event is set."""
+def break_evaluation(monkeypatch: pytest.MonkeyPatch, server: int) -> threading.Event:
+    """One server cannot evaluate, until the event is set."""
     mended = threading.Event()
-    step, brought = ChunkWorker.step, ChunkWorker._brought
+    honest = Chunks.evaluate
 
-    def elsewhere(worker: ChunkWorker, **how: Any) -> bool:
-        try:
-            return step(worker, **how)
-        except InvalidInput:
-            return False  # as if it worked in another process: the server sees no exception
-
-    def broken(worker: ChunkWorker, claim: ChunkClaim, pair: Any) -> Any:
-        if worker._tables is store.pairs and not mended.is_set():
+    def broken(chunks: Chunks, job: Job, reports: Any) -> Any:
+        if job.tree.server == server and not mended.is_set():
             raise InvalidInput("its reports are lost")
-        return brought(worker, claim, pair)
+        return honest(chunks, job, reports)
 
-    monkeypatch.setattr(ChunkWorker, "step", elsewhere)
-    monkeypatch.setattr(ChunkWorker, "_brought", broken)
-    monkeypatch.setattr(work, "PAUSE", 0.0)
+    monkeypatch.setattr(Chunks, "evaluate", broken)
     return mended
 
 
@@ -182,41 +172,41 @@ async def fault_of(client: httpx2.AsyncClient, pair: PairTask) -> dict[str, Any]
 def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mended = break_workers(monkeypatch, stores[0])
+    mended = break_evaluation(monkeypatch, 0)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened()
         await servers.fill(pair, crowd(PEOPLE))
         await servers.start(pair)
-        counting = asyncio.ensure_future(servers.tick(2))
+        await servers.tick()
         words = msgspec.convert(await fault_of(servers.leader, pair), PairState).text()
         assert "waits for the evaluation" in words
         assert words.endswith("part 1 of 1 cannot be evaluated: InvalidInput: its reports are lost")
         assert (await servers.state(pair))["fault"] == PUBLIC  # everybody else is told that, and no more
         mended.set()
-        await counting
+        await servers.tick(2)
         state = (await servers.leader.get(f"/tasks/{pair.id.hex()}/progress", headers=ADMIN)).json()
         assert (state["phase"], state["fault"]) == ("done", None)
-        assert stores[0].pairs.fault(pair.id) is None
 
     run_pair(stores, body)
 
 
-def test_a_helper_that_cannot_evaluate_can_be_cancelled(
+def test_a_helper_that_cannot_evaluate_says_why_to_its_operator_only_and_can_be_cancelled(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    break_workers(monkeypatch, stores[1])
+    break_evaluation(monkeypatch, 1)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened()
         await servers.fill(pair, crowd(PEOPLE))
         await servers.start(pair)
-        counting = asyncio.ensure_future(servers.tick())
-        assert "cannot be evaluated" in (await fault_of(servers.helper, pair))["fault"]
-        async with asyncio.timeout(HANG):
-            answer = await servers.helper.post(f"/tasks/{pair.id.hex()}/close", headers=ADMIN)
-            assert answer.json() == {"phase": "cancelled"}
-            await counting
+        await servers.tick()
+        assert "its reports are lost" in (await fault_of(servers.helper, pair))["fault"]
+        waits = (await servers.state(pair))["waits_for"]
+        assert "cannot evaluate now" in waits
+        assert "lost" not in waits
+        answer = await servers.helper.post(f"/tasks/{pair.id.hex()}/close", headers=ADMIN)
+        assert answer.json() == {"phase": "cancelled"}
         await servers.tick()
         assert stores[1].pairs.shares(pair.id, 1, bytes(16), b"\xff" * 16) == []
         assert "cancelled" in (await servers.state(pair))["waits_for"]
@@ -227,14 +217,13 @@ def test_a_helper_that_cannot_evaluate_can_be_cancelled(
 def test_a_pair_that_is_cancelled_while_it_is_counted_is_no_fault(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tables = stores[0].pairs
+    tables, honest = stores[0].pairs, Chunks.evaluate
 
-    def cancelled(_: ChunkWorker, **how: Any) -> bool:
-        for row in tables.rows(active=True):
-            tables.move(row.task, "levels", "cancelled")
-        return False
+    def cancelled(chunks: Chunks, job: Job, reports: Any) -> Any:
+        tables.move(job.tree.pair, "levels", "cancelled")
+        return honest(chunks, job, reports)
 
-    monkeypatch.setattr(ChunkWorker, "step", cancelled)
+    monkeypatch.setattr(Chunks, "evaluate", cancelled)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened()
@@ -279,12 +268,13 @@ def test_states_that_are_not_kept_are_computed_again_and_give_the_same() -> None
 
 
 @pytest.mark.parametrize("memory", [0, 10_000, 1 << 30])
-def test_a_worker_keeps_no_more_states_than_its_memory_allows(stores: tuple[Store, Store], memory: int) -> None:
+def test_a_process_keeps_no_more_states_than_its_memory_allows(stores: tuple[Store, Store], memory: int) -> None:
     pair = pair_task(max_depth=6)
     reports = people(pair, 50)
-    secrets = store_reports(stores[0], pair, reports)
-    worker = ChunkWorker(stores[0].pairs, KEYS[0], "one", memory=memory)
-    bounded = evaluator_of(stores[0], pair, secrets, Workers(worker), reports, chunk=10)
+    secrets, pool = store_reports(stores[0], pair, reports), Pool(0)
+    pool._here = kept = Chunks(memory)
+    ids = [one.id for one in reports]
+    bounded = in_database(stores[0], pair, secrets, pool, chunk=10)(1, ids)
     whole = Half(pair.id, pair.shape, 0, [one.public for one in reports], [one.private for one in reports])
     for level in range(5):
         if level:
@@ -294,6 +284,8 @@ def test_a_worker_keeps_no_more_states_than_its_memory_allows(stores: tuple[Stor
         mine, other = bounded.expand(), whole.expand()
         assert np.array_equal(mine.sums, other.sums)
         assert np.array_equal(mine.tags, other.tags)
-        assert worker.kept_bytes() <= 16 * 50 + memory
+        assert kept.kept_bytes() <= 16 * 50 + memory
     if memory > 1 << 20:
-        assert worker.kept_bytes() == whole.kept_bytes == 16 * 50 * 16
+        assert kept.kept_bytes() == whole.kept_bytes == 16 * 50 * 16
+    pool.forget(pair.id)
+    assert kept.kept_bytes() == 0

@@ -121,37 +121,12 @@ CREATE TABLE pair_steps (
 -- The shares of one bucket are read in the order of reports, without a look at the other buckets.
 CREATE INDEX pair_uploads_by_bucket ON pair_uploads (pair, bucket, report);
 
--- The evaluation of a tree of a pair, by as many processes as there are. Everything here can be computed again; it is
--- deleted when the next tree begins or the pair has ended.
--- A chunk of reports: who works on it (owner), for which order (claimed), until when nobody else takes it over, and why
--- the last worker could not compute it (empty if it could, or nobody has tried).
-CREATE TABLE pair_chunks (
+-- What came out of the evaluation of a tree, level by level: sums and tags of all its reports, sealed with the server's
+-- key for the pair. Deleted when the next tree begins or the pair has ended; all of it can be computed again.
+CREATE TABLE pair_levels (
     pair INTEGER NOT NULL REFERENCES pairs (id),
-    chunk INTEGER NOT NULL,
-    bucket $large NOT NULL,
-    root $bytes NOT NULL,
-    ids $bytes NOT NULL,
-    owner TEXT NOT NULL,
-    claimed $bytes NOT NULL,
-    lease_ends $large NOT NULL,
-    fault TEXT NOT NULL DEFAULT '',
-    PRIMARY KEY (pair, chunk)
-) $by_row;
-
--- What is to be computed of every chunk, one after the other; digest: of this order and of all before it.
-CREATE TABLE pair_orders (
-    pair INTEGER NOT NULL REFERENCES pairs (id),
-    number INTEGER NOT NULL,
-    digest $bytes NOT NULL,
-    body $bytes NOT NULL,
-    PRIMARY KEY (pair, number)
-) $by_row;
-
--- What came out, sealed with the server's key for the pair.
-CREATE TABLE pair_results (
-    pair INTEGER NOT NULL REFERENCES pairs (id),
-    digest $bytes NOT NULL,
-    chunk INTEGER NOT NULL,
+    tree $bytes NOT NULL,
+    name $bytes NOT NULL,
     result $bytes NOT NULL,
-    PRIMARY KEY (pair, digest, chunk)
+    PRIMARY KEY (pair, name)
 ) $by_row;

@@ -1,9 +1,9 @@
-"""Two plays against each other, without a network: the same numbers as two parties, wherever they are interrupted."""
+"""A leader against a helper, without a network: the same numbers as two parties, wherever they are interrupted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -12,10 +12,9 @@ from sharing_forgeries import second_node
 
 from semilocal.errors import InvalidInput
 from semilocal.pooled import Published, replay
-from semilocal.service.pair.play import Play
-from semilocal.sharing.evaluate import Half
+from semilocal.sharing.machine import EVENTS, Helper, Leader
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.party import Evaluator, Party
+from semilocal.sharing.party import Party
 from semilocal.sharing.report import SharedReport
 from semilocal.sharing.wire import (
     Finish,
@@ -27,16 +26,8 @@ from semilocal.sharing.wire import (
     numbers_of,
     pack_numbers,
 )
-from tests.helpers.pairs import ROLES, SIGNING, crowd, pair_task, publish, report_id, shared_report
-
-NOISE = (b"0" * 32, b"1" * 32)
-
-
-class Said(NamedTuple):
-    bucket: int
-    step: str
-    request: bytes
-    answer: bytes | None
+from tests.helpers.machines import NOISE, Halves, Report, half_of, machines, run
+from tests.helpers.pairs import crowd, pair_task, publish, report_id, shared_report
 
 
 class People:
@@ -50,43 +41,20 @@ class People:
         for number, report in enumerate(forged, n):
             self.reports[report_id(number)] = (1, report)
 
-    def members(self) -> dict[int, list[bytes]]:
-        out: dict[int, list[bytes]] = {} if self.pair.bucket_depth else {1: []}
-        for report in sorted(self.reports):
-            out.setdefault(self.reports[report][0], []).append(report)
-        return out
+    def stored(self) -> list[tuple[bytes, int]]:
+        return [(report, self.reports[report][0]) for report in sorted(self.reports)]
 
-    def half(self, server: int) -> Callable[[int, Sequence[bytes]], Evaluator]:
-        def evaluator(bucket: int, ids: Sequence[bytes]) -> Half:
-            found = [self.reports[report][1] for report in ids]
-            public, private = [one.public for one in found], [one.private[server] for one in found]
-            return Half(self.pair.id, self.pair.shape, server, public, private)
+    def half(self, server: int) -> Halves:
+        mine = [Report(name, bucket, one.public, one.private[server]) for name, (bucket, one) in self.reports.items()]
+        return half_of(self.pair, mine, server)
 
-        return evaluator
-
-    def play(self, server: int) -> Play:
-        return Play(
-            self.pair, ROLES[server], self.members(), noise_secret=NOISE[server], signing_secret=SIGNING[server],
-            evaluator=self.half(server),
-        )  # fmt: skip
-
-
-def run(leader: Play, helper: Play) -> list[Said]:
-    said = []
-    while (due := leader.due) is not None:
-        assert helper.due == due
-        request = leader.request()
-        answer = helper.answer(request)
-        for one in (leader, helper):
-            one.advance(request, answer)
-        said.append(Said(*due, request, answer))
-    assert helper.due is None
-    return said
+    def both(self) -> tuple[Leader, Helper]:
+        return machines(self.pair, self.stored(), (self.half(0), self.half(1)))
 
 
 def parties(people: People) -> Published:
     """What two parties publish that are driven by hand."""
-    ids = people.members()[1]
+    ids = [report for report, _ in people.stored()]
     pair = [Party(people.pair.pooled, s, NOISE[s], ids, people.half(s)(1, ids)) for s in (0, 1)]
     return publish(pair)[0]
 
@@ -97,9 +65,9 @@ def forgery(pair: PairTask, level: int = 1) -> SharedReport:
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 300])
-def test_two_plays_publish_what_two_parties_publish(n: int) -> None:
+def test_two_machines_publish_what_two_parties_publish(n: int) -> None:
     people = People(pair_task(), n)
-    leader, helper = people.play(0), people.play(1)
+    leader, helper = people.both()
     run(leader, helper)
     assert leader.signed_tree() == helper.signed_tree()
     (found,) = leader.signed_tree().published()
@@ -110,7 +78,7 @@ def test_two_plays_publish_what_two_parties_publish(n: int) -> None:
 def test_a_forged_report_is_rejected_once_and_named_in_the_transcript() -> None:
     pair = pair_task()
     people = People(pair, 300, [forgery(pair)])
-    leader, helper = people.play(0), people.play(1)
+    leader, helper = people.both()
     said = run(leader, helper)
     (tree,) = leader.signed_tree().trees
     assert sum(tree.rejected) == 1
@@ -121,13 +89,13 @@ def test_a_forged_report_is_rejected_once_and_named_in_the_transcript() -> None:
 
 
 @pytest.mark.slow
-def test_a_play_goes_on_from_what_was_said_at_any_point() -> None:
+def test_a_machine_goes_on_from_what_was_said_at_any_point() -> None:
     pair = pair_task()
     people = People(pair, 100, [forgery(pair)])
-    whole = people.play(0)
-    said = run(whole, people.play(1))
+    whole, other = people.both()
+    said = run(whole, other)
     for end in range(len(said) + 1):
-        leader, helper = people.play(0), people.play(1)
+        leader, helper = people.both()
         leader.replay(said[:end])
         helper.replay(said[:end])
         assert run(leader, helper) == said[end:]
@@ -137,13 +105,14 @@ def test_a_play_goes_on_from_what_was_said_at_any_point() -> None:
 def test_buckets_are_played_one_after_the_other() -> None:
     pair = pair_task(bucket_depth=2)
     people = People(pair, 300)
-    leader, helper = people.play(0), people.play(1)
+    leader, helper = people.both()
     said = run(leader, helper)
     signed = leader.signed_tree()
-    assert [tree.bucket for tree in signed.trees] == sorted(people.members())
-    assert [one.people for one in signed.published()] == [len(ids) for _, ids in sorted(people.members().items())]
+    sizes = Counter(bucket for _, bucket in people.stored())
+    assert [tree.bucket for tree in signed.trees] == sorted(sizes)
+    assert [one.people for one in signed.published()] == [size for _, size in sorted(sizes.items())]
     for end in (1, len(said) // 2, len(said) - 1):
-        other, helper = people.play(0), people.play(1)
+        other, helper = people.both()
         other.replay(said[:end])
         helper.replay(said[:end])
         run(other, helper)
@@ -153,9 +122,9 @@ def test_buckets_are_played_one_after_the_other() -> None:
 # -- a malicious leader against a helper -------------------------------------------------------------------------------
 
 
-def at(people: People, kind: str) -> tuple[Play, Play, bytes]:
-    """Two plays that have come to a step of a kind, and the honest request for it."""
-    leader, helper = people.play(0), people.play(1)
+def at(people: People, kind: str) -> tuple[Leader, Helper, bytes]:
+    """Two machines that have come to a step of a kind, and the honest request for it."""
+    leader, helper = people.both()
     while leader.due is not None:
         request = leader.request()
         if leader.due.name.endswith(kind):
@@ -197,7 +166,7 @@ def test_a_helper_refuses_what_no_leader_can_have_sent() -> None:
 def test_a_helper_drops_nobody_whose_chunk_agrees() -> None:
     people = People(pair_task(), 300)
     _, helper, request = at(people, "sums")
-    sums = msgspec.structs.replace(LevelSums.from_bytes(request), rejected=people.members()[1][0])
+    sums = msgspec.structs.replace(LevelSums.from_bytes(request), rejected=people.stored()[0][0])
     with pytest.raises(InvalidInput, match="tags agree"):
         helper.answer(sums.to_bytes())
 
@@ -207,7 +176,7 @@ def test_a_level_is_not_fixed_twice_with_another_set() -> None:
     people = People(pair, 300, [forgery(pair, level=0)])
     _, helper, request = at(people, "sums")
     helper.answer(request)
-    with pytest.raises(InvalidInput, match="sharing"):
+    with pytest.raises(InvalidInput, match="asked once"):
         helper.answer(msgspec.structs.replace(LevelSums.from_bytes(request), rejected=b"").to_bytes())
 
 
@@ -237,9 +206,38 @@ def test_a_helper_signs_its_own_transcript_only() -> None:
 
 def test_stored_numbers_that_are_not_its_own_are_noticed() -> None:
     people = People(pair_task(), 300)
-    leader, helper, request = at(people, "finish")
-    answer = helper.answer(request)
-    finish = Finish.from_bytes(request)
-    changed = msgspec.structs.replace(finish, numbers=pack_numbers(numbers_of(finish.numbers) + 1))
+    *before, finish, _ = run(*people.both())
+    message = Finish.from_bytes(finish.request)
+    changed = msgspec.structs.replace(message, numbers=pack_numbers(numbers_of(message.numbers) + 1))
+    leader, _ = people.both()
+    leader.replay(before)
     with pytest.raises(InvalidInput, match="data or key changed"):
-        leader.advance(changed.to_bytes(), answer)
+        leader.advance(changed.to_bytes(), finish.answer or b"")
+
+
+def test_no_other_message_than_the_table_has_leaves_a_state() -> None:
+    """Every request in every state: only the one of the table is taken."""
+    people = People(pair_task(), 60)
+    said = run(*people.both())
+    requests = {one.step.rsplit("/", 1)[-1]: one.request for one in reversed(said)}  # of the first level
+    for kind, request in requests.items():
+        for other, wrong in requests.items():
+            if other == kind:
+                continue
+            _, helper, honest = at(people, kind)
+            with pytest.raises(InvalidInput):
+                helper.answer(wrong)
+            assert helper.answer(honest)  # nothing has changed
+            assert EVENTS[helper.state].says == "helper"
+        leader, _, honest = at(people, kind)
+        assert honest == request == leader.request()
+        with pytest.raises(InvalidInput, match="asked once"):
+            leader.advance(b"another", b"")
+
+
+def test_nothing_follows_the_signatures() -> None:
+    leader, helper = People(pair_task(), 3).both()
+    last = run(leader, helper)[-1]
+    for call in (lambda: helper.answer(last.request), lambda: leader.advance(last.request, last.answer or b"")):
+        with pytest.raises(InvalidInput, match=r"nothing follows|asked once"):
+            call()

@@ -1,0 +1,532 @@
+"""Two servers that count together, without input or output: Leader and Helper, from stored reports to the transcript.
+
+Both servers are in the same state, and leave it by the same message: what one says, the other hears.
+
+    state       leaves with                  what it means                                             then
+    close       Closing          leader      which reports take part: all that both have stored        closing
+    closing     ClosingAnswer    helper      it has the same set; the first tree begins                check, sign
+    check       LevelCheck       leader      digests of the tags of the level, per chunk of reports    checking
+    checking    LevelCheckAnswer helper      the tags of the chunks that differ                        sums
+    sums        LevelSums        leader      who failed the check; fixes who counts; noisy numbers     summing
+    summing     LevelSumsAnswer  helper      its noisy numbers; the public rule opens the next cells   check, finish
+    finish      Finish           leader      noisy final counts                                        finishing
+    finishing   FinishAnswer     helper      its own; the tree is published, the next one begins       check, sign
+    sign        Signature        leader      of the transcript                                         signing
+    signing     Signature        helper      of the same transcript                                    done
+
+``EVENTS`` is this table; a message that is not in it is refused. What always holds:
+
+1. A step has one request and one answer. Both are stored, and can be sent again.
+2. No number leaves before the set of rejected reports of its level is fixed. A level is fixed once.
+3. Only reports of a chunk whose digests differ can be rejected, so a leader drops nobody at will.
+4. Whether a request is answered depends on public values only: a refusal tells nothing about shares.
+5. A server signs only what :func:`replay_tree` takes, and so does everybody who reads a transcript.
+6. The state is a function of the stored reports and of what was said: :meth:`Machine.replay` comes back to it.
+
+After a refusal in the middle of a step a machine is of no use; replay what is stored. Tests play a leader against a
+helper in one process; the service stores and sends what they say. Knows messages, parties and the rule. Knows no HTTP,
+database or clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..pooled.play import Published, Tree, replay
+from ..pooled.task import UNITS
+from .check import chunks, differing, digests
+from .envelope import Role
+from .evaluate import LevelShare
+from .pair import PairTask
+from .party import Evaluator, Party, accepted_digest, combine
+from .signing import is_signed
+from .wire import (
+    BucketTree,
+    Closing,
+    ClosingAnswer,
+    Finish,
+    FinishAnswer,
+    LevelCheck,
+    LevelCheckAnswer,
+    LevelSums,
+    LevelSumsAnswer,
+    Message,
+    Signature,
+    SignedTree,
+    join_ids,
+    numbers_of,
+    pack_numbers,
+    split_ids,
+)
+
+__all__ = [
+    "CLOSE",
+    "EVENTS",
+    "NO_BUCKET",
+    "SIGN",
+    "Event",
+    "Exchange",
+    "Helper",
+    "Leader",
+    "Machine",
+    "Step",
+    "replay_tree",
+]
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Tags = npt.NDArray[np.uint8]
+State = Literal[
+    "close", "closing", "check", "checking", "sums", "summing", "finish", "finishing", "sign", "signing", "done",
+]  # fmt: skip
+NO_BUCKET = 0  # of steps that are about the whole pair
+CLOSE, SIGN = "close", "sign"
+
+
+class Event(NamedTuple):
+    """What leaves a state: the message, who says it, and the states that may follow."""
+
+    message: type[Message]
+    says: Role
+    following: tuple[State, ...]
+
+
+EVENTS: Mapping[State, Event] = {
+    "close": Event(Closing, "leader", ("closing",)),
+    "closing": Event(ClosingAnswer, "helper", ("check", "sign")),
+    "check": Event(LevelCheck, "leader", ("checking",)),
+    "checking": Event(LevelCheckAnswer, "helper", ("sums",)),
+    "sums": Event(LevelSums, "leader", ("summing",)),
+    "summing": Event(LevelSumsAnswer, "helper", ("check", "finish")),
+    "finish": Event(Finish, "leader", ("finishing",)),
+    "finishing": Event(FinishAnswer, "helper", ("check", "sign")),
+    "sign": Event(Signature, "leader", ("signing",)),
+    "signing": Event(Signature, "helper", ("done",)),
+}  # nothing leaves "done"
+
+
+class Step(NamedTuple):
+    """A request and its answer: of which tree, and its name in the path."""
+
+    bucket: int
+    name: str
+
+
+class Exchange(Protocol):
+    """A stored step."""
+
+    @property
+    def bucket(self) -> int: ...
+    @property
+    def step(self) -> str: ...
+    @property
+    def request(self) -> bytes: ...
+    @property
+    def answer(self) -> bytes | None: ...
+
+
+class Machine:
+    """One server of a pair, in what both have in common.
+
+    Parameters
+    ----------
+    pair : PairTask
+    stored : sequence of (bytes, int)
+        Reports that this server can count, ascending, and their buckets.
+    noise_secret, signing_secret : bytes
+    evaluator : callable
+        Bucket and ids to this server's half of these reports; called when a tree begins.
+
+    Attributes
+    ----------
+    state : str
+        A key of ``EVENTS``, or "done".
+    accepted : int
+        Reports that take part, once that is fixed.
+    trees : list of BucketTree
+        Those that are published.
+    """
+
+    role: ClassVar[Role]
+
+    def __init__(
+        self, pair: PairTask, stored: Sequence[tuple[bytes, int]], *, noise_secret: bytes, signing_secret: bytes,
+        evaluator: Callable[[int, Sequence[bytes]], Evaluator],
+    ) -> None:  # fmt: skip
+        self.pair, self._stored = pair, stored
+        self._noise, self._signing, self._evaluator = noise_secret, signing_secret, evaluator
+        self.state: State = "close"
+        self.accepted = 0
+        self.trees: list[BucketTree] = []
+        self._body = pair.to_bytes()
+        self._waiting: list[_Bucket] = []
+        self._known: set[int] = set()  # buckets whose published numbers are stored
+        self._digest = b""  # of the set that takes part
+        self._request = b""  # of the step that waits for its answer
+        self._suspects: Flags | None = None  # reports of the chunks that differ
+        self._failed: Flags | None = None  # who failed the check of the level, as the leader sees it
+        self._signatures: list[bytes] = []
+
+    @property
+    def due(self) -> Step | None:
+        """The step that is to be made now; None at the end."""
+        if self.state == "done":
+            return None
+        name = _STEP_OF[self.state]
+        if name in (CLOSE, SIGN):
+            return Step(NO_BUCKET, name)
+        tree = self._waiting[0]
+        return Step(tree.bucket, name if name == "finish" else f"levels/{tree.level}/{name}")
+
+    def advance(self, request: bytes, answer: bytes) -> None:
+        """Take both messages of the step that is due, and go on.
+
+        Raises
+        ------
+        InvalidInput
+            If the other server's message cannot be used, or this server's is not what it computes.
+        """
+        if self.state in EVENTS and EVENTS[self.state].says == "leader":
+            self._take(request)
+        elif request != self._request:
+            raise InvalidInput("this step was asked with another request; a step is asked once")
+        self._take(answer)
+
+    def replay(self, exchanges: Iterable[Exchange]) -> None:
+        """Come back to where the answered steps lead; only the tree that is not finished is evaluated."""
+        answered = [(one, one.answer) for one in exchanges if one.answer is not None]
+        self._known = {one.bucket for one, _ in answered if one.step == "finish"}
+        for one, answer in answered:
+            if self.due != (one.bucket, one.step):
+                raise InvalidInput(f"the stored step {one.step} of bucket {one.bucket} does not follow")
+            self.advance(one.request, answer)
+
+    def signed_tree(self) -> SignedTree:
+        """The transcript."""
+        if self.state != "done":
+            raise InvalidInput("the transcript is not signed yet")
+        return SignedTree(self._body, tuple(self.trees), *self._signatures)
+
+    # -- what a message means, by the state that it leaves ---------------------------------------------------------
+
+    def _take(self, data: bytes) -> None:
+        event = EVENTS.get(self.state)
+        if event is None:
+            raise InvalidInput("the transcript is signed; nothing follows")
+        following: State = getattr(self, f"_on_{self.state}")(event.message.from_bytes(data))
+        assert following in event.following
+        if event.says == "leader":
+            self._request = data
+        self.state = following
+
+    def _on_close(self, message: Closing) -> State:
+        members: dict[int, list[bytes]] = {} if self.pair.bucket_depth else {1: []}
+        bucket_of, ids = dict(self._stored), split_ids(message.ids)
+        for report in ids:
+            if report not in bucket_of:
+                raise InvalidInput(f"report {report.hex()} takes part, but this server does not have it")
+            members.setdefault(bucket_of[report], []).append(report)
+        self.accepted, self._digest = len(ids), accepted_digest(ids)
+        self._waiting = [_Bucket(bucket, members[bucket]) for bucket in sorted(members)]
+        return "closing"
+
+    def _on_closing(self, message: ClosingAnswer) -> State:
+        if message.accepted != self._digest:
+            raise InvalidInput("the helper closed another set of reports")
+        return self._next_tree()
+
+    def _on_check(self, message: LevelCheck) -> State:
+        tree = self._tree(message.bucket, message.level)
+        due = len(chunks(len(tree.ids)))
+        if len(message.digests) != 32 * due:
+            raise InvalidInput(f"there are {due} chunks of reports; got {len(message.digests) // 32} digests")
+        return "checking"
+
+    def _on_checking(self, message: LevelCheckAnswer) -> State:
+        tree = self._waiting[0]
+        if tree.bucket in self._known:
+            return "sums"
+        own = level_tags(self._party())
+        parts = chunks(len(own))
+        suspects = np.zeros(len(own), dtype=bool)
+        for number in message.chunks:
+            if number >= len(parts):
+                raise InvalidInput(f"there are {len(parts)} chunks of reports; got number {number}")
+            suspects[parts[number]] = True
+        width = own.shape[1]
+        if len(message.tags) != int(np.count_nonzero(suspects)) * width:
+            raise InvalidInput(f"tags have {width} bytes per report of the chunks that differ; got {len(message.tags)}")
+        other = np.frombuffer(message.tags, dtype=np.uint8).reshape(-1, width)
+        self._suspects, self._failed = suspects, np.zeros(len(own), dtype=bool)
+        self._failed[suspects] = differing(own[suspects], other)
+        return "sums"
+
+    def _on_sums(self, message: LevelSums) -> State:
+        tree, party = self._tree(message.bucket, message.level), self._party()
+        rejected = self._flags(tree, message.rejected)
+        if party.stage == "checking":  # else the leader has fixed it to make this message
+            party.fix(rejected)
+        tree.dropped = int(np.count_nonzero(rejected))
+        self._suspects = self._failed = None
+        _same_length(numbers_of(message.numbers), _share(party))
+        return "summing"
+
+    def _on_summing(self, message: LevelSumsAnswer) -> State:
+        party = self._party()
+        numbers = self._numbers(LevelSums.from_bytes(self._request).numbers, message.numbers, _share(party))
+        if party.stage == "sharing":
+            party.publish(numbers)
+        self._waiting[0].rejected.append(self._waiting[0].dropped)
+        return "check" if party.stage == "checking" else "finish"
+
+    def _on_finish(self, message: Finish) -> State:
+        self._tree(message.bucket)
+        _same_length(numbers_of(message.numbers), self._party().share())
+        return "finishing"
+
+    def _on_finishing(self, message: FinishAnswer) -> State:
+        tree, party = self._waiting[0], self._party()
+        party.publish(self._numbers(Finish.from_bytes(self._request).numbers, message.numbers, party.share()))
+        published = BucketTree(tree.bucket, party.published().to_bytes(), tuple(tree.rejected))
+        faults: list[str] = []
+        replay_tree(self.pair, published, lambda token, what: faults.append(what))
+        if faults:
+            raise InvalidInput(f"the numbers of both servers do not give a tree: {faults[0]}")
+        self.trees.append(published)
+        self._waiting.pop(0)
+        return self._next_tree()
+
+    def _on_sign(self, message: Signature) -> State:
+        self._take_signature("leader", message)
+        return "signing"
+
+    def _on_signing(self, message: Signature) -> State:
+        self._take_signature("helper", message)
+        return "done"
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _next_tree(self) -> State:
+        return "check" if self._waiting else "sign"
+
+    def _tree(self, bucket: int, level: int | None = None) -> _Bucket:
+        """The tree that is counted; refuses a message for another one, or for another level."""
+        tree = self._waiting[0]
+        if bucket != tree.bucket or level not in (None, tree.level):
+            raise InvalidInput(
+                f"bucket {tree.bucket} and level {tree.level} are due; the message is for bucket {bucket} and level "
+                f"{level}"
+            )
+        return tree
+
+    def _party(self) -> Party:
+        tree = self._waiting[0]
+        if tree.party is None:
+            half = _Known(tree.ids, self.pair.shape.width) if tree.bucket in self._known else None
+            tree.party = Party(
+                self.pair.tree_task(tree.bucket), 0 if self.role == "leader" else 1, self._noise, tree.ids,
+                half or self._evaluator(tree.bucket, tree.ids), self.pair.asked,
+            )  # fmt: skip
+        return tree.party
+
+    def _flags(self, tree: _Bucket, rejected: bytes) -> Flags:
+        """Rejected reports as flags; only reports of chunks that differ can have failed the check."""
+        if not rejected:  # as a rule
+            return np.zeros(len(tree.ids), dtype=bool)
+        wanted = set(split_ids(rejected))
+        flags = np.array([report in wanted for report in tree.ids], dtype=bool)
+        if np.count_nonzero(flags) != len(wanted):
+            raise InvalidInput("rejected names reports that do not take part")
+        if self._suspects is not None and (flags & ~self._suspects).any():
+            raise InvalidInput("rejected names reports whose tags agree")
+        return flags
+
+    def _numbers(self, leader: bytes, helper: bytes, own: Integers) -> Integers:
+        """What both shares give; refuses a share of this server that is not the one it computes."""
+        first, second = numbers_of(leader), numbers_of(helper)
+        mine, other = (first, second) if self.role == "leader" else (second, first)
+        _same_length(other, own)
+        if self._waiting[0].bucket not in self._known and not np.array_equal(mine, own):
+            raise InvalidInput("the stored numbers are not those that this server computes: its data or key changed")
+        return combine(first, second)
+
+    def _signature(self) -> Signature:
+        return Signature(SignedTree.signature_by(self._signing, self._body, self.trees))
+
+    def _take_signature(self, role: Role, message: Signature) -> None:
+        parts = (self._body, *(tree.to_bytes() for tree in self.trees))
+        if not is_signed(message.signature, self.pair.operator(role).signing_key, "transcript", *parts):
+            raise InvalidInput(f"the {role}'s signature is of another transcript than the one this server has")
+        self._signatures.append(message.signature)
+
+
+class Leader(Machine):
+    """The server that asks.
+
+    ::
+
+        while leader.due is not None:
+            request = leader.request()                 store it, send it, store the answer
+            leader.advance(request, answer)
+    """
+
+    role = "leader"
+
+    def request(self) -> bytes:
+        """The message for the step that is due. Asking again gives the same bytes."""
+        if self.state in EVENTS and EVENTS[self.state].says == "leader":
+            self._take(self._say().to_bytes())
+        return self._request
+
+    def _say(self) -> Message:
+        if self.state == "close":
+            return Closing(join_ids(report for report, _ in self._stored))
+        if self.state == "sign":
+            return self._signature()
+        tree, party = self._waiting[0], self._party()
+        if self.state == "check":
+            return LevelCheck(tree.bucket, tree.level, b"".join(digests(level_tags(party))))
+        if self.state == "finish":
+            return Finish(tree.bucket, pack_numbers(party.share()))
+        assert self._failed is not None
+        rejected = join_ids(tree.ids[place] for place in np.flatnonzero(self._failed))
+        party.fix(self._failed)
+        return LevelSums(tree.bucket, tree.level, rejected, pack_numbers(_share(party)))
+
+
+class Helper(Machine):
+    """The server that answers.
+
+    ::
+
+        answer = helper.answer(request)                store both, send the answer
+        helper.advance(request, answer)
+    """
+
+    role = "helper"
+
+    def answer(self, request: bytes) -> bytes:
+        """The answer for the step that is due; refuses what no leader can have sent, and a second request."""
+        if self.state in EVENTS and EVENTS[self.state].says == "helper":
+            raise InvalidInput(f"{self.due} has a request; a step is asked once")
+        self._take(request)
+        return self._say(request).to_bytes()
+
+    def prepare(self) -> None:
+        """Evaluate now what the next step needs, while the leader does the same."""
+        if self.state == "check":
+            level_tags(self._party())
+
+    def _say(self, request: bytes) -> Message:
+        if self.state == "closing":
+            return ClosingAnswer(self._digest)
+        if self.state == "signing":
+            return self._signature()
+        party = self._party()
+        if self.state == "summing":
+            return LevelSumsAnswer(pack_numbers(_share(party)))
+        if self.state == "finishing":
+            return FinishAnswer(pack_numbers(party.share()))
+        tags = level_tags(party)
+        joined = LevelCheck.from_bytes(request).digests
+        other = [joined[start : start + 32] for start in range(0, len(joined), 32)]
+        apart = tuple(number for number, own in enumerate(digests(tags)) if own != other[number])
+        return LevelCheckAnswer(apart, b"".join(tags[chunks(len(tags))[number]].tobytes() for number in apart))
+
+
+class _Bucket:
+    """One bucket: its reports, this server's party, and how many reports were rejected, level by level."""
+
+    def __init__(self, bucket: int, ids: Sequence[bytes]) -> None:
+        self.bucket, self.ids = bucket, list(ids)
+        self.rejected: list[int] = []
+        self.dropped = 0  # at this level
+        self.party: Party | None = None
+
+    @property
+    def level(self) -> int:
+        return len(self.rejected)
+
+
+class _Known:
+    """The half of a tree whose published numbers are stored: nothing is evaluated, and its shares are never sent."""
+
+    def __init__(self, ids: Sequence[bytes], width: int) -> None:
+        self.accepted: Flags = np.ones(len(ids), dtype=bool)
+        self.value_digests: Tags = np.empty((len(ids), 0), dtype=np.uint8)
+        self._zeros = np.zeros((2, width), dtype=np.uint64)
+
+    def expand(self) -> LevelShare:
+        return LevelShare(self._zeros, self.value_digests)
+
+    def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]:
+        return self._zeros
+
+    def drop(self, rejected: Flags) -> None:
+        self.accepted = self.accepted & ~rejected
+
+    def open(self, rows: Integers) -> None:
+        self._zeros = np.zeros((2 * len(rows), self._zeros.shape[1]), dtype=np.uint64)
+
+
+_STEP_OF: Mapping[State, str] = {
+    "close": CLOSE, "closing": CLOSE, "check": "check", "checking": "check", "sums": "sums", "summing": "sums",
+    "finish": "finish", "finishing": "finish", "sign": SIGN, "signing": SIGN,
+}  # fmt: skip
+
+
+def replay_tree(pair: PairTask, tree: BucketTree, note: Callable[[str, str], None]) -> tuple[Published, Tree] | None:
+    """What one tree of a transcript says; None if that does not follow from the rule.
+
+    Parameters
+    ----------
+    note : callable
+        Is told the token and the words of every difference.
+    """
+    try:
+        published = Published.from_bytes(tree.published)
+    except InvalidInput as error:
+        note("unreadable-tree", str(error))
+        return None
+    if published.task != pair.tree_task(tree.bucket):
+        note("other-task", "the published numbers belong to another task")
+        return None
+    if (published.sums is None) != (pair.asked is None):
+        has = "no sums" if published.sums is None else "sums"
+        note("wrong-sums", f"the task asks for {'a' if pair.asked else 'no'} value; there are {has} of it")
+        return None
+    if published.simulated:
+        note("simulated", "the numbers are marked as a simulation: their noise protects nobody")
+    try:
+        replayed = replay(published)
+    except InvalidInput as error:
+        note("wrong-cells", str(error))
+        return None
+    if not (replayed.units.min(initial=UNITS) > 0 and replayed.units.max(initial=0) <= UNITS):
+        note("wrong-cells", "a path costs more than its budget")
+    levels = max(len(published.opened), 1)
+    if len(tree.rejected) != levels:
+        words = f"reports were checked on {levels} levels; rejected reports are given for {len(tree.rejected)}"
+        note("wrong-rejected", words)
+    return published, replayed
+
+
+def level_tags(party: Party) -> Tags:
+    """Tags of the level: uint8[n, b]. Reports that were rejected before have zeros: they are not named again."""
+    tags, counts = party.tags(), party.counts
+    return tags if counts.all() else np.where(counts[:, None], tags, np.uint8(0))
+
+
+def _share(party: Party) -> Integers:
+    """Noisy differences of the level; none if its only cell, the root, is final."""
+    return party.share() if party.stage == "sharing" else np.empty(0, dtype=np.int64)
+
+
+def _same_length(other: Integers, own: Integers) -> None:
+    if len(other) != len(own):
+        raise InvalidInput(f"this step has {len(own)} numbers; got {len(other)}")
