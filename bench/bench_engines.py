@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from semilocal import Box, Task
-from semilocal.engines.duckdb import DuckDBSource, load_duckdb
-from semilocal.engines.keys import keys_of_cells
+from semilocal.engines import open_source
+from semilocal.engines.duckdb import load_duckdb
 from semilocal.engines.run import SourceRun, run_source
 from semilocal.engines.spark import SparkSource, load_spark
 
@@ -80,7 +80,7 @@ def write(folder: Path, rows: int, task: Task, *, plain: bool) -> int:
         points = crowd(min(CHUNK, rows - start), np.random.default_rng([20, start]), kind)
         columns: dict[str, npt.NDArray[Any]] = {"x": points[:, 0], "y": points[:, 1]}
         if not plain:
-            columns["key"] = keys_of_cells(tree, tree.locate(points, depth), depth)  # type: ignore[arg-type]
+            columns["key"] = tree.locate(points, depth).astype(np.int64)
         unfinished = path.with_suffix(".part")
         parquet.write_table(
             pyarrow.table(columns), unfinished, row_group_size=1 << 17, use_dictionary=False, compression="none"
@@ -104,7 +104,7 @@ def duckdb_row(folder: Path, rows: int, task: Task, depth: int, *, plain: bool) 
 
         def partition() -> None:
             found.clear()
-            source = DuckDBSource(positions, ["x", "y"], BOX, connection=connection)
+            source = open_source(positions, ["x", "y"], BOX, engine="duckdb", connection=connection)
             found.append(run_source(source, task, rng=np.random.default_rng(1)))
 
         def regions() -> None:

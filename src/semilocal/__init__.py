@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .outputs import register
+
 if TYPE_CHECKING:
     from . import duckdb, functions, release, spark
     from .accounting import Ledger
@@ -49,6 +51,13 @@ _HOMES = {
     "simulation.people": ("draw_rows",),
     "simulation.simulate": ("Run", "simulate"),
 }
+# Results turn into what lies above them.
+register(
+    tables=lambda: import_module(".io.tables", __name__),
+    regions=lambda: import_module(".io.regions", __name__),
+    plots=lambda: import_module(".io.plots", __name__),
+    notebook=lambda: import_module(".page.notebook", __name__),
+)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 

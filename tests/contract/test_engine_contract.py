@@ -66,10 +66,9 @@ def in_reader(points: Floats, box: Box, folder: Path) -> Source:
 
 def in_duckdb(points: Floats, box: Box, folder: Path) -> Source:
     duckdb = pytest.importorskip("duckdb")
-    from semilocal.engines.duckdb import DuckDBSource
-
     connection = duckdb.connect(config={"threads": 2})
-    return DuckDBSource(connection.from_arrow(table_of(points)), NAMES[: box.dimensions], box, connection=connection)
+    rows = connection.from_arrow(table_of(points))
+    return open_source(rows, NAMES[: box.dimensions], box, engine="duckdb", connection=connection)
 
 
 def in_spark(points: Floats, box: Box, folder: Path, spark: Any) -> Source:

@@ -17,16 +17,16 @@ from tests.helpers import HANG
 HELD_READER = """
 import os, sys
 from semilocal.cli.main import main
-from semilocal.io import sources
+from semilocal.engines import files
 
-read, may_return = sources._CsvFile.read, int(sys.argv.pop())
+read, may_return = files._CsvFile.read, int(sys.argv.pop())
 
 def wait_then_read(self, *columns):
     found = read(self, *columns)
     os.read(may_return, 1)
     return found
 
-sources._CsvFile.read = wait_then_read
+files._CsvFile.read = wait_then_read
 sys.exit(main())
 """
 

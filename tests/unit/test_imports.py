@@ -10,6 +10,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from tests.helpers.sources import MODULES, tree
 # Lowest first. Every module is in one of these packages, or is one of these root modules. It may import from lower
 # layers and, without cycles between packages, from its own.
 LAYERS = [
-    {"errors", "arrays", "whole_file", "words"},
+    {"errors", "arrays", "outputs", "whole_file", "words"},
     {"geometry"},
     {"hierarchy", "functions", "randomizer"},
     {"protocol", "pooled", "accounting"},
@@ -41,7 +42,7 @@ WORLD = {
     "time", "urllib", "uuid",
 }  # fmt: skip
 PURE = {"geometry", "hierarchy", "randomizer", "protocol", "pooled", "sharing", "simulation"}
-CORE = {"accounting", "arrays", "errors", "functions", "release", "pooled", *PURE}
+CORE = {"accounting", "arrays", "errors", "outputs", "functions", "release", "pooled", *PURE}
 LIGHT = {"numpy", "scipy", "msgspec", "semilocal"}
 
 
@@ -84,9 +85,16 @@ def imports(name: str) -> set[str]:
 
 
 def own_imports(name: str) -> set[str]:
-    """Modules of the package that a module imports, without the package's name."""
+    """Modules of the package that a module imports or names in a string, without the package's name."""
     inside = [target for target in imports(name) if target.split(".")[0] == "semilocal"]
-    return {target.removeprefix("semilocal").lstrip(".") for target in inside}
+    return {target.removeprefix("semilocal").lstrip(".") for target in inside} | named_in_strings(nodes(name))
+
+
+def named_in_strings(found: Iterable[ast.AST]) -> set[str]:
+    """Modules of the package that texts name, such as "semilocal.io.tables": an import that no statement shows."""
+    texts = [node.value for node in found if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    dotted = [part.rstrip(".") for text in texts for part in re.findall(r"^semilocal\.([a-z_.]+)", text)]
+    return {part for part in dotted if part in MODULES}
 
 
 def package_of(name: str) -> str:
@@ -118,6 +126,20 @@ def test_a_wrong_direction_would_be_seen() -> None:
     assert wrong_directions("protocol.rule", {"protocol.task", "release", "nowhere", ""}) == ["", "nowhere", "release"]
     assert "protocol.task" in own_imports("protocol.rule")
     assert "geometry.box" in own_imports("hierarchy.dyadic")
+
+
+def test_an_import_by_a_string_would_be_seen() -> None:
+    text = 'import_module("semilocal.io.tables").to_pandas(); import_module(f"semilocal.page.{name}"); "semilocal.toml"'
+    assert named_in_strings(ast.walk(ast.parse(text))) == {"io.tables", "page"}
+    relative = [name for name in INSIDE if name != "device" and any(map(by_relative_string, nodes(name)))]
+    assert relative == [], "write an import statement, or register it from above"
+
+
+def by_relative_string(node: ast.AST) -> bool:
+    """Whether this is a call such as ``import_module(".tables", __name__)``."""
+    if not isinstance(node, ast.Call) or "import_module" not in ast.unparse(node.func) or not node.args:
+        return False
+    return ast.unparse(node.args[0]).lstrip("f").startswith(("'.", '".'))
 
 
 def test_the_table_names_packages_that_exist() -> None:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engines import Engine, choose_engine, open_source
-from ..engines.arrow import list_files
-from ..engines.source import PARQUET, Source
+from ..engines.files import PARQUET, list_files
+from ..engines.source import Source
 from ..errors import InvalidInput
 from ..hierarchy import AnyTree
 from ..io.points import choose_columns

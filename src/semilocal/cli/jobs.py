@@ -24,9 +24,7 @@ from ..geometry.box import Box
 from ..hierarchy import AnyTree
 from ..hierarchy.ranks import SortedCodes
 from ..io.files import check_outputs, replacing
-from ..io.located import read_located
-from ..io.points import Table, choose_columns, read_points
-from ..io.positions import fit
+from ..io.points import Table, choose_columns, fit, read_located, read_points
 from ..pooled.task import PooledTask
 from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column

@@ -138,4 +138,4 @@ def run(
         rng=rng, rows_are_people=rows_are_people,
     )  # fmt: skip
     done = replace(asked, data=rows).run()
-    return DuckDBRun(done.result, done.run, data=rows, files=rows.files)
+    return DuckDBRun(done.result, done.run, data=rows, files=tuple(map(str, rows.inputs)))

@@ -5,7 +5,7 @@ See :mod:`semilocal.engines.source` for the seam. Every engine gives the same by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -100,79 +100,27 @@ def open_source(
         refuse_content_as_person(person, [*columns, *values], SOURCE)
     if not is_integer(key) or not 0 <= key <= MAX_KEY:
         raise InvalidInput(f"key must be an integer from 0 to {MAX_KEY}; got {key!r}")
+    if order is not None and engine not in ("spark", "duckdb"):
+        raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
     chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person, "key": key}
+    of_files: dict[str, Any] = {**chosen, "values": values, "leaves": leaves}
     source: Any
     if engine == "spark":
-        source = _from_spark(rows, columns, box, files=files, values=values, order=order, leaves=leaves, **chosen)
+        from .spark import choose_source
+
+        source = choose_source(rows, columns, box, files=files, order=order, **of_files)
         names = source.rows.columns
     elif engine == "duckdb":
-        from .duckdb_rows import open_rows
+        from .duckdb import open_rows as open_duckdb
 
-        chosen |= {"connection": connection}
-        source = open_rows(rows, columns, box, values=values, order=order, leaves=leaves, **chosen)
-        names = source.rows.columns
+        source = open_duckdb(rows, columns, box, order=order, connection=connection, **of_files)
+        names = source.names
     else:
-        if order is not None:
-            raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
-        source = _from_arrow(rows, columns, box, files=files, values=values, leaves=leaves, named=chosen)
+        from .arrow import open_files, open_rows
+
+        source = open_files(rows, columns, box, **of_files) if files else open_rows(rows, columns, box, **chosen)
         names = source.names
     if person is None and not rows_are_people:
         others = [name for name in names if name not in (*columns, *values, order)]
         refuse_person_columns("the rows", others, SOURCE)  # not `rows`, which may be a query with positions in it
     return cast(Source, source)
-
-
-def _from_spark(
-    rows: Any, columns: Sequence[str], box: Box, *, files: bool, person: str | None, values: Sequence[str],
-    leaves: Mapping[str, float] | None, **named: Any,
-) -> Source:  # fmt: skip
-    from .arrow import list_files
-    from .labels import in_spark
-    from .spark import reporting_failures
-    from .spark_rows import choose_source, open_files
-
-    if files:
-        numbers, labels = (columns, ()) if leaves is None else ((), columns)
-        texts = [*labels, *(() if person is None else (person,))]
-        rows = open_files([str(path) for path in list_files(rows)], [*numbers, *values], texts=texts)
-    if leaves is not None:
-        with reporting_failures():
-            rows = in_spark(rows, columns[0], leaves)
-    return choose_source(rows, columns, box, person=person, **named)
-
-
-def _from_arrow(
-    rows: Any, columns: Sequence[str], box: Box, *, files: bool, values: Sequence[str],
-    leaves: Mapping[str, float] | None, named: dict[str, Any],
-) -> Source:  # fmt: skip
-    from .arrow import BATCH, ArrowSource, load_arrow, open_files
-
-    if files:
-        return open_files(rows, columns, box, values=values, leaves=leaves, **named)
-    arrow = load_arrow()
-    if isinstance(rows, arrow.RecordBatchReader):
-        raise InvalidInput("a reader can be read once only; give a callable that opens a new one each time")
-    if isinstance(rows, arrow.Table | arrow.dataset.Dataset):
-
-        def read(wanted: Sequence[str]) -> Iterable[Any]:
-            chosen = rows.select(wanted) if isinstance(rows, arrow.Table) else rows.scanner(columns=list(wanted))
-            batches: Iterable[Any] = (
-                chosen.to_batches(max_chunksize=BATCH) if isinstance(rows, arrow.Table) else chosen.to_batches()
-            )
-            return batches
-
-        return ArrowSource(read, columns, box, schema=rows.schema, **named)
-    if callable(rows):
-        return ArrowSource(_selected(rows), columns, box, schema=rows().schema, **named)
-    raise InvalidInput(
-        f"rows must be files, a pyarrow Table or Dataset, or a callable that gives a RecordBatchReader; got a "
-        f"{type(rows).__name__}"
-    )
-
-
-def _selected(opens: Callable[[], Any]) -> Callable[[Sequence[str]], Iterable[Any]]:
-    def read(wanted: Sequence[str]) -> Iterable[Any]:
-        for batch in opens():
-            yield batch.select(list(wanted))
-
-    return read

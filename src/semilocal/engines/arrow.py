@@ -1,24 +1,21 @@
-"""Rows from Arrow: Parquet and CSV files, datasets, tables, or anything that gives record batches again and again.
+"""Rows as record batches: files, datasets, tables, relations, or anything that gives them again and again.
 
 Batches go through numpy one at a time, so memory does not grow with the rows. What grows: with the different cells of
 the histogram, and with the people if one row of each is chosen.
 
-Knows files and columns. Knows no randomness.
+Knows batches and columns. Knows no randomness.
 """
 
 from __future__ import annotations
 
 import contextlib
-import csv
 import errno
-import gzip
 import hashlib
 import os
-import re
-import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
-from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -26,35 +23,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, Integers, Words
-from ..errors import InvalidInput, MissingExtra, listed_columns
+from ..errors import InvalidInput, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from ..simulation.people import Scores, smallest_scores
 from ..whole_file import whole_file
-from ..words import delimiter_of
+from .files import BATCH, check_files, check_numbers, list_files, load_arrow, reason_of
 from .histogram import Lookup
-from .labels import in_arrow
-from .source import PARQUET, Attached, Source, Survey, attached_batches, check_axes
+from .source import Attached, Source, Survey, Wanted, attached_batches, check_axes, refuse_unknown
 
-__all__ = ["ArrowSource", "ChosenRows", "load_arrow", "open_files", "write_rows"]
-
-BATCH = 1 << 17  # rows
-_LONGEST_HEADER = 1_000_000  # characters
-_AHEAD = 4  # batches that are read before they are needed
+__all__ = ["ArrowSource", "ChosenRows", "open_files", "open_rows", "write_rows"]
 
 Reader = Callable[[Sequence[str]], Iterable[Any]]
-
-
-def load_arrow() -> Any:
-    """The module pyarrow, with its datasets."""
-    try:
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.dataset
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtra("pyarrow", "parquet") from None
-    return pyarrow
 
 
 class ArrowSource(Source):
@@ -74,6 +54,9 @@ class ArrowSource(Source):
     rows_per_person : int
     key : int
         Of the choice, 0 to 2**64 - 1; keep it with the run. The same key chooses the same rows.
+    leaves : mapping of str to float, optional
+        The positions are labels of one column, and these are the numbers that stand for them; spaces around a label do
+        not count. Rows with other labels are refused here.
     inputs : sequence of Path
         The files that are read, so that no output replaces one of them.
     names : sequence of str
@@ -82,18 +65,23 @@ class ArrowSource(Source):
 
     def __init__(
         self, read: Reader, columns: Sequence[str], box: Box, *, schema: Any, person: str | None = None,
-        rows_per_person: int = 1, key: int = 0, inputs: Sequence[Path] = (), names: Sequence[str] = (),
+        rows_per_person: int = 1, key: int = 0, leaves: Mapping[str, float] | None = None,
+        inputs: Sequence[Path] = (), names: Sequence[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(box)
         self.names = tuple(names) or tuple(schema.names)
         self.columns, self.schema, self.person = tuple(columns), schema, person
-        self.rows_per_person = rows_per_person
-        self._read, self._key, self._inputs = read, key, tuple(inputs)
+        self.rows_per_person, self.inputs = rows_per_person, tuple(inputs)
+        self._read, self._key, self._leaves = read, key, leaves
         if person is None and rows_per_person != 1:
             raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
-        check_columns(schema, self.columns, box)
-        if person is not None and person not in schema.names:
-            raise InvalidInput(f"there is no column {person!r}; there are {listed_columns(schema.names)}")
+        check_axes(columns, box)
+        check_numbers(schema, self.columns if leaves is None else (), "the rows")
+        for name in (*self.columns, *(() if person is None else (person,))):
+            if name not in schema.names:
+                raise InvalidInput(f"there is no column {name!r}; there are {listed_columns(schema.names)}")
+        if leaves is not None:
+            self._check_leaves(leaves)
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -101,7 +89,17 @@ class ArrowSource(Source):
         """Positions float64[b, d] of the chosen rows, in their order, and further columns; NaN for no value."""
         check_numbers(self.schema, others, "the rows")
         for batch in self._chosen([*self.columns, *others]):
-            yield _numbers(batch, [*self.columns, *others])
+            yield self._numbers(batch, [*self.columns, *others])
+
+    def _numbers(self, batch: Any, columns: Sequence[str]) -> Floats:
+        out = np.empty((len(batch), len(columns)))
+        for place, name in enumerate(columns):
+            column = batch.column(name)
+            if self._leaves is not None and name in self.columns:
+                out[:, place] = _stand_for(column, self._leaves)
+            else:
+                out[:, place] = column.cast("float64").to_numpy(zero_copy_only=False)
+        return out
 
     def _chosen(self, columns: Sequence[str]) -> Iterator[Any]:
         """Record batches of the chosen rows."""
@@ -116,13 +114,10 @@ class ArrowSource(Source):
             seen += len(batch)
 
     def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        arrow = load_arrow()
         try:
-            for batch in self._read(list(dict.fromkeys(columns))):
-                if len(batch):
-                    yield batch
-        except arrow.ArrowInvalid as error:
-            raise InvalidInput(f"the rows cannot be read: {_reason(error)}; fix the file") from None
+            yield from (batch for batch in self._read(list(dict.fromkeys(columns))) if len(batch))
+        except load_arrow().ArrowInvalid as error:
+            raise InvalidInput(f"the rows cannot be read: {reason_of(error)}; fix the file") from None
 
     @cached_property
     def _people(self) -> Integers:
@@ -143,6 +138,8 @@ class ArrowSource(Source):
             seen += len(batch)
         return chosen.rows()
 
+    # -- checks --------------------------------------------------------------------------------------------
+
     def check(self) -> None:
         """Refuse rows that are not finite or outside, with how many there are; also those that are not chosen."""
         if self.person is not None:
@@ -158,7 +155,10 @@ class ArrowSource(Source):
 
     def _everybody(self) -> ArrowSource:
         """All rows, chosen or not."""
-        return ArrowSource(self._read, self.columns, self.box, schema=self.schema)
+        every = copy(self)
+        every.person = None
+        every.__dict__.pop("_surveyed", None)
+        return every
 
     def survey(self) -> Survey:
         """What one scan says about the rows; counts values that are missing."""
@@ -171,6 +171,15 @@ class ArrowSource(Source):
             null += int(np.count_nonzero(empty))
         return found._replace(null=null, missing=found.missing - null)
 
+    def _check_leaves(self, leaves: Mapping[str, float]) -> None:
+        rows, unknown, first = 0, 0, -1
+        for batch in self._batches(self.columns):
+            bad = np.isnan(_stand_for(batch.column(self.columns[0]), leaves))
+            if first < 0 and bad.any():
+                first = rows + int(np.argmax(bad))
+            rows, unknown = rows + len(batch), unknown + int(np.count_nonzero(bad))
+        refuse_unknown(self.columns[0], rows, unknown, first)
+
     # -- writing -------------------------------------------------------------------------------------------
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
@@ -182,30 +191,41 @@ class ArrowSource(Source):
             A Parquet file to write. It must not be there yet. Without it the batches are given one by one.
         keep : sequence of str, optional
             Columns to write beside the region; none if left out, because positions are what is to be protected.
+        region : str
+            Name of the column with the index of the region, "region" if left out.
         add : mapping of str to array, optional
-            Columns that follow from the region: one value per region, or one row of values per region.
+            Columns that follow from the region: one value per region.
 
         Returns
         -------
         Path, or an iterator of Attached
         """
-        path, keep, add = options.pop("path", None), options.pop("keep", ()), options.pop("add", {})
-        if options:
-            raise InvalidInput(f"attach takes path, keep and add; got {', '.join(sorted(options))}")
-        if path is None:
+        path = options.pop("path", None)
+        if path is None and not options:
             return attached_batches(self, hierarchy, lookup)
-        missing = [name for name in keep if name not in self.schema.names]
-        if missing:
-            raise InvalidInput(
-                f"there is no column {missing[0]!r} to keep; there are {listed_columns(self.schema.names)}"
-            )
-        kept = self._chosen(list(keep)) if keep else None
-        return write_rows(Path(path), attached_batches(self, hierarchy, lookup), add, kept=kept, inputs=self._inputs)
+        wanted = Wanted.check(self.schema.names, **{"keep": (), **options})
+        if path is None:
+            raise InvalidInput("keep, region and add are for a file; name it with path")
+        return self.write(Path(path), hierarchy, lookup, wanted)
+
+    def write(self, path: Path, hierarchy: Hierarchy, lookup: Lookup, wanted: Wanted) -> Path:
+        """Write the columns that are asked for to a Parquet file, in one scan of the rows."""
+        arrow, beside = load_arrow(), deque[Any]()
+
+        def parts() -> Iterator[Attached]:
+            for batch in self._chosen([*self.columns, *wanted.keep]):
+                positions = self._numbers(batch, self.columns)
+                beside.append(batch)
+                yield Attached(positions, lookup.regions(hierarchy.codes(positions)))
+
+        kept = arrow.schema([self.schema.field(name) for name in wanted.keep])
+        rows = iter(beside.popleft, None)
+        return write_rows(path, parts(), wanted.add, kept=rows, schema=kept, region=wanted.region, inputs=self.inputs)
 
 
 def write_rows(
     path: Path, parts: Iterator[Attached], add: Mapping[str, npt.NDArray[Any]], *, kept: Iterator[Any] | None = None,
-    inputs: Sequence[Path] = (),
+    schema: Any = None, region: str = "region", inputs: Sequence[Path] = (),
 ) -> Path:  # fmt: skip
     """Write rows with their regions to a Parquet file, batch by batch.
 
@@ -218,34 +238,25 @@ def write_rows(
         Columns that follow from the region.
     kept : iterator of pyarrow.RecordBatch, optional
         Columns of the same rows to write beside the region, in the same batches.
+    schema : pyarrow.Schema, optional
+        Of the columns that are kept.
+    region : str
+        Name of the column with the index of the region.
     inputs : sequence of Path
         Files that the rows come from.
     """
     arrow = load_arrow()
-    with new_file(path, inputs) as unfinished:
-        writer = None
+    added = {name: np.asarray(values) for name, values in add.items()}
+    named = [arrow.field(region, arrow.int32())]
+    named += [arrow.field(name, arrow.array(values).type) for name, values in added.items()]
+    fields = [*([] if schema is None else schema), *named]
+    with new_file(path, inputs) as unfinished, arrow.parquet.ParquetWriter(unfinished, arrow.schema(fields)) as writer:
         for part in parts:
-            columns: dict[str, Any] = {}
-            if kept is not None:
-                batch = next(kept)
-                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            columns["region"] = arrow.array(part.regions)
-            for name, values in add.items():
-                columns[name] = arrow.array(np.asarray(values)[part.regions])
-            table = arrow.table(columns)
-            writer = writer or arrow.parquet.ParquetWriter(unfinished, table.schema)
-            writer.write_table(table)
-        if writer is None:
-            raise InvalidInput("there are no rows to write")
-        writer.close()
+            batch = None if kept is None else next(kept)
+            columns = [batch.column(field.name) for field in fields[: -len(named)]] if batch is not None else []
+            columns += [arrow.array(part.regions), *(arrow.array(values[part.regions]) for values in added.values())]
+            writer.write_batch(arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields)))
     return path
-
-
-def _numbers(batch: Any, columns: Sequence[str]) -> Floats:
-    out = np.empty((len(batch), len(columns)))
-    for place, name in enumerate(columns):
-        out[:, place] = batch.column(name).cast("float64").to_numpy(zero_copy_only=False)
-    return out
 
 
 @contextlib.contextmanager
@@ -264,151 +275,82 @@ def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
         raise
 
 
-# -- files -----------------------------------------------------------------------------------------------------------
+def _stand_for(labels: Any, leaves: Mapping[str, float]) -> Floats:
+    """The numbers of an Arrow array of labels: float64[b]; NaN for what is not a leaf."""
+    encoded = labels if hasattr(labels, "dictionary") else labels.dictionary_encode()
+    numbers = [leaves.get(str(label).strip(), np.nan) for label in encoded.dictionary.to_pylist()]
+    index = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+    return np.asarray(np.array([*numbers, np.nan])[index])
+
+
+# -- what gives record batches ---------------------------------------------------------------------------------------
 
 
 def open_files(
     paths: str | Path | Sequence[str | Path], columns: Sequence[str], box: Box, *, values: Sequence[str] = (),
-    leaves: Mapping[str, float] | None = None, **named: Any,
+    person: str | None = None, leaves: Mapping[str, float] | None = None, make: type[ArrowSource] = ArrowSource,
+    **named: Any,
 ) -> ArrowSource:  # fmt: skip
-    """A source over Parquet or CSV files.
+    """A source over files of any format that :mod:`semilocal.engines.files` reads.
 
     Parameters
     ----------
     paths : str, Path or sequence of them
-        Files, folders or patterns such as ``"points/*.parquet"``. All files must have the columns, as numbers, and
-        lines of CSV files the same delimiter: a comma, a semicolon or a tab.
+        Files, folders or patterns such as ``"points/*.parquet"``. All files must have the columns, as numbers.
     columns : sequence of str
         One per axis.
     box : Box
     values : sequence of str
         Further columns of numbers.
-    leaves : mapping of str to float, optional
-        The positions are labels of one column, and these are the numbers that stand for them.
+    person, leaves
+        See :class:`ArrowSource`.
+    make : type
+        The source, a kind of :class:`ArrowSource`.
     **named
-        ``person``, ``rows_per_person`` and ``key`` of :class:`ArrowSource`.
+        What it takes beside.
     """
-    arrow, files = load_arrow(), list_files(paths)
-    numbers, labels = (list(columns), []) if leaves is None else ([], list(columns))
-    kinds = {"".join(path.suffixes[-2:]).lower() if path.suffix == ".gz" else path.suffix.lower() for path in files}
-    if kinds <= set(PARQUET):
-        # Without this, Arrow keeps the bytes of a whole file until its last row was read.
-        options = arrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
-        form: Any = arrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
-    elif kinds <= {".csv", ".csv.gz", ".tsv"}:
-        kind_of = dict.fromkeys([*numbers, *values], arrow.float64()) | dict.fromkeys(labels, arrow.string())
-        if named.get("person") is not None:
-            kind_of.setdefault(named["person"], arrow.string())
-        nothing = None if leaves is None else [""]  # NA may be a label
-        options = arrow.csv.ConvertOptions(column_types=kind_of, strings_can_be_null=True, null_values=nothing)
-        lines = arrow.csv.ParseOptions(delimiter=delimiter_of(_header(files[0])))
-        form = arrow.dataset.CsvFileFormat(
-            parse_options=lines, convert_options=options, read_options=_named_columns(files, lines.delimiter)
-        )
-    else:
-        raise InvalidInput(
-            f"the files must be all .parquet, or all .csv or .csv.gz; got {', '.join(sorted(kinds)) or 'no ending'}"
-        )
-    try:
-        rows = arrow.dataset.dataset([str(path) for path in files], format=form)
-        names: dict[str, None] = {}
-        for path, fragment in zip(files, rows.get_fragments(), strict=True):
-            found = fragment.physical_schema
-            names |= dict.fromkeys(found.names)
-            check_there(found, labels, str(path))
-            check_numbers(found, [*numbers, *values], str(path))
-            check_same(found, rows.schema, [*columns, *values], str(path), str(files[0]))
-    except (arrow.ArrowInvalid, arrow.ArrowTypeError, OSError) as error:
-        raise InvalidInput(f"the files cannot be read: {_reason(error)}; check them") from None
+    load_arrow()
+    numbers = [*(columns if leaves is None else ()), *values]
+    texts = [*(columns if leaves is not None else ()), *(() if person is None else (person,))]
+    opened = check_files(list_files(paths), numbers, texts)
 
+    def read(wanted: Sequence[str]) -> Iterator[Any]:
+        for file, rows in opened:
+            yield from file.batches(rows, wanted)
+
+    names = dict.fromkeys(name for file, _ in opened for name in file.columns)
+    return make(
+        read, columns, box, schema=opened[0][1].schema, person=person, leaves=leaves, names=list(names),
+        inputs=[file.path for file, _ in opened], **named,
+    )  # fmt: skip
+
+
+def open_rows(rows: Any, columns: Sequence[str], box: Box, **named: Any) -> ArrowSource:
+    """A source over a pyarrow Table or Dataset, or a callable that gives a new RecordBatchReader each time."""
+    arrow = load_arrow()
+    if isinstance(rows, arrow.RecordBatchReader):
+        raise InvalidInput("a reader can be read once only; give a callable that opens a new one each time")
+    if isinstance(rows, arrow.Table | arrow.dataset.Dataset):
+        stored = arrow.dataset.InMemoryDataset(rows) if isinstance(rows, arrow.Table) else rows
+
+        def read(wanted: Sequence[str]) -> Iterable[Any]:
+            batches: Iterable[Any] = stored.to_batches(columns=list(wanted), batch_size=BATCH)
+            return batches
+
+        return ArrowSource(read, columns, box, schema=rows.schema, **named)
+    if callable(rows):
+        return ArrowSource(_selected(rows), columns, box, schema=rows().schema, **named)
+    raise InvalidInput(
+        f"rows must be files, a pyarrow Table or Dataset, or a callable that gives a RecordBatchReader; got a "
+        f"{type(rows).__name__}"
+    )
+
+
+def _selected(opens: Callable[[], Any]) -> Reader:
     def read(wanted: Sequence[str]) -> Iterable[Any]:
-        batches: Iterable[Any] = rows.to_batches(
-            columns=list(wanted), batch_size=BATCH, batch_readahead=_AHEAD, fragment_readahead=1
-        )
-        return batches
+        return (batch.select(list(wanted)) for batch in opens())
 
-    opened, schema = (read, rows.schema) if leaves is None else in_arrow(read, rows.schema, columns[0], leaves)
-    return ArrowSource(opened, columns, box, schema=schema, inputs=files, names=list(names), **named)
-
-
-def _named_columns(files: Sequence[Path], delimiter: str) -> Any:
-    """Options that take spaces around the names of columns away, as all readers do; Arrow keeps them."""
-    headers = {
-        path: next(csv.reader([_header(path).removeprefix("\ufeff")], delimiter=delimiter), []) for path in files
-    }
-    first, options = headers[files[0]], load_arrow().csv.ReadOptions
-    spaced = next((path for path, names in headers.items() if any(name != name.strip() for name in names)), None)
-    if spaced is None:
-        return options()
-    if any(names != first for names in headers.values()):
-        raise InvalidInput(
-            f"{spaced}: there are spaces around the names of its columns, and other files have other first lines; "
-            "remove the spaces, or write the same first line in every file"
-        )
-    return options(column_names=[name.strip() for name in first], skip_rows=1)
-
-
-def _header(path: Path) -> str:
-    """The first line of a CSV file; empty if it cannot be read, which Arrow says better."""
-    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    with contextlib.suppress(OSError, EOFError, zlib.error), opened(path, "rt", errors="replace") as file:
-        return str(file.readline(_LONGEST_HEADER))
-    return ""
-
-
-def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The files that paths, folders and patterns name, sorted within each; refuses what names none."""
-    out: list[Path] = []
-    for pattern in [paths] if isinstance(paths, str | Path) else paths:
-        path = Path(pattern)
-        if path.is_dir():
-            found = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
-        else:
-            found = [path] if path.is_file() else sorted(Path(name) for name in glob(str(pattern), recursive=True))
-        if not found:
-            what = "is an empty folder" if path.is_dir() else "names no file"
-            raise InvalidInput(f"{pattern} {what}; give files, folders or a pattern such as 'points/*.parquet'")
-        out += found
-    return out
-
-
-def check_columns(schema: Any, columns: Sequence[str], box: Box) -> None:
-    """Refuse rows without the columns of the positions, or with columns that hold no numbers."""
-    check_axes(columns, box)
-    check_numbers(schema, columns, "the rows")
-
-
-def check_numbers(schema: Any, columns: Sequence[str], where: str) -> None:
-    """Refuse columns that are not there, or hold no numbers."""
-    types = load_arrow().types
-    check_there(schema, columns, where)
-    for name in columns:
-        kind = schema.field(name).type
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
-            raise InvalidInput(f"{where}: column {name!r} holds {kind}, not numbers; choose another column")
-
-
-def check_there(schema: Any, columns: Sequence[str], where: str) -> None:
-    """Refuse columns that are not there, or there twice."""
-    for name in columns:
-        if schema.names.count(name) != 1:
-            how_many = "two columns" if name in schema.names else "no column"
-            raise InvalidInput(f"{where}: has {how_many} {name!r}; the columns are {listed_columns(schema.names)}")
-
-
-def check_same(schema: Any, first: Any, columns: Sequence[str], file: str, first_file: str) -> None:
-    """Refuse a file whose columns are of other types than the first file's: they would be cut, or not be read."""
-    for name in columns:
-        if (one := schema.field(name).type) != (other := first.field(name).type):
-            raise InvalidInput(
-                f"column {name!r} holds {one} in {file} but {other} in {first_file}; write the files with the same type"
-            )
-
-
-def _reason(error: Exception) -> str:
-    """What Arrow says, without the value that it could not read: it may be somebody's position."""
-    words = re.sub(r"^.*Could not open CSV input source '(.*?)': \w+: ", r"\1: ", str(error).splitlines()[0])
-    return re.sub(r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", words)
+    return read
 
 
 # -- one row per person, chosen while rows go by: a keyed score of the row's number decides --------------------------

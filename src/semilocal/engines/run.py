@@ -32,7 +32,6 @@ from ..protocol.task import Task
 from ..simulation.population import Splits, play
 from ..simulation.simulate import check_task, partition_of, warn_if_small
 from .histogram import HistogramRanks, Lookup
-from .keys import whole_levels
 from .source import SAMPLE, Source
 
 __all__ = ["SourceRun", "check_box", "choose_depth", "count_source", "rank_source", "run_source"]
@@ -148,7 +147,6 @@ def rank_source(source: Source, hierarchy: Hierarchy, *, depth: int | None = Non
         source.check()
     if depth is None:
         depth = choose_depth(hierarchy, source.sample(SAMPLE), source.count(), crowd=crowd)
-    depth = min(whole_levels(hierarchy, depth), hierarchy.max_depth)
     histogram = source.histogram(hierarchy, depth)
 
     def refine(cells: Cells, from_depth: int, deeper: int) -> Any:

@@ -15,7 +15,8 @@ Knows rows. Knows no mechanisms and no randomness.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats
-from ..errors import InvalidInput, OutsideDomain
+from ..errors import InvalidInput, OutsideDomain, listed_columns
 from ..geometry.box import Box
 from ..geometry.mistakes import mistake_words
 from ..hierarchy.base import Cells, Hierarchy
@@ -31,11 +32,10 @@ from ..protocol.column import refuse_values
 from .histogram import GrowingHistogram, Histogram, Lookup
 
 __all__ = [
-    "PARQUET", "Attached", "PointsSource", "Source", "Survey", "attached_batches", "check_axes",
-    "refuse_bad_rows", "refuse_values",
+    "Attached", "PointsSource", "Source", "Survey", "Wanted", "attached_batches", "check_axes", "is_in",
+    "refuse_bad_rows", "refuse_unknown", "refuse_values",
 ]  # fmt: skip
 
-PARQUET = (".parquet", ".parq", ".pq")  # how the names of such files end
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 _CHUNK = 1 << 18  # rows of an array that are looked at in one go
 
@@ -82,8 +82,7 @@ class Survey(NamedTuple):
 class Source:
     """Rows of people inside a box; a subclass has ``batches`` of positions, and everything else follows from them.
 
-    Depths are in levels of the hierarchy, and those of whole levels of the curve
-    (:func:`semilocal.engines.keys.whole_levels`).
+    Depths are in levels of the hierarchy.
 
     Parameters
     ----------
@@ -169,7 +168,7 @@ class Source:
         """The same at depth ``deeper``, of the rows in these cells (ascending) of depth ``depth`` alone. One scan."""
         found = GrowingHistogram(deeper)
         for codes in self._codes(hierarchy):
-            found.add(hierarchy.ancestors(codes[_is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
+            found.add(hierarchy.ancestors(codes[is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
         return found.close()
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
@@ -224,6 +223,46 @@ class PointsSource(Source):
             yield self._points[start : start + _CHUNK]
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns ``attach`` gives.
+
+    Attributes
+    ----------
+    keep : tuple of str
+        Columns of the rows.
+    region : str
+        Name of the column with the index of the region.
+    add : mapping of str to array
+        Columns with one value per region.
+    """
+
+    keep: tuple[str, ...]
+    region: str
+    add: Mapping[str, npt.NDArray[Any]]
+
+    @classmethod
+    def check(
+        cls,
+        columns: Sequence[str],
+        *,
+        keep: Sequence[str] | None = None,
+        region: str = "region",
+        add: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Wanted:
+        """Check the options against the columns that the rows have."""
+        kept = tuple(columns if keep is None else keep)
+        if missing := [name for name in kept if name not in columns]:
+            raise InvalidInput(f"there is no column {missing[0]!r} to keep; the columns are {listed_columns(columns)}")
+        names = [*kept, region, *(add or {})]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InvalidInput(f"column {twice[0]!r} would be there twice; choose another name, or do not keep it")
+        added = {name: np.asarray(values) for name, values in (add or {}).items()}
+        if len({len(values) for values in added.values()}) > 1:
+            raise InvalidInput("the columns to add must have one value per region; they have different lengths")
+        return cls(kept, region, added)
+
+
 def check_axes(columns: Sequence[str], box: Box) -> None:
     """Refuse more or fewer columns than the box has axes."""
     if len(columns) != box.dimensions:
@@ -258,11 +297,24 @@ def refuse_bad_rows(
         raise OutsideDomain(f"{what}; {fix} first: nothing was released")
 
 
+def refuse_unknown(column: str, rows: int, unknown: int, first: int = -1) -> None:
+    """Refuse rows whose label is not a leaf, before anything is released; no label is repeated."""
+    if unknown:
+        where = f", the first in row {first:,}" if first >= 0 else ""
+        raise InvalidInput(
+            f"column {column!r} holds no leaf of the table in {unknown:,} of {rows:,} rows{where}; correct them, or "
+            "remove them first: nothing was released"
+        )
+
+
 def _judge(batch: Floats, box: Box) -> tuple[Flags, Flags]:
     """Which rows are finite, and which of those are inside: bool[b], bool[b]."""
     return np.asarray(np.isfinite(batch).all(axis=1)), box.inside(batch)
 
 
-def _is_in(values: Cells, ascending: Cells) -> Flags:
+def is_in(values: Cells, ascending: Cells) -> Flags:
+    """Which values an ascending array holds: bool[n]."""
+    if not len(ascending):
+        return np.zeros(len(values), dtype=bool)
     place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
     return np.asarray(ascending[place] == values)

@@ -1,41 +1,55 @@
 """Rows in Spark: a DataFrame in, groups to the driver, a DataFrame out.
 
-Everything per row is an expression that Spark has built in, so Catalyst compiles it and lost work is computed again to
-the same bytes: no expression depends on the partition, the order of rows, or a random number. Only groups and tables of
-cells pass through the driver; for means and values, sorted rows pass through it as Arrow batches. Regions of trees that
-are not boxes are found in Arrow batches on the executors.
+The executors find the cells of Arrow batches with this package, which their Python must have, and add them up. Lost
+work is computed again to the same bytes: nothing depends on the partition, the order of rows, or a random number. For
+means and values, sorted rows pass through the driver as Arrow batches.
 
 Knows rows and expressions of Spark. Knows no mechanisms and no randomness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, Integers
-from ..errors import EngineFailed, InvalidInput, MissingExtra
+from ..errors import EngineFailed, InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
-from ..hierarchy.base import Hierarchy
-from ..hierarchy.dyadic import BoxTree
-from .expressions import SPARK, coarser, key
-from .grouping import CHANGED, KEY, Grouping, region_columns
-from .histogram import Lookup
-from .joins import JoinTable, Wanted
-from .keys import fits_keys
-from .source import SAMPLE
+from ..hierarchy.base import Cells, Hierarchy
+from ..simulation.people import LOW_BITS, PRIME, Scores
+from .files import check_files, list_files, open_file
+from .histogram import CHANGED, Histogram, Lookup
+from .source import SAMPLE, Source, Wanted, check_axes, is_in, refuse_bad_rows, refuse_unknown, refuse_values
 
-__all__ = ["SparkSource", "load_spark", "reporting_failures"]
+__all__ = ["SparkSource", "choose_source", "load_spark", "open_files", "reporting_failures", "score", "session"]
 
-_REGION, _CELL = "semilocal region", "semilocal cell"
 _BATCH = 1 << 17  # rows of a batch that is streamed through the driver
+_FIRST_ROWS = 1000  # rows that show what went wrong
+_ROW, _TWIN, _RANK, _FILE, _BLOCK, _SHIFT, _LABEL, _LEAF = (
+    f"semilocal {what}" for what in ("row", "twin", "rank", "file", "block", "shift", "label", "leaf")
+)
+_PATTERN = re.compile(r"[\[\]{}*?\\]")
+_NULL, _INFINITE, _OUTSIDE = -1, -2, -3  # in place of a cell
+# Reached from this machine alone, and silent unless something fails.
+_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+}  # fmt: skip
 
 
-class SparkSource(Grouping):
+class SparkSource(Source):
     """A DataFrame of Spark as a source.
 
     Parameters
@@ -50,57 +64,124 @@ class SparkSource(Grouping):
         their contents where an order is needed.
     """
 
-    dialect = SPARK
+    guarded = True  # bad rows are counted beside the cells
+    everybody: SparkSource | None = None  # all rows, where those of this source were chosen out of them
 
     def __init__(self, rows: Any, columns: Sequence[str], box: Box, *, order: str | None = None) -> None:
         load_spark()
+        super().__init__(box)
+        self.rows, self.columns, self.order = rows, tuple(columns), order
+        check_axes(columns, box)
+        self._check_numbers([*columns, *([] if order is None else [order])])
+        if taken := [name for name in rows.columns if name.startswith("semilocal ") and name != _ROW]:
+            raise InvalidInput(f"the name of column {taken[0]!r} is reserved; rename it first")
+
+    # -- checks --------------------------------------------------------------------------------------------
+
+    def _check_numbers(self, columns: Sequence[str]) -> None:
         from pyspark.sql.types import NumericType
 
-        kinds = {field.name: field.dataType for field in rows.schema.fields}
-        types = {name: (kind.simpleString(), isinstance(kind, NumericType)) for name, kind in kinds.items()}
-        super().__init__(columns, box, types, order=order)
-        self.rows = rows
+        kinds = {field.name: field.dataType for field in self.rows.schema.fields}
+        for column in columns:
+            if column not in kinds:
+                raise InvalidInput(f"there is no column {column!r}; the columns are {listed_columns(list(kinds))}")
+            if not isinstance(kinds[column], NumericType):
+                what = kinds[column].simpleString()
+                raise InvalidInput(f"column {column!r} holds {what}, not numbers; choose another, or cast it")
 
-    def sample(self, size: int = SAMPLE) -> Floats:
-        """About ``size`` positions, each row with the same chance. Only the depth of the histogram depends on them."""
-        positions = self.rows.selectExpr(*(f"{x} AS axis{place}" for place, x in enumerate(self._numbers)))
-        if self.count() > size:
-            positions = positions.sample(fraction=size / self.count(), seed=1)
-        with reporting_failures():
-            table = positions.limit(2 * size).toArrow()
-        return self._checked([column.to_numpy() for column in table.columns])
+    def check_value(self, name: str, low: float, high: float) -> None:
+        """Refuse a column if a value is missing or outside its range; also of rows that are not chosen. One scan."""
+        source = self if self.everybody is None else self.everybody
+        source._check_numbers([name])
+        rows, null, missing, outside = source._conditions([name], Box((low,), (high,)))
+        refuse_values(name, low, high, rows=rows, bad=null + missing + outside, missing=null + missing)
 
-    def _first(self, size: int) -> list[npt.NDArray[Any]]:
-        positions = self.rows.selectExpr(*(f"{x} AS axis{place}" for place, x in enumerate(self._numbers)))
-        with reporting_failures():
-            return [column.to_numpy() for column in positions.limit(size).toArrow().columns]
+    def _conditions(self, columns: Sequence[str], box: Box) -> tuple[int, int, int, int]:
+        """How many rows there are, and how many have no value, one that is not finite, or one outside the box."""
+        cells, people = self._tally(columns, box, lambda points: np.ones(len(points), dtype=np.uint64))
+        found = dict(zip(cells.tolist(), people.tolist(), strict=True))
+        return sum(found.values()), *(found.get(kind, 0) for kind in (_NULL, _INFINITE, _OUTSIDE))
 
-    # -- counting ------------------------------------------------------------------------------------------
+    def check(self) -> None:
+        """Refuse rows that have no value, are not finite or lie outside, with how many there are. One scan."""
+        rows, null, missing, outside = self._conditions(self.columns, self.box)
+        refuse_bad_rows(
+            self.box, rows=rows, null=null, missing=missing, outside=outside, some=lambda: self._first(_FIRST_ROWS)
+        )
 
-    def _keyed(self, expression: str) -> Any:
-        return self.rows.selectExpr(f"{expression} AS {SPARK.name(KEY)}")
+    def count(self) -> int:
+        """Number of rows."""
+        return self._rows
 
-    def _within(self, keyed: Any, expression: str, keys: Integers) -> Any:
-        rows = keyed.selectExpr("*", f"{expression} AS {SPARK.name(_CELL)}")
-        return rows.join(self._table({_CELL: keys}), _CELL, "left_semi").drop(_CELL)
-
-    def _count_rows(self) -> int:
+    @cached_property
+    def _rows(self) -> int:
         with reporting_failures():
             return int(self.rows.count())
 
-    def _count_groups(self, keyed: Any, most: int = 0) -> tuple[Integers, Integers]:
+    def sample(self, size: int = SAMPLE) -> Floats:
+        """About ``size`` positions, each row with the same chance. Only the depth of the histogram depends on them."""
+        points = self._first(2 * size, share=min(1.0, size / max(self.count(), 1)))
+        if not np.all((points >= self.box.lower) & (points <= self.box.upper)):
+            self.check()
+        return points
+
+    def _first(self, size: int, share: float = 1.0) -> Floats:
+        """The positions of a few rows; they may be missing or outside."""
+        rows = self.rows.selectExpr(*_numbers(self.columns))
+        rows = rows.sample(fraction=share, seed=1) if share < 1.0 else rows
         with reporting_failures():
-            found = keyed.groupBy(SPARK.name(KEY)).count().toArrow()
-        keys, people = (np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns)
-        return keys, people
+            return _stacked(rows.limit(size).toArrow().columns)
+
+    # -- counting ------------------------------------------------------------------------------------------
+
+    def histogram(self, hierarchy: Hierarchy, depth: int) -> Histogram:
+        """How many rows are in each cell of this depth. One scan; executors count batch by batch."""
+        return self._counted(depth, lambda points: hierarchy.locate(points, depth))
+
+    def refine(self, hierarchy: Hierarchy, cells: Cells, depth: int, deeper: int) -> Histogram:
+        """The same at depth ``deeper``, of the rows in these cells of depth ``depth`` alone. One scan."""
+
+        def find(points: Floats) -> Cells:
+            codes = hierarchy.codes(points)
+            return hierarchy.ancestors(codes[is_in(hierarchy.ancestors(codes, depth), cells)], deeper)
+
+        return self._counted(deeper, find)
+
+    def _counted(self, depth: int, cells_of: Callable[[Floats], Cells]) -> Histogram:
+        cells, people = self._tally(self.columns, self.box, cells_of)
+        if (cells < 0).any():
+            self.check()
+            raise InvalidInput(CHANGED)
+        order = np.argsort(cells)
+        return Histogram(depth, cells[order].astype(np.uint64), people[order])
+
+    def _tally(
+        self, columns: Sequence[str], box: Box, cells_of: Callable[[Floats], Cells]
+    ) -> tuple[Integers, Integers]:
+        """The different cells of rows, negative for rows that have none, and how many rows each has: int64[m] both."""
+
+        def count(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow
+
+            for batch in batches:
+                points = _stacked(batch.columns)
+                inside = box.inside(points)
+                bad = np.where(np.isfinite(points).all(axis=1), _OUTSIDE, _INFINITE)
+                for column in batch.columns:
+                    bad[column.is_null().to_numpy(zero_copy_only=False)] = _NULL
+                cells = np.concatenate([cells_of(points[inside]).astype(np.int64), bad[~inside]])
+                found, people = np.unique(cells, return_counts=True)
+                yield pyarrow.RecordBatch.from_arrays([pyarrow.array(found), pyarrow.array(people)], ["cell", "people"])
+
+        counted = self.rows.selectExpr(*_numbers(columns)).mapInArrow(count, "cell long, people long")
+        with reporting_failures():
+            found = counted.groupBy("cell").sum("people").toArrow()
+        return tuple(np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns)  # type: ignore[return-value]
 
     # -- regions -------------------------------------------------------------------------------------------
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
         """Every row with its region, as a DataFrame. Its rows have no order.
-
-        Only cells of box trees are expressions of Spark. For other trees the executors find the regions of Arrow
-        batches with this package, which their Python must have.
 
         Parameters
         ----------
@@ -115,55 +196,25 @@ class SparkSource(Grouping):
         -------
         pyspark.sql.DataFrame
         """
-        wanted = Wanted.check(self._every, **options)
-        if fits_keys(hierarchy):
-            return self._chosen(self._joined(hierarchy, self.tables(hierarchy, lookup)), wanted)
-        return self._chosen(self._mapped(hierarchy, lookup), wanted)
+        from pyspark.sql.types import IntegerType, StructField, StructType
 
-    def _mapped(self, hierarchy: Hierarchy, lookup: Lookup) -> Any:
-        """The rows with the region of each, which executors find batch by batch."""
-        from pyspark.sql.types import IntegerType, StructType
-
-        axes = self.box.dimensions
-        numbers = [f"{x} AS {SPARK.name(f'semilocal axis {axis}')}" for axis, x in enumerate(self._numbers)]
-        rows = self.rows.selectExpr(*self._own, *numbers)
-        schema = StructType(rows.schema.fields[:-axes]).add(_REGION, IntegerType())
+        wanted = Wanted.check([name for name in self.rows.columns if name != _ROW], **options)
+        axes, kept = self.box.dimensions, len(wanted.keep)
+        added = self._table(wanted.add).schema.fields if wanted.add else []
+        rows = self.rows.selectExpr(*map(_quoted, wanted.keep), *_numbers(self.columns))
+        schema = StructType([*rows.schema.fields[:kept], StructField(wanted.region, IntegerType()), *added])
 
         def find(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow
 
             for batch in batches:
-                columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns[-axes:]]
-                region = pyarrow.array(lookup.regions(hierarchy.codes(np.stack(columns, axis=1))))
-                yield pyarrow.RecordBatch.from_arrays([*batch.columns[:-axes], region], schema.names)
+                region = lookup.regions(hierarchy.codes(_stacked(batch.columns[-axes:])))
+                columns = [region, *(values[region] for values in wanted.add.values())]
+                yield pyarrow.RecordBatch.from_arrays(
+                    [*batch.columns[:kept], *map(pyarrow.array, columns)], schema.names
+                )
 
         return rows.mapInArrow(find, schema)
-
-    def _joined(self, tree: BoxTree, tables: Sequence[JoinTable]) -> Any:
-        """The rows with a region each; the key of a later table is asked for only where the earlier ones had none."""
-        bits = max(table.bits for table in tables)
-        found = [f"semilocal table {place}" for place in range(len(tables))]
-        rows = self.rows.selectExpr(*self._own, f"{key(tree, self.columns, bits, SPARK)} AS {SPARK.name(KEY)}")
-        for place, (name, table) in enumerate(zip(found, tables, strict=True)):
-            own = coarser(tree, SPARK.name(KEY), bits, table.bits)
-            if place:
-                own = f"CASE WHEN {_first_of(found[:place])} IS NULL THEN {own} END"
-            cell = f"semilocal cell {place}"
-            rows = rows.selectExpr("*", f"{own} AS {SPARK.name(cell)}")
-            rows = rows.join(self._table({cell: table.keys, name: table.regions}), cell, "left")
-        region = f"coalesce({_first_of(found)}, raise_error('{CHANGED}'))"
-        return rows.selectExpr(*self._own, f"{region} AS {SPARK.name(_REGION)}")
-
-    def _chosen(self, rows: Any, wanted: Wanted) -> Any:
-        """The columns that are asked for."""
-        listed = [SPARK.name(column) for column in wanted.keep]
-        listed.append(f"{SPARK.name(_REGION)} AS {SPARK.name(wanted.region)}")
-        if wanted.add:
-            added = region_columns(wanted, _REGION)
-            rows = rows.join(self._table(added), _REGION)
-            names = zip(list(added)[1:], wanted.add, strict=True)
-            listed += [f"{SPARK.name(own)} AS {SPARK.name(name)}" for own, name in names]
-        return rows.selectExpr(*listed)
 
     # -- rows ----------------------------------------------------------------------------------------------
 
@@ -173,24 +224,36 @@ class SparkSource(Grouping):
         Spark sorts them; the driver holds one batch, and Spark's part of it the batches of one task.
         """
         self._check_numbers(others)
-        numbers = {f"axis{place}": x for place, x in enumerate([*self._numbers, *self._cast(others)])}
-        sorts = list(numbers)
+        numbers = _numbers([*self.columns, *others])
+        sorts = [f"axis{place}" for place in range(len(numbers))]
         if self.order is not None:
-            numbers, sorts = {"place": f"CAST({SPARK.name(self.order)} AS BIGINT)"} | numbers, ["place"]
-        rows = self.rows.selectExpr(*(f"{x} AS {name}" for name, x in numbers.items())).orderBy(*sorts)
+            numbers, sorts = [f"CAST({_quoted(self.order)} AS BIGINT) AS place", *numbers], ["place"]
         last = None
         with reporting_failures():
-            for batch in _arrow_batches(rows):
-                columns = [np.asarray(column.to_numpy(zero_copy_only=False)) for column in batch.columns]
+            for batch in _arrow_batches(self.rows.selectExpr(*numbers).orderBy(*sorts)):
+                columns = batch.columns
                 if self.order is not None:
-                    last = _ascending(columns.pop(0), last, self.order)
-                yield np.stack([column.astype(np.float64, copy=False) for column in columns], axis=1)
+                    last = _ascending(columns.pop(0).to_numpy(zero_copy_only=False), last, self.order)
+                yield _stacked(columns)
 
     def _table(self, columns: Mapping[str, npt.NDArray[Any]]) -> Any:
         import pyarrow
-        from pyspark.sql.functions import broadcast
 
-        return broadcast(self.rows.sparkSession.createDataFrame(pyarrow.table(dict(columns))))
+        return self.rows.sparkSession.createDataFrame(pyarrow.table(dict(columns)))
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _numbers(columns: Sequence[str]) -> list[str]:
+    """Columns as numbers, called axis0, axis1 and so on."""
+    return [f"CAST({_quoted(column)} AS DOUBLE) AS axis{place}" for place, column in enumerate(columns)]
+
+
+def _stacked(columns: Sequence[Any]) -> Floats:
+    """Columns of Arrow side by side, float64[b, c]; NaN where there is none."""
+    return np.stack([np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) for column in columns], axis=1)
 
 
 def _arrow_batches(rows: Any) -> Iterator[Any]:
@@ -285,5 +348,168 @@ def reporting_failures() -> Iterator[None]:
         raise EngineFailed(f"Spark failed: {reason}. Nothing was released") from error
 
 
-def _first_of(names: Sequence[str]) -> str:
-    return f"coalesce({', '.join(map(SPARK.name, names))})"
+# -- files, people and labels as frames ------------------------------------------------------------------------------
+
+
+def session() -> Any:
+    """The session that is running, or a local one; refused without Java."""
+    sql = load_spark()
+    active = sql.SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=os.path.join(home, "bin") if home else None) is None:
+        raise EngineFailed(
+            "Spark needs Java 17 or later, and there is no java "
+            + (f"in JAVA_HOME = {home}" if home else "on the path")
+            + "; install it (on Debian: apt install openjdk-17-jre-headless), or use the engine 'duckdb' or 'arrow'"
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers take any python3 on the path
+    builder = sql.SparkSession.builder.master("local[*]").appName("semilocal")
+    for name, value in _LOCAL.items():
+        builder = builder.config(name, value)
+    with reporting_failures(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # Spark's own, about versions of pandas
+        return builder.getOrCreate()
+
+
+def open_files(paths: Any, numbers: Sequence[str], *, texts: Sequence[str] = ()) -> Any:
+    """Parquet or CSV files as one DataFrame with numbered rows; files whose columns differ are refused.
+
+    Parameters
+    ----------
+    paths : str, Path or sequence of them
+        Files, folders and patterns.
+    numbers, texts : sequence of str
+        Columns that must be in all files.
+    """
+    files = list_files(paths)
+    kinds = {open_file(path).kind for path in files}
+    if len(kinds) > 1 or not kinds <= {"csv", "parquet"}:
+        raise InvalidInput("the files are of different formats; give Parquet files or CSV files, not both")
+    opened = check_files(files, numbers, texts, alike=True)
+    spark, names = session(), opened[0][0].columns
+    alone = [_PATTERN.sub(r"\\\g<0>", str(path)) for path in files]  # Spark would take people[1].csv for a pattern
+    with reporting_failures():
+        if kinds == {"parquet"}:
+            return _numbered(spark.read.parquet(*alone), files)
+        if any(file.columns != names for file, _ in opened):
+            raise InvalidInput(f"{files[0]} and others have their columns in different orders; make them the same")
+        schema = ", ".join(f"{_quoted(name)} {'DOUBLE' if name in numbers else 'STRING'}" for name in names)
+        return _numbered(spark.read.csv(alone, header=True, schema=schema, mode="FAILFAST"), files)
+
+
+def _numbered(frame: Any, files: Sequence[Path]) -> Any:
+    """The rows of files with a column ``_ROW``: their numbers in the order of the files.
+
+    Spark reads blocks of files in any order, but the rows of a block in theirs. One scan counts the rows of each block;
+    the sums say with which number it begins.
+    """
+    import pyarrow
+    from pyspark.sql.functions import broadcast, count, min
+
+    row = _quoted(_ROW)
+    parts = {_FILE: "_metadata.file_path", _BLOCK: "_metadata.file_block_start", _ROW: "monotonically_increasing_id()"}
+    placed = frame.selectExpr("*", *(f"{what} AS {_quoted(name)}" for name, what in parts.items()))
+    by = [_quoted(_FILE), _quoted(_BLOCK)]
+    found = placed.groupBy(*by).agg(count(row), min(row)).collect()
+    ranks = {os.path.realpath(name): rank for rank, name in enumerate(files)}
+    begins, shifts = 0, []
+    for file, block, rows, first in sorted(found, key=lambda block_row: (ranks[_local(block_row[0])], block_row[1])):
+        shifts.append((file, block, begins - first))
+        begins += rows
+    names, blocks, numbers = zip(*shifts, strict=True) if shifts else ((), (), ())
+    table = pyarrow.table({
+        _FILE: pyarrow.array(names, pyarrow.string()), _BLOCK: pyarrow.array(blocks, pyarrow.int64()),
+        _SHIFT: pyarrow.array(numbers, pyarrow.int64()),
+    })  # fmt: skip
+    joined = placed.join(broadcast(frame.sparkSession.createDataFrame(table)), [_FILE, _BLOCK])
+    every = [_quoted(column) for column in frame.columns]
+    return joined.selectExpr(*every, f"{row} + {_quoted(_SHIFT)} AS {row}")
+
+
+def _local(address: str) -> str:
+    """The path of a file that Spark calls by its address."""
+    return os.path.realpath(unquote(urlsplit(address).path))
+
+
+def choose_source(
+    rows: Any, columns: Sequence[str], box: Box, *, files: bool = False, person: str | None, rows_per_person: int,
+    key: int, order: str | None = None, values: Sequence[str] = (), leaves: Mapping[str, float] | None = None,
+) -> SparkSource:  # fmt: skip
+    """A source of a DataFrame or of files; the parameters are those of :func:`semilocal.engines.open_source`."""
+    frame = rows
+    if files:
+        numbers, labels = (columns, ()) if leaves is None else ((), columns)
+        frame = open_files(rows, [*numbers, *values], texts=[*labels, *(() if person is None else (person,))])
+        order = order or _ROW
+    if leaves is not None:
+        with reporting_failures():
+            frame = _without_labels(frame, columns[0], leaves)
+    source = SparkSource(frame, columns, box, order=order)
+    if person is not None:
+        everybody = source
+        everybody.check()  # also the rows that are not chosen
+        source = SparkSource(_choose_rows(frame, person, rows_per_person, key, order), columns, box, order=order)
+        source.everybody = everybody
+    source.rows_per_person = rows_per_person
+    return source
+
+
+def _choose_rows(frame: Any, person: str, rows_per_person: int, key: int, order: str | None) -> Any:
+    """At most a given number of rows of every person.
+
+    Rows with a number have the score that every engine gives it. Of the others a keyed hash of their contents decides;
+    equal rows are numbered, and the number is hashed too, so that every row has the same chance. Computed again, the
+    same rows are chosen.
+    """
+    if person not in frame.columns:
+        raise InvalidInput(f"there is no column {person!r}; the columns are {listed_columns(frame.columns)}")
+    who, every = _quoted(person), [_quoted(column) for column in frame.columns]
+    with reporting_failures():
+        nobody = frame.where(f"{who} IS NULL").count()
+    if nobody:
+        raise InvalidInput(
+            f"{nobody:,} rows have no value in column {person!r}, which says whose row it is; remove them first: "
+            "nothing was released"
+        )
+    if order is None:
+        texts = ", ".join(f"coalesce(concat('=', CAST({column} AS STRING)), '')" for column in every)
+        scored = f"sha2(concat_ws(char(31), '{key:016x}', {texts}, CAST({_quoted(_TWIN)} AS STRING)), 256)"
+        twins = f"row_number() OVER (PARTITION BY {', '.join(every)} ORDER BY {who}) AS {_quoted(_TWIN)}"
+        frame = frame.selectExpr("*", twins)
+    else:
+        number = f"CAST({_quoted(order)} AS BIGINT)"
+        scored = f"{score(number, Scores.of(key))}, {number}"
+    ranks = f"row_number() OVER (PARTITION BY {who} ORDER BY {scored}) AS {_quoted(_RANK)}"
+    ranked = frame.selectExpr("*", ranks)
+    return ranked.where(f"{_quoted(_RANK)} <= {int(rows_per_person)}").selectExpr(*every)
+
+
+def score(row: str, scores: Scores) -> str:
+    """The score of a row by its number, an expression: the same integer as ``scores.at`` gives."""
+    low, high = f"({row} & {(1 << LOW_BITS) - 1})", f"({row} >> {LOW_BITS})"
+    return f"(({_polynomial(scores.low, low)} + {_polynomial(scores.high, high)}) % {PRIME})"
+
+
+def _polynomial(terms: Sequence[int], x: str) -> str:
+    out = f"CAST({terms[0]} AS BIGINT)"
+    for term in terms[1:]:
+        out = f"(({out} * {x} + {term}) % {PRIME})"
+    return out
+
+
+def _without_labels(frame: Any, column: str, leaves: Mapping[str, float]) -> Any:
+    """The same frame with numbers in place of labels; a broadcast table is joined."""
+    import pyarrow
+    from pyspark.sql.functions import broadcast
+
+    table = pyarrow.table({_LABEL: list(leaves), _LEAF: list(leaves.values())})
+    label = rf"regexp_replace(CAST({_quoted(column)} AS STRING), r'^\s+|\s+$', '')"
+    rows = frame.selectExpr("*", f"{label} AS {_quoted(_LABEL)}")
+    rows = rows.join(broadcast(frame.sparkSession.createDataFrame(table)), _LABEL, "left")
+    kept = [_quoted(_LEAF) + f" AS {_quoted(name)}" if name == column else _quoted(name) for name in frame.columns]
+    mapped = rows.selectExpr(*kept)
+    every, labelled = mapped.selectExpr("count(*)", f"count({_quoted(column)})").collect()[0]
+    refuse_unknown(column, every, every - labelled)
+    return mapped

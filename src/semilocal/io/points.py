@@ -1,27 +1,30 @@
-"""Positions read from a file: CSV (also .gz), Parquet or GeoJSON.
+"""Positions read from a file, and put into a public box.
 
-Knows column names. Knows no domain. It drops and repairs nothing. Messages
-name the place in the file, never what stands there: it may be somebody's position.
+Which column belongs to which axis, and what is wrong when positions do not fit. It drops and repairs nothing. Messages
+name the place in the file, the axis and how many, never where anybody is: see :mod:`semilocal.engines.files`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from ..arrays import Floats, Integers, on_all_cores, short_repr
-from ..errors import InvalidInput, listed_columns
-from ..geometry.places import LATITUDE, LONGITUDE
-from .sources import TableFile, open_source
+from ..arrays import Floats, Integers, on_all_cores, short_repr, sort_on_all_cores
+from ..engines.files import TableFile, open_file
+from ..errors import InvalidInput, OutsideDomain
+from ..geometry.box import Box
+from ..geometry.mistakes import mistake_words
+from ..geometry.places import LATITUDE
+from ..geometry.sides import is_geographic
+from ..hierarchy.base import Hierarchy
+from ..hierarchy.ranks import SortedCodes
 
-__all__ = ["Table", "choose_columns", "read_points"]
-
-X_NAMES = (*LONGITUDE, "x")
-Y_NAMES = (*LATITUDE, "y")
+__all__ = ["Table", "choose_columns", "fit", "read_for_box", "read_located", "read_points"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,7 @@ class Table:
 
     def place(self, row: int) -> str:
         """Where a row is in the file, for messages: its line, row or feature."""
-        return open_source(self.path).place(row)
+        return open_file(self.path).place(row)
 
 
 def read_points(
@@ -74,9 +77,9 @@ def read_points(
     Parameters
     ----------
     path : str or Path
-        ``.csv``, ``.tsv``, ``.txt`` (with a header line; comma, semicolon or tab), ``.parquet``, ``.geojson``
-        or ``.json`` (a FeatureCollection of Points: longitude first, by the rule of GeoJSON; a third number,
-        the height, is not read). The text formats may end in ``.gz``.
+        ``.csv``, ``.tsv``, ``.txt`` (with a header line; comma, semicolon or tab), ``.parquet`` (columns of numbers,
+        or the points of a GeoParquet file), ``.geojson`` or ``.json`` (a FeatureCollection of Points: longitude first,
+        by the rule of GeoJSON). A third number, the height, is not read. The text formats may end in ``.gz``.
     x, y : str, optional
         Names of the two columns, longitude and latitude for positions on Earth. Left out, a column called
         lon, lng, long, longitude or x, and one called lat, latitude or y, is taken if there is exactly one.
@@ -105,35 +108,64 @@ def read_points(
         For Parquet without pyarrow.
     """
     path = Path(path)
-    if columns is not None and (x is not None or y is not None):
-        raise InvalidInput("give either x and y, or columns; not both")
+    _check_columns(x, y, columns)
     if columns is not None and not columns:
         raise InvalidInput("columns is empty; name at least one column")
     if not path.is_file():
         other = "is a pipe or a device, not a file" if path.exists() else "no such file"
         raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else other}; check the path")
-    source = open_source(path)
-    names = _choose(source, x=x, y=y, columns=columns)
-    others = [_spelled(source, name) for name in values]
-    coded = [_spelled(source, name) for name in (labels(source.columns) if callable(labels) else labels)]
-    stand = [] if words is None else [_stand_for(source, name, words) for name in names]
+    file = open_file(path)
+    names = _choose(file, x=x, y=y, columns=columns)
+    others = [file.spelled(name) for name in values]
+    coded = [file.spelled(name) for name in (labels(file.columns) if callable(labels) else labels)]
+    stand = [] if words is None else [_stand_for(file, name, words) for name in names]
     wanted = list(dict.fromkeys([*(names if words is None else ()), *others]))
-    numbers, codes = source.read(wanted, coded)
+    numbers, codes = file.read(wanted, coded)
     numbers.setflags(write=False)
     if not (numbers.shape[1] if words is None else len(stand[0])):
-        raise InvalidInput(f"{path}: has no {source.row_word}s; there must be at least one {row_is}")
+        raise InvalidInput(f"{path}: has no {file.row_word}s; there must be at least one {row_is}")
     read = dict(zip(wanted, numbers, strict=True))
     ends = on_all_cores(lambda column: (column.min(), column.max()), list(read.values()))  # NaN is both
     for (name, column), both in zip(read.items(), ends, strict=True):
         if not np.isfinite(both).all():
             row = int(np.argmin(np.isfinite(column)))
-            source.refuse(row, f"column {name!r} is NaN or infinite", "every position and value must be finite")
+            file.refuse(row, f"column {name!r} is NaN or infinite", "every position and value must be finite")
     points = numbers[: len(names)].T if words is None else np.column_stack(stand)  # every column stays in one piece
     points.setflags(write=False)
     return Table(
         points, tuple(names), path, MappingProxyType({name: read[name] for name in others}),
         MappingProxyType(dict(zip(coded, codes, strict=True))),
     )  # fmt: skip
+
+
+def read_located(path: Path, columns: Sequence[str], tree: Hierarchy) -> SortedCodes | None:
+    """The deepest cells of all positions in a file, in the order of the tree: 8 bytes of a position are kept.
+
+    The numbers of the whole file are never in memory together. None if there is no row, anything is wrong with one, or
+    the file has to be read line by line; :func:`read_points` says why.
+
+    Parameters
+    ----------
+    path : Path
+    columns : sequence of str
+        One for each axis of the tree's domain.
+    tree : Hierarchy
+    """
+    pieces = open_file(path).pieces(columns)
+    if pieces is None or not pieces.rows:
+        return None
+    codes = np.empty(pieces.rows, dtype=np.uint64)
+
+    def locate(piece: Callable[[], Iterator[tuple[int, list[Floats]]]]) -> None:
+        for start, numbers in piece():
+            codes[start : start + len(numbers[0])] = tree.codes(np.stack(numbers).T)  # every column stays in one piece
+
+    try:
+        on_all_cores(locate, pieces.each)
+    except InvalidInput:
+        return None
+    sort_on_all_cores(codes)
+    return SortedCodes(codes)
 
 
 def choose_columns(
@@ -144,57 +176,100 @@ def choose_columns(
 
     Parameters are those of :func:`read_points`.
     """
+    _check_columns(x, y, columns)
+    file = open_file(path)
+    names = _choose(file, x=x, y=y, columns=columns)
+    return names, tuple(map(file.spelled, values)), file.columns
+
+
+def _check_columns(x: str | None, y: str | None, columns: Sequence[str] | None) -> None:
     if columns is not None and (x is not None or y is not None):
         raise InvalidInput("give either x and y, or columns; not both")
-    source = open_source(path)
-    names = _choose(source, x=x, y=y, columns=columns)
-    return names, tuple(_spelled(source, name) for name in values), source.columns
 
 
-def _choose(source: TableFile, *, x: str | None, y: str | None, columns: Sequence[str] | None) -> list[str]:
+def _choose(file: TableFile, *, x: str | None, y: str | None, columns: Sequence[str] | None) -> list[str]:
     if columns is not None:
-        names = [_spelled(source, name) for name in columns]
+        names = [file.spelled(name) for name in columns]
     else:
-        names = [
-            _recognised(source, X_NAMES, "x") if x is None else _spelled(source, x),
-            _recognised(source, Y_NAMES, "y") if y is None else _spelled(source, y),
-        ]
+        names = [file.recognised(axis) if name is None else file.spelled(name) for axis, name in enumerate((x, y))]
     if len(set(names)) != len(names):
-        raise InvalidInput(
-            f"{source.path}: the same column is named twice ({', '.join(names)}); name different columns"
-        )
+        raise InvalidInput(f"{file.path}: the same column is named twice ({', '.join(names)}); name different columns")
     return names
 
 
-def _stand_for(source: TableFile, name: str, words: Mapping[str, float]) -> Floats:
+def _stand_for(file: TableFile, name: str, words: Mapping[str, float]) -> Floats:
     """The numbers that stand for the words of a column."""
-    (texts,) = source.texts([name])
+    (texts,) = file.texts([name])
     found = np.array([words.get(str(text).strip(), np.nan) for text in texts])
     unknown = np.isnan(found)
     if unknown.any():
-        source.refuse(
+        file.refuse(
             int(np.argmax(unknown)), f"column {name!r} holds no leaf of the table ({np.count_nonzero(unknown):,} such)",
             "correct it, or remove the row",
         )  # fmt: skip
     return found
 
 
-def _spelled(source: TableFile, name: str) -> str:
-    if name in source.columns:
-        return name
-    same = [column for column in source.columns if column.lower() == name.lower()]
-    if len(same) == 1:
-        return same[0]
-    raise InvalidInput(f"{source.path}: has no column {name!r}; it has {listed_columns(source.columns)}")
+# -- positions in a public box ---------------------------------------------------------------------------------------
 
 
-def _recognised(source: TableFile, usual: tuple[str, ...], axis: str) -> str:
-    found = [column for column in source.columns if column.lower() in usual]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        fix = f"name the {axis} column out of {listed_columns(source.columns)}"
-        if "geometry" in source.columns:
-            fix = "points of 'geometry' are not read: write longitude and latitude as columns, or save as .geojson"
-        raise InvalidInput(f"{source.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; {fix}")
-    raise InvalidInput(f"{source.path}: {listed_columns(found)} could all be the {axis} column; name the one you mean")
+MOST_CLIPPED = 0.1  # share of the rows that may be moved to the edge
+
+
+def fit(table: Table, box: Box, *, clip: bool = False, devices: bool = False) -> tuple[Floats, int]:
+    """The points inside a box, float64[n, d], and how many were moved to its edge.
+
+    Parameters
+    ----------
+    table : Table
+    box : Box
+    clip : bool
+        Move points outside to the nearest edge, but not more than a tenth of them.
+    devices : bool
+        The points are those of devices, for which messages advise other options: columns are chosen by their names.
+
+    Raises
+    ------
+    OutsideDomain
+        With the first place in the file and the likely mistake; never with a position.
+    """
+    if box.holds(table.points):
+        return table.points, 0
+    clipped, moved = box.nearest(table.points)
+    exchange = "Exchange their names in the first line" if devices else "Exchange --x and --y"
+    mistake = mistake_words(table.points, box, exchange=exchange)
+    share = moved / len(table)
+    if clip and share <= MOST_CLIPPED and not mistake:
+        return clipped, moved
+    row = int(np.argmax((clipped != table.points).any(axis=1)))
+    what = f"{table.path}: {moved:,} of {len(table):,} positions lie outside {box}, the first in {table.place(row)}"
+    if mistake:
+        raise OutsideDomain(f"{what}. {mistake}")
+    if devices:
+        raise OutsideDomain(f"{what}; remove them, or leave them out with --drop-outside")
+    if clip:
+        raise OutsideDomain(
+            f"{what}; --clip moves at most a tenth of them, more would change the result. Take a larger public box"
+        )
+    edge = ", or move them to the edge with --clip" if share <= MOST_CLIPPED else ""
+    raise OutsideDomain(f"{what}; take a larger public box, or remove them{edge}")
+
+
+def read_for_box(
+    path: str | Path, box: Box, *, labels: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = (),
+    values: Sequence[str] = (), words: Mapping[str, float] | None = None,
+) -> Table:  # fmt: skip
+    """Positions of a file with the columns in the order of the box's axes; they may lie outside.
+
+    Columns with the names of the axes are taken; else, in two dimensions, the columns for longitude and latitude (or
+    x and y), longitude first unless the axes say otherwise. Other parameters are those of :func:`read_points`.
+    """
+    try:
+        return read_points(path, columns=list(box.names), labels=labels, values=values, words=words)
+    except InvalidInput:
+        if box.dimensions != 2:
+            raise
+    table = read_points(path, labels=labels, values=values)
+    if is_geographic(box) and box.names[0].lower() in LATITUDE:
+        return dataclasses.replace(table, points=table.points[:, ::-1], names=table.names[::-1])
+    return table

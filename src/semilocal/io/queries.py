@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, short_repr
+from ..engines.files import TableFile, geometry_of, open_file, open_parquet
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..geometry.crs import check_crs
@@ -25,7 +26,6 @@ from ..hierarchy import AnyTree, TableTree
 from .files import read_text
 from .points import read_points
 from .regions import box_geometries
-from .sources import TableFile, open_source
 
 __all__ = [
     "AREA_FILES", "CORNERS", "MOST_CELLS", "Properties", "Queries", "boxes_around", "corner_names", "features_of",
@@ -108,7 +108,7 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
     if kind in AREA_FILES and (kind != ".parquet" or is_geoparquet(path)):
         _check_plane(path, box)
         return _from_shapes(path, box, *read_area_file(path, box))
-    source = open_source(path)
+    source = open_file(path)
     if isinstance(tree, TableTree) and tree.leaves:
         named = [name for name in source.columns if name.lower() in ("label", tree.name.lower())]
         if named:
@@ -261,19 +261,7 @@ def features_of(path: Path) -> list[Mapping[str, Any]]:
 
 def is_geoparquet(path: Path) -> bool:
     """Whether a Parquet file says where its geometries are."""
-    return b"geo" in (_parquet(path).schema_arrow.metadata or {})
-
-
-def _parquet(path: Path) -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtra("pyarrow", "parquet") from None
-    try:
-        return pyarrow.parquet.ParquetFile(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise InvalidInput(f"{path}: is not a Parquet file ({str(error).splitlines()[0]}); check the file") from None
+    return geometry_of(open_parquet(path).schema_arrow) is not None
 
 
 def _read_geoparquet(path: Path, box: Box) -> Found:
@@ -281,10 +269,10 @@ def _read_geoparquet(path: Path, box: Box) -> Found:
         import shapely
     except ImportError:
         raise MissingExtra("shapely", "maps") from None
-    file = _parquet(path)
-    metadata = json.loads(file.schema_arrow.metadata[b"geo"])
-    name = metadata["primary_column"]
-    column = metadata["columns"][name]
+    file = open_parquet(path)
+    found = geometry_of(file.schema_arrow)
+    assert found is not None
+    name, column = found.name, found.column
     if column.get("encoding") != "WKB":
         raise InvalidInput(f"{path}: column {name!r} is encoded as {column.get('encoding')!r}; write it as WKB")
     # The format says: no entry means longitude and latitude, null means unknown.

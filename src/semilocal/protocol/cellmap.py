@@ -1,12 +1,11 @@
 """Regions as a map: their boxes, and the ways out as a table, GeoJSON or a picture.
 
-A region is an interval of codes; a cell of a tree is one, too. Files and drawing are in io/ and loaded when used.
+A region is an interval of codes; a cell of a tree is one, too. Files and drawing are above: see outputs.py.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from ..arrays import Floats
 from ..geometry.box import Box
 from ..hierarchy.base import Cells
 from ..hierarchy.codes import cell_names
+from ..outputs import output
 from .mark import Mark
 
 if TYPE_CHECKING:
@@ -78,15 +78,15 @@ class WaysOut:
 
     def to_pandas(self) -> Any:
         """:meth:`to_table` as a pandas.DataFrame. If it is simulated, ``attrs["simulation"]`` says so."""
-        return _tables().to_pandas(self.to_table(), self._map.mark)
+        return output("tables").to_pandas(self.to_table(), self._map.mark)
 
     def to_polars(self) -> Any:
         """:meth:`to_table` as a polars.DataFrame, which has no place for the mark of a simulation."""
-        return _tables().to_polars(self.to_table())
+        return output("tables").to_polars(self.to_table())
 
     def to_arrow(self) -> Any:
         """:meth:`to_table` as a pyarrow.Table. If it is simulated, ``simulation`` in the schema's metadata says so."""
-        return _tables().to_arrow(self.to_table(), self._map.mark)
+        return output("tables").to_arrow(self.to_table(), self._map.mark)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """For everything that reads Arrow: ``polars.DataFrame(result)``, DuckDB, ``pyarrow.table(result)``."""
@@ -98,11 +98,11 @@ class WaysOut:
         The CRS is EPSG:4326 if the axes are longitude and latitude, EPSG:3857 over ``Box.mercator()``, else none.
         If it is simulated, ``attrs["simulation"]`` says so.
         """
-        return _tables().to_geodataframe(self.to_table(), self._map)
+        return output("tables").to_geodataframe(self.to_table(), self._map)
 
     def to_geoparquet(self, path: str | PathLike[str]) -> None:
         """Write the regions as GeoParquet (two dimensions only); estimates are rounded to 0.01 people."""
-        _tables().write_geoparquet(self.to_table(), self._map, path)
+        output("tables").write_geoparquet(self.to_table(), self._map, path)
 
     def to_geojson(self) -> dict[str, Any]:
         """A GeoJSON FeatureCollection of the regions (two dimensions only).
@@ -110,7 +110,7 @@ class WaysOut:
         Longitude comes first; axes with other names are written in their order. If the result is simulated, the
         member ``simulation`` says so.
         """
-        document: dict[str, Any] = import_module("semilocal.io.regions").regions_geojson(self._map)
+        document: dict[str, Any] = output("regions").regions_geojson(self._map)
         return document
 
     @property
@@ -120,7 +120,7 @@ class WaysOut:
 
     def save_geojson(self, path: str | PathLike[str]) -> None:
         """Write :meth:`to_geojson` to a file."""
-        import_module("semilocal.io.regions").write_geojson(self._map, path)
+        output("regions").write_geojson(self._map, path)
 
     def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
         """Draw the regions coloured by density, the lines inside them thin; optionally the points on top.
@@ -131,7 +131,7 @@ class WaysOut:
         points : array_like, shape (n, 2), optional
             Positions to show; for public data only.
         """
-        drawn: Axes = import_module("semilocal.io.plots").draw_regions(self._map, ax, points=points)
+        drawn: Axes = output("plots").draw_regions(self._map, ax, points=points)
         return drawn
 
 
@@ -202,7 +202,3 @@ class CellMap(WaysOut):
         for axis, name in enumerate(self.task.box.names):
             table[f"{name}_lower"], table[f"{name}_upper"] = self.boxes[:, 0, axis], self.boxes[:, 1, axis]
         return table
-
-
-def _tables() -> Any:
-    return import_module("semilocal.io.tables")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import msgspec
@@ -22,6 +21,7 @@ from ..errors import InvalidInput, OutsideWarning
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons
 from ..hierarchy.base import Hierarchy
+from ..outputs import output
 from ..pooled.loss import guarantee, ladder
 from ..pooled.partition import PooledPartition
 from ..protocol.cellmap import WaysOut
@@ -211,7 +211,7 @@ class Mapped(WaysOut):
         return self.partition.locate(points)
 
     def _repr_html_(self) -> str:
-        words: str = import_module("semilocal.page.notebook").result_html(self)
+        words: str = output("notebook").result_html(self)
         return words
 
 

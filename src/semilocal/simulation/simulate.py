@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from ..arrays import Floats, check_generator, short_repr, sort_on_all_cores
 from ..errors import InvalidInput, NoCrowdWarning
 from ..hierarchy.ranks import SortedCodes
+from ..outputs import output
 from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES, HashChain
 from ..protocol.mark import Mark
@@ -238,8 +238,8 @@ class Run:
 
     def animate(self, path: str) -> None:
         """Draw the regions as they are found, one picture per round, into a GIF (two dimensions only)."""
-        import_module("semilocal.io.plots").animate(self, path)
+        output("plots").animate(self, path)
 
     def _repr_html_(self) -> str:
-        words: str = import_module("semilocal.page.notebook").result_html(self)
+        words: str = output("notebook").result_html(self)
         return words

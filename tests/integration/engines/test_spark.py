@@ -12,7 +12,6 @@ import semilocal as sl
 from semilocal import Task
 from semilocal.arrays import Floats
 from semilocal.engines import open_source
-from semilocal.engines.expressions import SPARK, key
 from semilocal.engines.run import run_source
 from semilocal.engines.source import Attached
 from semilocal.engines.spark import SparkSource
@@ -20,7 +19,6 @@ from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.pooled.task import PooledTask
 from semilocal.release.pooled_counts import PooledCounts, run_pooled
-from tests.helpers.edges import BOXES, deepest_trees, edge_points, true_keys, whole_levels_of
 from tests.helpers.engine_runs import box_of, compare, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -39,20 +37,6 @@ def attached(frame: Any, points: Floats) -> Attached:
     found = frame.orderBy("row").toArrow()
     assert found["row"].to_numpy().tolist() == list(range(len(points)))
     return Attached(points, found["where"].to_numpy())
-
-
-def test_the_key_in_spark_is_the_hierarchys_own_at_every_edge(spark: Any) -> None:
-    rng = np.random.default_rng(4)
-    for box in (BOXES[2], BOXES[5], BOXES[10]):  # a map, the ends of the range of floats, three dimensions
-        tree = deepest_trees(box)[0]
-        names = [f"c{axis}" for axis in range(box.dimensions)]
-        depths = whole_levels_of(tree)[1:]
-        points = np.concatenate([edge_points(tree, bits, rng) for bits in depths])
-        table = pyarrow.table(dict(zip(names, points.T, strict=True)))
-        keys = [f"{key(tree, names, bits, SPARK)} AS k{bits}" for bits in depths]
-        found = spark.createDataFrame(table).selectExpr(*keys).toArrow()
-        for bits in depths:
-            assert found[f"k{bits}"].to_numpy().tolist() == true_keys(tree, points, bits).tolist(), (box, bits)
 
 
 def test_spark_gives_the_same_bytes_and_rows_as_memory_also_where_it_refines(spark: Any) -> None:

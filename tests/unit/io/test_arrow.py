@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from semilocal.engines import files
 from semilocal.errors import InvalidInput
-from semilocal.io import sources
 from semilocal.io.points import Table, read_points
 
 pytest.importorskip("pyarrow")
@@ -42,12 +42,12 @@ REFUSED = {
 
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "WORTH_IT", 0)
+    monkeypatch.setattr(files, "WORTH_IT", 0)
 
 
 def by_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     with monkeypatch.context() as slow:
-        slow.setattr("semilocal.io.sources.read_csv", lambda *_, **__: None)
+        slow.setattr("semilocal.engines.files.read_csv", lambda *_, **__: None)
         return read_points(path, labels=["id"])
 
 
@@ -75,11 +75,10 @@ def test_what_is_wrong_is_named_as_before(tmp_path: Path, monkeypatch: pytest.Mo
 def test_plain_files_really_take_the_quick_way(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(PLAIN["commas"].replace("id,x,y", '"id","x","y"'))  # as many programs write it
-    found = sources.read_csv(path, ("id", "x", "y"), ["x", "y"], ["id"], delimiter=",", header=1)
+    found = files.read_csv(path, ("id", "x", "y"), ["x", "y"], ["id"], delimiter=",", header=1)
     assert found is not None
-    numbers = sources.numbers_of(found, ["x", "y"])
-    assert [column.tolist() for column in numbers] == [[1.5, -0.25, 0.1], [2.0, 1000.0, 7.0]]
-    assert sources.codes_of(found.column("id")).tolist() == [1, 2, 1]
+    assert [found.column(name).to_pylist() for name in ("x", "y")] == [[1.5, -0.25, 0.1], [2.0, 1000.0, 7.0]]
+    assert files.codes_of(found.column("id")).tolist() == [1, 2, 1]
 
 
 @pytest.mark.parametrize("name", ["commas", "a byte order mark", "letters", "quoted cells"])
@@ -96,9 +95,9 @@ def test_plain_gzipped_files_take_the_quick_way_and_damaged_ones_are_named(tmp_p
     path = tmp_path / "people.csv.gz"
     whole = gzip.compress(PLAIN["commas"].encode())
     path.write_bytes(whole)
-    found = sources.read_csv(path, ("id", "x", "y"), ["x"], ["id"], delimiter=",", header=1)
+    found = files.read_csv(path, ("id", "x", "y"), ["x"], ["id"], delimiter=",", header=1)
     assert found is not None
-    assert sources.numbers_of(found, ["x"])[0].tolist() == [1.5, -0.25, 0.1]
+    assert found.column("x").to_pylist() == [1.5, -0.25, 0.1]
     path.write_bytes(whole[:-6])
     with pytest.raises(InvalidInput, match="gzip data is damaged"):
         read_points(path, labels=["id"])
@@ -117,5 +116,5 @@ def test_codes_of_other_columns_are_equal_where_the_content_is() -> None:
     import pyarrow
 
     column = pyarrow.chunked_array([[3, None, 5], [3, 7]])
-    assert sources.codes_of(column).tolist() == [1, -1, 2, 1, 3]
-    assert sources.codes_of(pyarrow.chunked_array([["", "a", None, "a "]])).tolist() == [-1, 1, -1, 1]
+    assert files.codes_of(column).tolist() == [1, -1, 2, 1, 3]
+    assert files.codes_of(pyarrow.chunked_array([["", "a", None, "a "]])).tolist() == [-1, 1, -1, 1]

@@ -11,8 +11,7 @@ import pytest
 from semilocal import BinaryTree, Box, SphereTree
 from semilocal.cli import jobs
 from semilocal.errors import InvalidInput
-from semilocal.io.located import read_located
-from semilocal.io.points import read_points
+from semilocal.io.points import read_located, read_points
 from tests.helpers.commands import run_json
 
 pyarrow = pytest.importorskip("pyarrow")

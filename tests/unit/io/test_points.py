@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from semilocal import BinaryTree
 from semilocal.engines.arrow import open_files
-from semilocal.engines.source import PARQUET
+from semilocal.engines.files import PARQUET
 from semilocal.errors import InvalidInput, MissingExtra
 from semilocal.geometry.box import Box
-from semilocal.io.points import read_points
+from semilocal.io.points import read_located, read_points
 from semilocal.simulation.person_columns import person_columns
 
 TEXT = "user,lat,lon,score\n1,48.1,11.5,3\n2,-33.9,151.2,4.5\n"
@@ -182,6 +183,62 @@ def test_parquet_faults_name_the_row_and_the_type(tmp_path: Path) -> None:
         read_points(parquet(tmp_path / "text.parquet", lat=["1"], lon=[1.0]))
     with pytest.raises(InvalidInput, match="has no rows"):
         read_points(parquet(tmp_path / "none.parquet", lat=np.empty(0), lon=np.empty(0)))
+
+
+def geoparquet(path: Path, shapes: Any, crs: str | None = "EPSG:4326", **columns: Any) -> Path:
+    geopandas = pytest.importorskip("geopandas")
+    encoding = columns.pop("encoding", "WKB")
+    geopandas.GeoDataFrame(columns, geometry=shapes, crs=crs).to_parquet(path, geometry_encoding=encoding)
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["WKB", "geoarrow"])
+def test_points_of_geoparquet_are_read_in_memory_and_in_batches(tmp_path: Path, encoding: str) -> None:
+    shapely = pytest.importorskip("shapely")
+    path = geoparquet(tmp_path / "a.parquet", shapely.points(POINTS), score=[3.0, 4.5], encoding=encoding)
+    table = read_points(path, values=["score"])
+    assert table.points.tolist() == POINTS
+    assert table.names == ("longitude", "latitude")
+    assert table.values["score"].tolist() == [3, 4.5]
+    source = open_files(path, ["longitude", "latitude"], Box.world(), values=["score"])
+    assert np.concatenate(list(source.batches("score"))).tolist() == [[*POINTS[0], 3.0], [*POINTS[1], 4.5]]
+    located = read_located(path, ["longitude", "latitude"], BinaryTree(Box.world(), 40))
+    assert located is not None
+    assert located.codes.tolist() == sorted(BinaryTree(Box.world(), 40).codes(np.array(POINTS)).tolist())
+
+
+def test_heights_and_the_order_of_bytes_do_not_matter(tmp_path: Path) -> None:
+    shapely = pytest.importorskip("shapely")
+    pyarrow = pytest.importorskip("pyarrow")
+    shapes = shapely.points([[*place, 7.0] for place in POINTS])
+    wkb = [shapely.to_wkb(shapes[0], byte_order=0), shapely.to_wkb(shapes[1], byte_order=1, flavor="iso")]
+    geo = {
+        "primary_column": "spot",
+        "columns": {"spot": {"encoding": "WKB", "geometry_types": ["Point Z"], "crs": None}},
+    }
+    table = pyarrow.table({"n": [1, 2], "spot": wkb}, metadata={"geo": json.dumps(geo)})
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "a.parquet")
+    found = read_points(tmp_path / "a.parquet")
+    assert found.points.tolist() == POINTS
+    assert found.names == ("x", "y")
+
+
+def test_columns_of_positions_come_before_points(tmp_path: Path) -> None:
+    shapely = pytest.importorskip("shapely")
+    path = geoparquet(tmp_path / "a.parquet", shapely.points([[0, 0], [0, 0]]), lon=[11.5, 151.2], lat=[48.1, -33.9])
+    assert read_points(path).points.tolist() == POINTS
+
+
+def test_other_geometries_are_refused_with_their_row(tmp_path: Path) -> None:
+    shapely = pytest.importorskip("shapely")
+    none = geoparquet(tmp_path / "none.parquet", [shapely.Point(1, 2), None])
+    with pytest.raises(InvalidInput, match="row 1: the geometry is not a Point; correct or remove it"):
+        read_points(none)
+    with pytest.raises(InvalidInput, match="row 1: the geometry is not a Point"):
+        open_files(none, ["longitude", "latitude"], Box.world()).check()
+    area = geoparquet(tmp_path / "area.parquet", [shapely.box(0, 0, 1, 1)])
+    with pytest.raises(InvalidInput, match="'geometry' is not read"):
+        read_points(area)
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

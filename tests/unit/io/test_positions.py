@@ -12,8 +12,7 @@ from semilocal import Box
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.places import named_box
-from semilocal.io.points import read_points
-from semilocal.io.positions import fit, read_for_box
+from semilocal.io.points import fit, read_for_box, read_points
 
 CITY = named_box("california")
 LON_LAT = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))

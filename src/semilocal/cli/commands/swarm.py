@@ -15,8 +15,7 @@ import numpy as np
 from ...arrays import Floats
 from ...errors import MOST_LINES, InvalidInput, printable
 from ...io.files import read_text
-from ...io.points import read_points
-from ...io.positions import fit, read_for_box
+from ...io.points import fit, read_for_box, read_points
 from ...protocol.participant import Policy
 from ...protocol.task import Task
 from ...words import number_of

@@ -1,0 +1,720 @@
+"""The one reader of files: CSV (also .gz), Parquet, GeoParquet points and GeoJSON.
+
+They give numbers, texts and record batches. CSV and GeoJSON need nothing but the core: what pyarrow reads faster, the
+csv module reads too, and it names the line that is wrong. Messages name the place in the file and the column, never the
+content of a cell: it may be somebody's position.
+
+Knows formats and columns. Knows no domain and no participants.
+"""
+
+from __future__ import annotations
+
+import array
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import itertools
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from glob import glob
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
+
+import numpy as np
+
+from ..arrays import Floats, Integers, arrow_values, is_number, on_all_cores
+from ..errors import InvalidInput, MissingExtra, listed_columns
+from ..geometry.places import DEGREES, LATITUDE, LONGITUDE
+from ..words import delimiter_of
+
+__all__ = [
+    "AXES", "BATCH", "PARQUET", "Pieces", "TableFile", "check_files", "check_numbers", "codes_of", "geometry_of",
+    "list_files", "load_arrow", "open_file", "open_parquet", "read_csv", "reason_of",
+]  # fmt: skip
+
+PARQUET = (".parquet", ".parq", ".pq")  # how the names of such files end
+AXES = ((*LONGITUDE, "x"), (*LATITUDE, "y"))  # usual names of the columns of positions
+NOBODY = -1  # code of an empty label
+WORTH_IT = 1 << 20  # bytes; smaller CSV files are read before pyarrow is loaded
+CHUNK = 1 << 20
+BATCH = 1 << 17  # rows that are decoded at once: they stay in the cache
+_AHEAD = 4  # batches that are read before they are needed
+_LONGEST_HEADER = 1_000_000  # characters
+_GZIP = b"\x1f\x8b"
+_GEOMETRIES = ("MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection")
+
+
+def load_arrow() -> Any:
+    """The module pyarrow, with its datasets."""
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtra("pyarrow", "parquet") from None
+    return pyarrow
+
+
+def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The files that paths, folders and patterns name, sorted within each; refuses what names none."""
+    out: list[Path] = []
+    for pattern in [paths] if isinstance(paths, str | Path) else paths:
+        path = Path(pattern)
+        if path.is_dir():
+            found = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
+        else:
+            found = [path] if path.is_file() else sorted(Path(name) for name in glob(str(pattern), recursive=True))
+        if not found:
+            what = "is an empty folder" if path.is_dir() else "names no file"
+            raise InvalidInput(f"{pattern} {what}; give files, folders or a pattern such as 'points/*.parquet'")
+        out += found
+    return out
+
+
+class Pieces(NamedTuple):
+    """Columns of numbers that need not be in memory together.
+
+    Attributes
+    ----------
+    rows : int
+        Of the whole file.
+    each : sequence of callables
+        Every piece, ready to be read by a thread of its own: it gives the number of a row, and the columns of the rows
+        from there on, float64[m] each; again and again.
+    """
+
+    rows: int
+    each: Sequence[Callable[[], Iterator[tuple[int, list[Floats]]]]]
+
+
+class TableFile:
+    """One file: which columns there are, and what they hold."""
+
+    kind = ""
+    row_word = "row"
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
+        """Columns of numbers float64[k, n], and of any content as codes int64[n] each: equal content, equal code."""
+        raise NotImplementedError
+
+    def pieces(self, wanted: Sequence[str]) -> Pieces | None:
+        """Columns of numbers in pieces; None if :meth:`read` has to look at the file line by line."""
+        return None
+
+    def texts(self, names: Sequence[str]) -> list[list[Any]]:
+        """Columns as they are written: one list per name."""
+        raise NotImplementedError
+
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+        """A pyarrow dataset or table with the columns, those of numbers and texts with these types."""
+        raise NotImplementedError
+
+    def batches(self, rows: Any, wanted: Sequence[str]) -> Iterator[Any]:
+        """Record batches of such rows with these columns, in the order of the file."""
+        yield from rows.to_batches(columns=list(wanted), batch_size=BATCH, batch_readahead=_AHEAD, fragment_readahead=1)
+
+    def spelled(self, name: str) -> str:
+        """A column as the file spells it: capitals do not matter if only one is meant."""
+        same = [name] if name in self.columns else [own for own in self.columns if own.lower() == name.lower()]
+        if len(same) != 1:
+            raise InvalidInput(f"{self.path}: has no column {name!r}; it has {listed_columns(self.columns)}")
+        return same[0]
+
+    def recognised(self, axis: int) -> str:
+        """The one column that is called as positions usually are on an axis: 0 for longitude or x, 1 for the other."""
+        found, usual = [name for name in self.columns if name.lower() in AXES[axis]], AXES[axis]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InvalidInput(
+                f"{self.path}: {listed_columns(found)} could all be the {'xy'[axis]} column; name the one you mean"
+            )
+        fix = f"name the {'xy'[axis]} column out of {listed_columns(self.columns)}"
+        if "geometry" in self.columns:
+            fix = "'geometry' is not read: write longitude and latitude as columns, or points as GeoParquet or .geojson"
+        raise InvalidInput(f"{self.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; {fix}")
+
+    def refuse(self, row: int, what: str, fix: str) -> NoReturn:
+        """Say what is wrong with a row."""
+        raise InvalidInput(f"{self.path}, {self.place(row)}: {what}; {fix}")
+
+    def place(self, row: int) -> str:
+        """Where a row is, in words."""
+        return f"{self.row_word} {row}"
+
+
+def open_file(path: Path) -> TableFile:
+    """The reader of a file, by the ending of its name."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
+    if kind not in _READERS:
+        raise InvalidInput(f"{path}: cannot tell the format from the name; use .csv, .csv.gz, .parquet or .geojson")
+    return _READERS[kind](path)
+
+
+def reason_of(error: Exception) -> str:
+    """What Arrow says, without the value that it could not read: it may be somebody's position."""
+    return re.sub(r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", str(error).splitlines()[0])
+
+
+def check_numbers(schema: Any, columns: Sequence[str], where: object) -> None:
+    """Refuse columns of an Arrow schema that are not there, there twice, or hold no numbers."""
+    types = load_arrow().types
+    for name in columns:
+        if schema.names.count(name) != 1:
+            how_many = "two columns" if name in schema.names else "no column"
+            raise InvalidInput(f"{where}: has {how_many} {name!r}; the columns are {listed_columns(schema.names)}")
+        kind = schema.field(name).type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+            raise InvalidInput(f"{where}: column {name!r} holds {kind}, not numbers; choose another column")
+
+
+def check_files(
+    paths: Sequence[Path], numbers: Sequence[str], texts: Sequence[str], *, alike: bool = False
+) -> list[tuple[TableFile, Any]]:
+    """Files with their rows; refuses a file without a column, or with texts of another type than the first file's.
+
+    With ``alike`` the numbers must be of the same type as well, for an engine that would cut them.
+    """
+    opened = []
+    for file in map(open_file, paths):
+        if missing := [name for name in (*numbers, *texts) if name not in file.columns]:
+            raise InvalidInput(
+                f"{file.path}: has no column {missing[0]!r}; the columns are {listed_columns(file.columns)}"
+            )
+        rows = file.rows(numbers, texts)
+        check_numbers(rows.schema, numbers, file.path)
+        opened.append((file, rows))
+        for name in (*(numbers if alike else ()), *texts):
+            one, other = (schema.field(name).type for schema in (rows.schema, opened[0][1].schema))
+            if one != other:
+                raise InvalidInput(
+                    f"column {name!r} holds {one} in {file.path} but {other} in {paths[0]}; write the files with the "
+                    "same type"
+                )
+    return opened
+
+
+class _Codes:
+    """Codes for labels: equal labels get equal codes."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {"": NOBODY}
+        self._codes = array.array("q")
+
+    def add(self, label: str) -> None:
+        self._codes.append(self._known.setdefault(label, len(self._known)))
+
+    def column(self) -> Integers:
+        return np.array(self._codes, dtype=np.int64)
+
+
+def codes_of(column: Any) -> Integers:
+    """Codes of an Arrow column of labels: from 1 in the order they come; equal labels have equal codes, none has -1."""
+    from pyarrow import compute, types
+
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        column = compute.utf8_trim_whitespace(column)
+    encoded = column.combine_chunks().dictionary_encode()
+    label_is_there = np.array([label is not None and str(label) != "" for label in encoded.dictionary.to_pylist()])
+    codes = np.where(label_is_there, np.cumsum(label_is_there), NOBODY).astype(np.int64)
+    places = arrow_values(encoded.indices.fill_null(-1))
+    found: Integers = np.append(codes, NOBODY)[places]  # -1 takes the last: nobody
+    return found
+
+
+# -- CSV -------------------------------------------------------------------------------------------------------------
+
+
+class _CsvFile(TableFile):
+    kind = "csv"
+    row_word = "data line"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        with self._lines() as lines:
+            header = next(lines, None)
+            self._delimiter, self._header_line = lines.delimiter, lines.line_num
+        if header is None:
+            raise InvalidInput(f"{path}: is empty; the first line must name the columns")
+        names = tuple(name.strip() for name in header)
+        if all(_is_number(name) for name in names):
+            raise InvalidInput(
+                f"{path}, line 1: holds numbers, not names; put a line with the column names before them"
+            )
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise InvalidInput(f"{path}, line 1: {listed_columns(repeated[:1])} is there twice; rename one of them")
+        self.columns = names
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
+        table = self._quick(wanted, labels)
+        if table is None:
+            return self._read_lines(wanted, labels)
+        numbers = np.empty((len(wanted), len(table)))
+        for name, out in zip(wanted, numbers, strict=True):
+            np.concatenate([np.empty(0), *map(arrow_values, table.column(name).chunks)], out=out)
+        return numbers, [codes_of(table.column(name)) for name in labels]
+
+    def pieces(self, wanted: Sequence[str]) -> Pieces | None:
+        table = self._quick(wanted, ())
+        if table is None:
+            return None
+        batches = table.to_batches()
+        starts = np.cumsum([0, *map(len, batches)])
+
+        def piece(number: int) -> Iterator[tuple[int, list[Floats]]]:
+            yield int(starts[number]), [arrow_values(batches[number].column(name)) for name in wanted]
+
+        return Pieces(len(table), [partial(piece, number) for number in range(len(batches))])
+
+    def _quick(self, wanted: Sequence[str], labels: Sequence[str]) -> Any:
+        return read_csv(self.path, self.columns, wanted, labels, delimiter=self._delimiter, header=self._header_line)
+
+    def _read_lines(self, wanted: Sequence[str], labels: Sequence[str]) -> tuple[Floats, list[Integers]]:
+        """Line by line, which can name the line that is wrong."""
+        width = len(self.columns)
+        found = [array.array("d") for _ in wanted]
+        numbers = [(store.append, self.columns.index(name)) for store, name in zip(found, wanted, strict=True)]
+        coded = [_Codes() for _ in labels]
+        texts = [(codes.add, self.columns.index(name)) for codes, name in zip(coded, labels, strict=True)]
+        with self._lines() as lines:
+            next(lines)
+            for row in lines:
+                if len(row) != width:
+                    self._refuse_line(lines.line_num, f"has {len(row)} cells, the header {width}", "fix that line")
+                try:
+                    for append, place in numbers:
+                        append(float(row[place]))
+                except ValueError:
+                    cell, fix = row[place].strip(), "fix the cell, remove the line, or choose another column"
+                    what = "is not a number" if cell else "is empty"
+                    if _is_number(cell.replace(",", ".", 1)):
+                        what, fix = "has a decimal comma", "write numbers with a point"
+                    self._refuse_line(lines.line_num, f"column {self.columns[place]!r} {what}", fix)
+                for add, place in texts:
+                    add(row[place].strip())
+        columns = [np.frombuffer(store, dtype=np.float64) if store else np.empty(0) for store in found]
+        return np.stack(columns) if columns else np.empty((0, 0)), [codes.column() for codes in coded]
+
+    def texts(self, names: Sequence[str]) -> list[list[Any]]:
+        places = [self.columns.index(name) for name in names]
+        with self._lines() as lines:
+            next(lines)
+            kept = [[row[place] for place in places] for row in lines]
+        return [list(column) for column in zip(*kept, strict=True)] if kept else [[] for _ in names]
+
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+        arrow = load_arrow()
+        kinds = dict.fromkeys(texts, arrow.string()) | dict.fromkeys(numbers, arrow.float64())
+        form = arrow.dataset.CsvFileFormat(
+            arrow.csv.ParseOptions(delimiter=self._delimiter),
+            convert_options=arrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=True, null_values=[""]),
+            read_options=arrow.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_line),
+        )
+        self._numbers = tuple(numbers)
+        with self._naming_the_line(arrow):
+            return arrow.dataset.dataset(str(self.path), format=form)
+
+    def batches(self, rows: Any, wanted: Sequence[str]) -> Iterator[Any]:
+        with self._naming_the_line(load_arrow()):
+            yield from super().batches(rows, wanted)
+
+    @contextlib.contextmanager
+    def _naming_the_line(self, arrow: Any) -> Iterator[None]:
+        """What Arrow cannot read is read again line by line, which names the line."""
+        try:
+            yield
+        except (arrow.ArrowInvalid, OSError) as error:
+            reason = re.sub(
+                r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", str(error).splitlines()[0]
+            )
+            self._read_lines(self._numbers, [])
+            raise InvalidInput(f"{self.path}: cannot be read: {reason}; fix the file") from None
+
+    def place(self, row: int) -> str:
+        with self._lines() as lines:  # only on the way to an error: lines are not remembered while reading
+            next(itertools.islice(lines, row + 1, None))
+            return f"line {lines.line_num}"
+
+    def _refuse_line(self, line: int, what: str, fix: str) -> NoReturn:
+        raise InvalidInput(f"{self.path}, line {line}: {what}; {fix}")
+
+    @contextlib.contextmanager
+    def _lines(self) -> Iterator[_Lines]:
+        with _open_text(self.path) as stream:
+            try:
+                delimiter = delimiter_of(stream.readline(_LONGEST_HEADER))
+                stream.seek(0)
+                lines = _Lines(stream, delimiter)
+                yield lines
+            except csv.Error as error:
+                self._refuse_line(lines.line_num, f"is not CSV ({error})", "fix that line")
+            except UnicodeDecodeError as error:
+                raise InvalidInput(f"{self.path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                why = _why(error)
+                raise InvalidInput(f"{self.path}: the gzip data is damaged ({why}); get the file again") from None
+
+
+class _Lines:
+    """csv.reader without the empty lines, with the number of the line it is at."""
+
+    def __init__(self, stream: io.TextIOBase, delimiter: str) -> None:
+        self.delimiter = delimiter
+        self._reader = csv.reader(stream, delimiter=delimiter, strict=True)
+        self._filled = filter(None, self._reader)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self._filled
+
+    def __next__(self) -> list[str]:
+        return next(self._filled)
+
+    @property
+    def line_num(self) -> int:
+        return self._reader.line_num
+
+
+def read_csv(
+    path: Path, columns: Sequence[str], wanted: Sequence[str], labels: Sequence[str], *, delimiter: str, header: int
+) -> Any:
+    """Columns of numbers and labels as a pyarrow table: several times faster than line by line.
+
+    None if the file is small or not plain enough, or pyarrow is not there.
+
+    Parameters
+    ----------
+    path : Path
+    columns : sequence of str
+        All columns of the file.
+    wanted, labels : sequence of str
+        Those to read: as numbers, and as texts (see :func:`codes_of`).
+    delimiter : str
+        Between two cells.
+    header : int
+        The line that names the columns; the first is 1.
+    """
+    if path.stat().st_size < WORTH_IT or not _is_plain(path, header) or set(wanted) & set(labels):
+        return None
+    try:
+        from pyarrow import ArrowInvalid, csv, float64, string
+    except ImportError:
+        return None
+    try:
+        with _open_bytes(path) as file:
+            return csv.read_csv(
+                file if path.suffix.lower() == ".gz" else path,
+                read_options=csv.ReadOptions(column_names=list(columns), skip_rows=header),
+                parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False),
+                convert_options=csv.ConvertOptions(
+                    include_columns=list(dict.fromkeys([*wanted, *labels])), null_values=[],
+                    column_types={**dict.fromkeys(wanted, float64()), **dict.fromkeys(labels, string())},
+                ),
+            )  # fmt: skip
+    except ArrowInvalid:
+        return None
+
+
+def _is_plain(path: Path, header: int) -> bool:
+    """UTF-8, and no quotes below the header: pyarrow takes some that we refuse, such as "1"2, and checks less text."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with _open_bytes(path) as file:
+        try:
+            for _ in range(header):
+                file.readline()
+            while chunk := file.read(CHUNK):
+                if b'"' in chunk:
+                    return False
+                if not chunk.isascii() or decoder.getstate()[0]:
+                    decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+        except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile):
+            return False
+    return True
+
+
+def _open_bytes(path: Path) -> BinaryIO:
+    if path.suffix.lower() == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb")
+
+
+@contextlib.contextmanager
+def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    with contextlib.ExitStack() as stack:
+        raw: Any = stack.enter_context(path.open("rb"))
+        if path.suffix.lower() == ".gz":
+            raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        elif raw.peek(2)[:2] == _GZIP:
+            raise InvalidInput(f"{path}: is compressed with gzip; call it {path.name}.gz")
+        yield stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
+
+
+def _why(error: Exception) -> str:
+    """What a reader complains about, without the bytes of the file that it quotes."""
+    return error.reason if isinstance(error, UnicodeDecodeError) else str(error).split(" (b'")[0]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# -- Parquet ---------------------------------------------------------------------------------------------------------
+
+
+def open_parquet(path: Path, **named: Any) -> Any:
+    """A ``pyarrow.parquet.ParquetFile``."""
+    arrow = load_arrow()
+    try:
+        return arrow.parquet.ParquetFile(path, **named)
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise InvalidInput(f"{path}: is not a Parquet file ({str(error).splitlines()[0]}); check the file") from None
+
+
+class Geometry(NamedTuple):
+    """The geometries of a GeoParquet file: the name of their column, and what the format says about it."""
+
+    name: str
+    column: Mapping[str, Any]
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What the coordinates of points are called: no CRS means longitude and latitude, null means unknown."""
+        crs = self.column.get("crs", {"type": "GeographicCRS"})
+        return DEGREES if crs is not None and "Geographic" in str(crs.get("type")) else ("x", "y")
+
+
+def geometry_of(schema: Any) -> Geometry | None:
+    """Where the geometries of an Arrow schema are; None if it is no GeoParquet."""
+    geo = (schema.metadata or {}).get(b"geo")
+    if geo is None:
+        return None
+    document = json.loads(geo)
+    return Geometry(document["primary_column"], document["columns"][document["primary_column"]])
+
+
+class _ParquetFile(TableFile):
+    """Points of a GeoParquet file are columns, too, if no others are called like positions."""
+
+    kind = "parquet"
+    _points: Geometry | None = None
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._file = open_parquet(path, memory_map=True, pre_buffer=False)
+        self._schema = self._file.schema_arrow
+        self.columns = tuple(self._schema.names)
+        found = geometry_of(self._schema)
+        named = any(name.lower() in (*AXES[0], *AXES[1]) for name in self.columns)
+        if found and not named and set(found.column.get("geometry_types", ())) <= {"Point", "Point Z"}:
+            self._points = found
+            self.columns = (*found.axes, *(name for name in self.columns if name != found.name))
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
+        pieces = self.pieces(wanted)
+        found = np.empty((len(wanted), pieces.rows))
+
+        def fill(piece: Callable[[], Iterator[tuple[int, list[Floats]]]]) -> None:
+            for start, columns in piece():
+                for column, out in zip(columns, found, strict=True):
+                    out[start : start + len(column)] = column
+
+        if wanted:
+            on_all_cores(fill, pieces.each)
+        others = self._file.read(columns=list(labels)) if labels else None
+        return found, [codes_of(others.column(name)) for name in labels if others is not None]
+
+    def pieces(self, wanted: Sequence[str]) -> Pieces:
+        check_numbers(self._schema, [name for name in wanted if not self._is_axis(name)], self.path)
+        metadata = self._file.metadata
+        starts = np.cumsum([0, *(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))])
+
+        def piece(group: int) -> Iterator[tuple[int, list[Floats]]]:
+            file = load_arrow().parquet.ParquetFile(self.path, metadata=metadata, memory_map=True, pre_buffer=False)
+            start, stored = int(starts[group]), self._stored(wanted)
+            for batch in file.iter_batches(BATCH, row_groups=[group], columns=stored, use_threads=False):
+                yield start, [self._numbers(column, name, start) for name, column in self._named(batch, wanted, start)]
+                start += len(batch)
+
+        return Pieces(metadata.num_rows, [partial(piece, group) for group in range(metadata.num_row_groups)])
+
+    def _is_axis(self, name: str) -> bool:
+        return self._points is not None and name in self._points.axes
+
+    def _stored(self, wanted: Sequence[str]) -> list[str]:
+        """The columns that hold these."""
+        return list(
+            dict.fromkeys(self._points.name if self._points and self._is_axis(name) else name for name in wanted)
+        )
+
+    def _named(self, batch: Any, wanted: Sequence[str], start: int) -> list[tuple[str, Any]]:
+        """Columns of a record batch; the coordinates of points in place of their geometry."""
+        axes: dict[str, Floats] = {}
+        if self._points is not None and any(map(self._is_axis, wanted)):
+            points = batch.column(self._points.name)
+            coordinates, wrong = _coordinates(points)
+            if wrong.any():
+                self.refuse(start + int(np.argmax(wrong)), "the geometry is not a Point", "correct or remove it")
+            axes = dict(zip(self._points.axes, map(load_arrow().array, coordinates.T), strict=True))
+        return [(name, axes[name] if name in axes else batch.column(name)) for name in wanted]
+
+    def _numbers(self, column: Any, name: str, start: int) -> Floats:
+        if column.null_count:
+            row = start + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            self.refuse(row, f"column {name!r} is empty", "remove such rows first")
+        return arrow_values(column if load_arrow().types.is_float64(column.type) else column.cast("float64"))
+
+    def texts(self, names: Sequence[str]) -> list[list[Any]]:
+        table = self._file.read(columns=self._stored(names))
+        found = dict(self._named(table.combine_chunks().to_batches()[0], names, 0)) if len(table) else {}
+        return [found[name].to_pylist() if found else [] for name in names]
+
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+        # Without this, Arrow keeps the bytes of a whole file until its last row was read.
+        dataset = load_arrow().dataset
+        form = dataset.ParquetFileFormat(
+            default_fragment_scan_options=dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        )
+        found = dataset.dataset(str(self.path), format=form)
+        return found if self._points is None else _WithPoints(found, self)
+
+    def batches(self, rows: Any, wanted: Sequence[str]) -> Iterator[Any]:
+        if self._points is None:
+            yield from super().batches(rows, wanted)
+            return
+        start, arrow = 0, load_arrow()
+        for batch in super().batches(rows.stored, self._stored(wanted)):
+            named = self._named(batch, wanted, start)
+            yield arrow.RecordBatch.from_arrays([column for _, column in named], names=[name for name, _ in named])
+            start += len(batch)
+
+
+class _WithPoints:
+    """A dataset with coordinates in place of points: its schema."""
+
+    def __init__(self, stored: Any, file: _ParquetFile) -> None:
+        arrow, self.stored = load_arrow(), stored
+        fields = [stored.schema.field(name) if name in stored.schema.names else arrow.field(name, arrow.float64())
+                  for name in file.columns]  # fmt: skip
+        self.schema = arrow.schema(fields)
+
+
+def _coordinates(column: Any) -> tuple[Floats, Any]:
+    """Positions float64[n, 2] of a column of points in either encoding of GeoParquet, and which are none: bool[n]."""
+    wrong = np.array(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    if load_arrow().types.is_struct(column.type):
+        fields = [column.field(name).to_numpy(zero_copy_only=False) for name in ("x", "y")]
+        return np.stack(fields, axis=1).astype(np.float64), wrong
+    binary = column.fill_null(b"").cast("large_binary")
+    ends = np.frombuffer(binary.buffers()[1], np.int64)[binary.offset : binary.offset + len(binary) + 1]
+    content = np.frombuffer(binary.buffers()[2] or b"", np.uint8)
+    wrong |= np.diff(ends) < _POINT
+    shown = np.zeros((len(binary), _POINT), dtype=np.uint8)
+    shown[~wrong] = content[ends[:-1][~wrong, None] + np.arange(_POINT)]
+    little = shown[:, 0] == 1
+    kind = np.where(little, *(shown[:, 1:5].copy().view(order + "u4")[:, 0] for order in "<>"))
+    wrong |= (kind & 0xFFFF) % 1000 != 1  # a point; with a height the number is larger
+    places = np.where(little[:, None], *(shown[:, 5:].copy().view(order + "f8") for order in "<>"))
+    return places.astype(np.float64), wrong
+
+
+_POINT = 21  # bytes: the order of bytes, the kind, two coordinates
+
+
+# -- GeoJSON ---------------------------------------------------------------------------------------------------------
+
+
+class _GeoJsonFile(TableFile):
+    kind = "geojson"
+    row_word = "feature"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            with _open_text(path) as stream:
+                content = json.load(stream)
+        except json.JSONDecodeError as error:
+            raise InvalidInput(f"{path}, line {error.lineno}: is not JSON ({error.msg}); fix the file") from None
+        except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InvalidInput(f"{path}: cannot be read as UTF-8 text ({_why(error)}); get the file again") from None
+        features = content.get("features") if isinstance(content, dict) else None
+        if not isinstance(features, list) or content.get("type") != "FeatureCollection":
+            got = f"type {content.get('type')!r}" if isinstance(content, dict) else f"a {type(content).__name__}"
+            raise InvalidInput(f"{path}: must be a GeoJSON FeatureCollection of Points; got {got}")
+        self._features = features
+        named = dict.fromkeys(str(name) for feature in features for name in _properties(feature))
+        self.columns = (*DEGREES, *(name for name in named if name not in DEGREES))
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
+        found = np.empty((len(wanted), len(self._features)))
+        coded = [_Codes() for _ in labels]
+        for row, feature in enumerate(self._features):
+            position = self._position(row, feature)
+            for store, name in zip(found, wanted, strict=True):
+                if name in DEGREES:
+                    store[row] = position[DEGREES.index(name)]
+                else:
+                    value = _properties(feature).get(name)
+                    if not is_number(value):
+                        self.refuse(row, f"property {name!r} is not a number", "fix it or remove the feature")
+                    store[row] = value
+            for codes, name in zip(coded, labels, strict=True):
+                label = _properties(feature).get(name)
+                codes.add("" if label is None else str(label))
+        return found, [codes.column() for codes in coded]
+
+    def texts(self, names: Sequence[str]) -> list[list[Any]]:
+        return [[_properties(feature).get(name) for feature in self._features] for name in names]
+
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+        wanted = list(dict.fromkeys((*DEGREES, *numbers)))
+        columns: dict[str, Any] = dict(zip(wanted, self.read(wanted)[0], strict=True))
+        for name, column in zip(texts, self.texts(texts), strict=True):
+            columns[name] = [None if text is None else str(text) for text in column]
+        return load_arrow().table(columns)
+
+    def batches(self, rows: Any, wanted: Sequence[str]) -> Iterator[Any]:
+        yield from rows.select(list(wanted)).to_batches(max_chunksize=BATCH)
+
+    def _position(self, row: int, feature: Any) -> Sequence[float]:
+        geometry = feature.get("geometry") if isinstance(feature, dict) else None
+        if not isinstance(geometry, dict) or geometry.get("type") != "Point":
+            got = geometry.get("type") if isinstance(geometry, dict) else geometry
+            known = got is None or got in _GEOMETRIES  # other text may be a position
+            self.refuse(row, f"the geometry is {repr(got) if known else 'not one'}", "every feature must be a Point")
+        position = geometry.get("coordinates")
+        if not isinstance(position, list) or len(position) < 2 or not all(map(is_number, position)):
+            self.refuse(row, "the coordinates are not two numbers", "give [longitude, latitude]")
+        return position
+
+
+def _properties(feature: Any) -> dict[str, Any]:
+    """The properties of a feature, and its own id if they have none: it may say whose row it is."""
+    if not isinstance(feature, dict):
+        return {}
+    properties = feature.get("properties")
+    own = {"id": feature["id"]} if feature.get("id") is not None else {}
+    return own | properties if isinstance(properties, dict) else own
+
+
+_READERS: Mapping[str, type[TableFile]] = MappingProxyType(
+    dict.fromkeys((".csv", ".tsv", ".txt"), _CsvFile)
+    | dict.fromkeys((".geojson", ".json"), _GeoJsonFile)
+    | dict.fromkeys(PARQUET, _ParquetFile)
+)

@@ -1,0 +1,24 @@
+"""What results turn into (tables, files, pictures, pages): loaded when it is used.
+
+These lie above the results, so results do not import them: the package's front door registers here how to load them.
+Knows names alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["output", "register"]
+
+_LOADERS: dict[str, Callable[[], Any]] = {}
+
+
+def register(**loaders: Callable[[], Any]) -> None:
+    """Say how to load modules of outputs."""
+    _LOADERS.update(loaders)
+
+
+def output(name: str) -> Any:
+    """A module of outputs that was registered."""
+    return _LOADERS[name]()
