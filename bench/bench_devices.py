@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from semilocal import Box, Task
-from semilocal.device.swarm.run import run_swarm
+from semilocal.device.swarm import run_swarm
 from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import open_store

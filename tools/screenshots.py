@@ -14,7 +14,7 @@ import numpy as np
 
 from semilocal.cli.admin import AdminClient
 from semilocal.datasets import california_housing
-from semilocal.device.swarm.run import run_swarm
+from semilocal.device.swarm import run_swarm
 from semilocal.geometry.places import named_box
 from semilocal.page.single import write_html
 from semilocal.protocol.policy import Policy

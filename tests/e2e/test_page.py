@@ -16,7 +16,7 @@ import pytest
 
 from semilocal.cli.admin import AdminClient
 from semilocal.datasets import california_housing
-from semilocal.device.swarm.run import run_swarm
+from semilocal.device.swarm import run_swarm
 from semilocal.geometry.box import Box
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy.tables import from_labels

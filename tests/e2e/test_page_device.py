@@ -14,8 +14,7 @@ import httpx2
 import msgspec
 
 from semilocal import Policy
-from semilocal.device.swarm.run import run_swarm
-from semilocal.device.swarm.uploads import run_uploads
+from semilocal.device.swarm import run_swarm
 from semilocal.pooled import PooledTask
 from semilocal.protocol.participant import Booked, State
 from semilocal.protocol.plan import Release
@@ -177,7 +176,7 @@ def test_devices_of_the_page_upload_to_two_servers_once(servers: tuple[Server, S
     async def everybody() -> list[dict[str, Any]]:
         url = f"{helper}/tasks/{task}"
         _, found = await asyncio.gather(
-            run_uploads(url, points[3:], policy=Policy(**LIMITS), show=False), page_devices(told, "uploaded")
+            run_swarm(url, points[3:], policy=Policy(**LIMITS), show=False), page_devices(told, "uploaded")
         )
         page: list[dict[str, Any]] = found
         return page

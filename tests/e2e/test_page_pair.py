@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from semilocal.datasets import california_housing
-from semilocal.device.swarm.uploads import run_uploads
+from semilocal.device.swarm import run_swarm
 from semilocal.protocol.policy import Policy
 from semilocal.testing import ADMIN_TOKEN
 from tests.e2e.test_page_join import give_position
@@ -67,7 +67,7 @@ def create(look: Look, key: str) -> str:
 
 def upload(url: str) -> int:
     points = np.random.default_rng(1).permutation(california_housing()[0])[:AGENTS]
-    return asyncio.run(run_uploads(url, points, policy=Policy(max_epsilon=8.0))).uploaded
+    return asyncio.run(run_swarm(url, points, policy=Policy(max_epsilon=8.0))).uploaded
 
 
 def confirm(look: Look, *, token: str = "") -> None:

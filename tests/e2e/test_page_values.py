@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from semilocal.cli.admin import AdminClient
-from semilocal.device.swarm.run import run_swarm
-from semilocal.device.swarm.uploads import run_uploads
+from semilocal.device.swarm import run_swarm
 from semilocal.geometry.box import Box
 from semilocal.protocol.task import Task
 from semilocal.service.campaign import CampaignForm, ReleaseForm
@@ -80,7 +79,7 @@ def test_a_browser_gives_a_value_through_noise(browser: Browser, server: Server)
 
 def upload(url: str, values: list[float]) -> int:
     places = np.empty((len(values), 0))  # the task needs none
-    return asyncio.run(run_uploads(url, places, policy=ALLOW_ALL, show=False, values=values)).uploaded
+    return asyncio.run(run_swarm(url, places, policy=ALLOW_ALL, show=False, values=values)).uploaded
 
 
 def test_a_browser_gives_a_value_in_two_shares_and_no_place(

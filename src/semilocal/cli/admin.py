@@ -335,7 +335,7 @@ class AdminClient:
         InvalidInput
             If it does not answer, or is none of ours: ``accept`` is the media type of a good answer.
         """
-        from ..device.answers import describe, problem_of
+        from ..device.channel import describe, problem_of
 
         if admin and not self._token:
             raise InvalidInput(

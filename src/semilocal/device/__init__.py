@@ -17,22 +17,17 @@ if TYPE_CHECKING:
     from .agent import Agent
     from .channel import Channel
     from .summary import Summary
-    from .swarm.run import SwarmResult, run_swarm
-    from .swarm.uploads import UploadsResult, run_uploads
+    from .swarm import SwarmResult, run_swarm
     from .upload import Uploader
-    from .upload_summary import UploadSummary
     from .vault import Vault
 
-__all__ = [
-    "Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "UploadSummary", "Uploader", "UploadsResult", "Vault",
-    "VaultError", "run_swarm", "run_uploads",
-]  # fmt: skip
-
 _HOMES = {
-    "Agent": "agent", "Channel": "channel", "Summary": "summary",
-    "SwarmResult": "swarm.run", "run_swarm": "swarm.run", "UploadSummary": "upload_summary", "Uploader": "upload",
-    "UploadsResult": "swarm.uploads", "run_uploads": "swarm.uploads", "Vault": "vault",
+    "Agent": "agent", "Channel": "channel", "Summary": "summary", "SwarmResult": "swarm", "Uploader": "upload",
+    "Vault": "vault", "run_swarm": "swarm",
 }  # fmt: skip
+__all__ = [
+    "Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "Uploader", "Vault", "VaultError", "run_swarm",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -32,6 +32,7 @@ from ..protocol.messages import (
     Checkpoint,
     Closed,
     Query,
+    Seal,
     Slice,
     ValueClosed,
     ValueQuery,
@@ -45,14 +46,12 @@ from ..protocol.plan import Plan
 from ..protocol.policy import longer_sides
 from ..protocol.promise import promise
 from ..protocol.task import Task
-from .answers import LONGEST_WAIT, ServerStatus
-from .binding import check_address, check_server
+from ..transcript.checkpoints import next_head, signature_fault
 from .budget import spent, worst_case
-from .channel import Channel, only_task, split_url
-from .seals import follow_seals
+from .channel import LONGEST_WAIT, Channel, ServerStatus, only_task, split_url
 from .summary import Summary, enrolment_advice, summarise
 from .transport import new_client
-from .vault import Membership, Vault, pinned_plan, pinned_task
+from .vault import Chain, Membership, Vault, check_address, check_server, pinned_plan, pinned_task
 
 if TYPE_CHECKING:
     import httpx2
@@ -95,7 +94,7 @@ class Agent:
     paths : dict of bytes to Path, optional
         Round 1 by task id, shared by many agents of one process, so that what is public is checked once.
     new_server : bool
-        Whether the owner allows an address or a signing key that the vault does not know (``binding.py``).
+        Whether the owner allows an address or a signing key that the vault does not know (``vault.py``).
     """
 
     def __init__(
@@ -391,7 +390,7 @@ class Agent:
         if number <= len(known) and known[number - 1] != digest:
             raise ServerViolation("changed-closing", f"round {number} was closed before in another way")
         if self._participant.task.server_key and number > self._seals.round:
-            while (followed := await follow_seals(self._link, self._participant.task, self._seals, number)) is None:
+            while (followed := await _follow_seals(self._link, self._participant.task, self._seals, number)) is None:
                 pass  # the channel waits between two tries
             self._seals = followed
         self._closings[number - 1 :] = [digest]
@@ -467,3 +466,34 @@ class Agent:
 
     def _rounds(self, number: int) -> str:
         return f"/tasks/{self._name}/rounds/{number}"
+
+
+async def _follow_seals(channel: Channel, task: Task, chain: Chain, number: int) -> Chain | None:
+    """The chain up to a closed round; None if the server does not show a seal yet.
+
+    Raises
+    ------
+    ServerViolation
+        If a seal is not signed with the pinned key, does not continue the chain, or belongs to another task or round.
+    """
+    while chain.round < number:
+        following = chain.round + 1
+        path = f"/tasks/{task.id.hex()}/rounds/{following}/seal"
+        seal = await channel.message(path, lambda data: _signed(data, task))  # checked once for all who share a channel
+        if seal is None:
+            return None
+        point = seal.checkpoint
+        if point.task != task.id or point.round != following:
+            raise ServerViolation("wrong-seal", f"the seal of round {following} belongs to another round or task")
+        if seal.head != next_head(chain.head or task.id, point):
+            raise ServerViolation("wrong-chain", f"the seal of round {following} does not continue the one before")
+        chain = Chain(following, seal.head, point.root)
+    return chain
+
+
+def _signed(data: bytes, task: Task) -> Seal:
+    seal = decode(data, Seal)
+    fault = signature_fault(seal, task)
+    if fault is not None:
+        raise ServerViolation(*fault)
+    return seal

@@ -13,40 +13,25 @@ Many agents of one process share a channel: one pool of connections, one copy of
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from ..errors import InvalidInput, Lost, ServerViolation, Unreachable, printable
-from .answers import (
-    MALFORMED,
-    ServerStatus,
-    check_acknowledgement,
-    describe,
-    problem_of,
-    read_phase,
-    read_status,
-    seconds_of,
-)
-from .transport import LONGEST_POLL, HttpxWire, LeanWire
+from .transport import LONGEST_POLL, HttpxWire, LeanWire, Response
 
 if TYPE_CHECKING:
     import httpx2
 
 __all__ = [
-    "Channel",
-    "Channels",
-    "Clock",
-    "Reply",
-    "Retry",
-    "WallClock",
-    "only_task",
-    "split_url",
+    "LONGEST_WAIT", "Channel", "Channels", "Clock", "Reply", "Retry", "ServerProblem", "ServerStatus", "WallClock",
+    "describe", "only_task", "problem_of", "split_url",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -57,7 +42,96 @@ MSGPACK, JSON = "application/msgpack", "application/json"
 _NOT_YET = frozenset({"not-open-yet", "not-closed-yet"})
 _NOTICE_EVERY = 10.0  # seconds between two lines about a silent server
 _SYSTEM = random.SystemRandom()
+LONGEST_WAIT = 300.0  # seconds a server may ask a device to wait
+_MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
+_PROBLEM = "application/problem+json"
+_PROBLEM_TYPE = "urn:semilocal:problem:"
 _TASK_URL = re.compile(r"(?P<server>https?://.*?)(?:/tasks/(?P<task>[0-9a-f]{64}))?/?")
+
+
+class ServerStatus(msgspec.Struct, frozen=True):
+    """Where a task is, as its server says (``spec/http.md`` 5). A hint when to look, never a reason to answer."""
+
+    task: str
+    phase: Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
+    round: int
+    closed: int
+    poll_after: float
+    kind: str | None = None
+    enrolled: int = 0
+    deadline: int | None = None
+    now: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will be asked."""
+        return self.phase in ("finished", "cancelled")
+
+    def asks(self, number: int) -> bool:
+        """Whether there is something to read or to do in this round, or never will be."""
+        over = self.ended or self.phase == "releasing" or self.closed >= number
+        return over or (self.phase == "collecting" and self.round >= number)
+
+    def past(self, number: int) -> bool:
+        """Whether this round is closed, or never will be."""
+        return self.ended or self.closed >= number
+
+
+class ServerProblem(msgspec.Struct, frozen=True):
+    """A refusal of the server (``spec/http.md`` 2)."""
+
+    type: str
+    token: Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]{1,64}$")]
+    status: int
+    detail: str = ""
+
+
+class _Phase(msgspec.Struct):
+    phase: str
+
+
+class _Acknowledgement(msgspec.Struct):
+    digest: str
+
+
+def problem_of(response: Response) -> ServerProblem | None:
+    """What the server says is wrong, in plain text; None if it does not come from the server."""
+    if response.status < 400 or response.media_type != _PROBLEM:
+        return None
+    try:
+        problem = msgspec.json.decode(response.body, type=ServerProblem)
+    except _MALFORMED:
+        return None
+    if problem.type != _PROBLEM_TYPE + problem.token or problem.status != response.status:
+        return None
+    return msgspec.structs.replace(problem, detail=printable(problem.detail))
+
+
+def describe(response: Response) -> str:
+    """Status and media type of an answer that is not understood."""
+    return f"status {response.status} with {printable(response.media_type, most=60) or 'no media type'}"
+
+
+def _check_acknowledgement(body: bytes, content: bytes) -> None:
+    """Raise ValueError unless an answer is for this content and no other."""
+    if msgspec.json.decode(body, type=_Acknowledgement).digest != hashlib.sha256(content).hexdigest():
+        raise ValueError("the digest of something else")
+
+
+def _read_status(body: bytes) -> ServerStatus:
+    """Where a task stands; raises one of ``_MALFORMED`` if the bytes do not say."""
+    return msgspec.json.decode(body, type=ServerStatus)
+
+
+def _read_phase(body: bytes) -> str:
+    """The phase of a task of two servers, likewise."""
+    return msgspec.json.decode(body, type=_Phase).phase
+
+
+def _seconds_of(header: str | None) -> float:
+    """Retry-After in seconds, within bounds; 0 if there is none or it is a date, which a clock need not share."""
+    plain = header is not None and header.isascii() and header.isdigit()
+    return min(float(header[:10]), LONGEST_WAIT) if plain and header is not None else 0.0
 
 
 class Clock(Protocol):
@@ -209,7 +283,7 @@ class Channel:
             response = await self._wire.request(method, self.url + path, content, headers or {})
         except Lost as error:
             return Reply(0, b"", str(error))
-        wait = seconds_of(response.retry_after)
+        wait = _seconds_of(response.retry_after)
         problem = problem_of(response)
         if problem is not None:
             return Reply(response.status, b"", problem.token, problem.detail, wait)
@@ -218,9 +292,9 @@ class Channel:
                 if check is not None:
                     check(response.body)
                 elif content is not None:
-                    check_acknowledgement(response.body, content)
+                    _check_acknowledgement(response.body, content)
                 return Reply(response.status, response.body)
-            except MALFORMED:
+            except _MALFORMED:
                 pass
         return Reply(0, b"", f"{describe(response)}, which is not an answer of this server", wait=wait)
 
@@ -269,10 +343,10 @@ class Channel:
 
     async def _look(self, path: str, task: str) -> tuple[ServerStatus, float]:
         began = self.clock.time()
-        answer = await self.send("GET", path, polling=True, check=read_status)
+        answer = await self.send("GET", path, polling=True, check=_read_status)
         if answer.status != 200:
             raise ServerViolation(answer.token, answer.detail or f"GET {path} failed")
-        status = read_status(answer.body)
+        status = _read_status(answer.body)
         if status.task != task:
             raise ServerViolation("other-task", "the server sent the state of another task")
         return status, self.clock.time() - began
@@ -280,10 +354,10 @@ class Channel:
     async def phase(self, task: str) -> str:
         """Where a task of two servers is, as this one says; a hint, as the status is."""
         path = f"/tasks/{task}/state"
-        answer: Reply = await self._shared(path, lambda: self.send("GET", path, check=read_phase))
+        answer: Reply = await self._shared(path, lambda: self.send("GET", path, check=_read_phase))
         if answer.status != 200:
             raise ServerViolation(answer.token, answer.detail or f"GET {path} failed")
-        return read_phase(answer.body)
+        return _read_phase(answer.body)
 
     async def _shared(self, key: object, start: Callable[[], Any]) -> Any:
         """Let all who ask for the same thing at the same time wait for one request."""

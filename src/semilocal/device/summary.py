@@ -1,4 +1,4 @@
-"""What a device tells its owner at the end: region, crowd, what it answered and what was revealed.
+"""What a device tells its owner at the end: region, crowd, what it answered or uploaded, and what was revealed.
 
 Knows numbers and words. Neither the secret nor the position is in it.
 """
@@ -16,11 +16,13 @@ from ..arrays import short_repr
 from ..protocol.promise import participant_sentence
 from ..protocol.promise_words import losses_words
 from ..protocol.task import Task
-from .vault import Contents, Membership, pinned_plan, pinned_task
+from ..sharing.pair import PairTask
+from ..sharing.wire import Receipt
+from .vault import Contents, Membership, PairUpload, pinned_plan, pinned_task
 
-__all__ = ["Outcome", "Summary", "enrolment_advice", "interval_words", "summarise"]
+__all__ = ["Outcome", "Summary", "enrolment_advice", "interval_words", "summarise", "summarise_upload"]
 
-Outcome = Literal["finished", "stopped", "cancelled", "refused", "unfinished"]
+Outcome = Literal["finished", "stopped", "cancelled", "refused", "unfinished", "uploaded"]
 
 _WORDS: dict[Outcome, str] = {
     "finished": "You have a region.",
@@ -28,7 +30,9 @@ _WORDS: dict[Outcome, str] = {
     "cancelled": "The campaign was cancelled.",
     "refused": "This device refused to go on.",
     "unfinished": "The campaign goes on; start again to follow it.",
+    "uploaded": "You have uploaded. Nothing more will be asked.",
 }
+_NOT_SENT = "The upload is not acknowledged yet; start again to send the same bytes."
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +40,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    outcome : {"finished", "stopped", "cancelled", "refused", "unfinished"}
+    outcome : {"finished", "stopped", "cancelled", "refused", "unfinished", "uploaded"}
         "stopped": the owner's limits, or an answer that got lost, ended its part; it keeps its region.
     token, reason : str
         Which check failed and why, if the device refused something or stopped; empty otherwise.
-    task : Task or None
+    task : Task, PairTask or None
         None if not even the task could be accepted.
     region : (int, int) or None
         The last region that it announced: codes lower to before upper.
@@ -53,7 +57,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     late : bool
         Whether it enrolled after the first round, and is counted nowhere.
     epsilon : float
-        Loss between two positions of its region: answers inside it, and values.
+        What the ledger booked: the loss between two positions of its region, answers inside it and values; or, of an
+        upload, between any two in the domain or bucket.
     given : float
         The part of the values in it.
     values : tuple of str
@@ -62,12 +67,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         The owner's own value that the plan asks for, and its range, in words; empty if there is none.
     checkpoint : bytes
         Root of the transcript as the server published it; empty if there is none.
+    receipt : Receipt or None
+        Of an upload to two servers, signed by the leader.
     """
 
     outcome: Outcome
     token: str = ""
     reason: str = ""
-    task: Task | None = None
+    task: Task | PairTask | None = None
     region: tuple[int, int] | None = None
     members: int | None = None
     answered: int = 0
@@ -78,21 +85,25 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
     own: str = ""
     checkpoint: bytes = b""
+    receipt: Receipt | None = None
 
     __repr__ = short_repr
 
     def place(self) -> str:
         """The region: its labels if it has some, else the box around it."""
-        assert self.task is not None
+        assert isinstance(self.task, Task)
         assert self.region is not None
         return interval_words(self.task, *self.region)
 
     def text(self) -> str:
         """All of it, in plain words."""
-        why = f" Reason: {self.reason}" if self.reason else ""
-        lines = [_WORDS[self.outcome] + why + (f" [{self.token}]" if self.token else "")]
         task, region = self.task, self.region
-        if task is None or region is None:
+        why = f" Reason: {self.reason}" if self.reason else ""
+        said = _NOT_SENT if isinstance(task, PairTask) and self.outcome == "unfinished" else _WORDS[self.outcome]
+        lines = [said + why + (f" [{self.token}]" if self.token else "")]
+        if isinstance(task, PairTask) and self.epsilon:
+            return "\n".join([*lines, *self._upload_lines(task)])
+        if not isinstance(task, Task) or region is None:
             return "\n".join([*lines, "What you spent: nothing. No report has left this device."])
         lines.append(f"Your region: {self.place()} (codes {region[0]} to {region[1] - 1}).")
         if self.lines:
@@ -117,6 +128,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
                 "same one."
             )
         return "\n".join(lines)
+
+    def _upload_lines(self, pair: PairTask) -> list[str]:
+        if self.receipt is None:
+            return pair.spent_lines
+        kept = f"Receipt of {pair.leader.name}, signed: upload {self.receipt.digest.hex()}. It is in the vault."
+        return [kept, *pair.spent_lines]
 
 
 def interval_words(task: Task, lower: int, upper: int) -> str:
@@ -162,6 +179,21 @@ def summarise(contents: Contents, entry: Membership) -> Summary:
         epsilon=float(Fraction(line.spent)) if line else 0.0, given=float(sum(release.epsilon for release in given)),
         values=tuple(map(str, given)), checkpoint=entry.checkpoint, own=plan.own_words,
     )  # fmt: skip
+
+
+def summarise_upload(contents: Contents, entry: PairUpload) -> Summary:
+    """What a vault knows of one upload, for its owner."""
+    pair = PairTask.from_bytes(entry.task)
+    line = contents.ledger.line(pair.id)
+    token, _, reason = entry.refusal.partition(": ")
+    return Summary(
+        outcome="uploaded" if entry.receipt else "refused" if entry.refusal else "unfinished",
+        token=token,
+        reason=reason,
+        task=pair,
+        epsilon=float(Fraction(line.spent)) if line else 0.0,
+        receipt=Receipt.from_bytes(entry.receipt) if entry.receipt else None,
+    )
 
 
 def enrolment_advice(token: str, detail: str) -> str:

@@ -31,11 +31,10 @@ from ..sharing.kinds import is_pair_task
 from ..sharing.pair import PairTask
 from ..sharing.report import make_report
 from ..sharing.wire import Receipt, Upload
-from .binding import check_operators, origin
 from .budget import Budget
 from .channel import MSGPACK, Channel, Reply, split_url
-from .upload_summary import UploadSummary, summarise_upload
-from .vault import PairUpload, Vault, check_id, pinned_task
+from .summary import Summary, summarise_upload
+from .vault import PairUpload, Vault, check_id, check_operators, origin, pinned_task
 
 __all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_words"]
 
@@ -220,7 +219,7 @@ class Uploader:
         self._notify, self._spread, self._new_server = notify, spread, new_server
         self._pair: PairTask | None = None
 
-    async def run(self) -> UploadSummary:
+    async def run(self) -> Summary:
         """Upload, and keep the receipt. Running it again is safe at any moment; a second time nothing is sent.
 
         Raises
@@ -241,10 +240,10 @@ class Uploader:
             return self._refuse(refusal)
         return self.summary()
 
-    def summary(self) -> UploadSummary:
+    def summary(self) -> Summary:
         """What the vault knows of this upload now."""
         entry = self._vault.contents.upload(bytes.fromhex(self._name))
-        return UploadSummary(outcome="unfinished") if entry is None else summarise_upload(self._vault.contents, entry)
+        return Summary(outcome="unfinished") if entry is None else summarise_upload(self._vault.contents, entry)
 
     # -- steps -------------------------------------------------------------------------------------------------
 
@@ -318,11 +317,11 @@ class Uploader:
     def _save(self, entry: PairUpload, ledger: Budget | None = None) -> None:
         self._vault.save(self._vault.contents.with_upload(entry, ledger))
 
-    def _refuse(self, refusal: ServerViolation) -> UploadSummary:
+    def _refuse(self, refusal: ServerViolation) -> Summary:
         self._notify(f"Refused: {refusal.reason} [{refusal.token}]")
         entry = self._vault.contents.upload(bytes.fromhex(self._name))
         if entry is None:
-            return UploadSummary(outcome="refused", token=refusal.token, reason=refusal.reason, task=self._pair)
+            return Summary(outcome="refused", token=refusal.token, reason=refusal.reason, task=self._pair)
         # The loss stays booked: the leader has seen the upload, and an honest answer cannot be told from a lie.
         self._save(msgspec.structs.replace(entry, refusal=f"{refusal.token}: {refusal.reason}"))
         return self.summary()

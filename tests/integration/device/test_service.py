@@ -16,9 +16,9 @@ import pytest
 from semilocal import Run, simulate
 from semilocal.cli.main import main
 from semilocal.device.agent import Agent
-from semilocal.device.channel import Channel, Retry
+from semilocal.device.channel import Channels, Retry
 from semilocal.device.disk import MemoryDisk
-from semilocal.device.swarm.run import SwarmResult, run_swarm
+from semilocal.device.swarm import SwarmResult, run_swarm
 from semilocal.device.transport import LeanWire
 from semilocal.device.vault import Vault
 from semilocal.protocol.plan import Release
@@ -64,15 +64,15 @@ def test_agents_against_the_application_in_process_give_the_transcript_of_the_si
         try:
             async with running_app(store, time.time, interval=0.02) as (client, _, _app):
                 assert create_campaign(store, open_campaign(task, capacity=SIZE), now=time.time())
-                channel = Channel("http://service.test", client, retry=QUICK)
+                connect = Channels(lambda origin: client, retry=QUICK)
                 url = f"http://service.test/tasks/{task.id.hex()}"
                 result = await asyncio.wait_for(
                     run_swarm(
-                        url, points, policy=ALLOW_ALL, channel=channel, entropy=lambda size: next(entropy), show=False
+                        url, points, policy=ALLOW_ALL, connect=connect, entropy=lambda size: next(entropy), show=False
                     ),
                     60,
                 )
-                await channel.aclose()
+                await connect.aclose()
                 return result, verify(store, task.id).root
         finally:
             store.close()
@@ -102,23 +102,23 @@ def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path
     async def scene() -> SwarmResult:
         nonlocal kills
         wire = LeanWire(server.url)
-        channel = Channel(server.url, wire, retry=QUICK, at_once=8)
+        connect = Channels(lambda origin: wire, retry=QUICK, at_once=8)
         crowd = run_swarm(
-            f"{server.url}/tasks/{task.id.hex()}", points, policy=ALLOW_ALL, channel=channel,
+            f"{server.url}/tasks/{task.id.hex()}", points, policy=ALLOW_ALL, connect=connect,
             entropy=lambda size: next(entropy), folder=tmp_path / "vaults", show=False,
         )  # fmt: skip
         running_swarm = asyncio.ensure_future(crowd)
         seen = 0
         while not running_swarm.done():
             await asyncio.sleep(0.005)
-            if kills < 5 and channel.delivered >= seen + 45:
+            if kills < 5 and connect.delivered >= seen + 45:
                 await asyncio.to_thread(server.kill)
                 kills += 1
                 await asyncio.sleep(0.1)
                 await asyncio.to_thread(server.start)
-                seen = channel.delivered
+                seen = connect.delivered
         result = await running_swarm
-        await channel.aclose()
+        await connect.aclose()
         await wire.aclose()
         return result
 

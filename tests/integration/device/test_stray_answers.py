@@ -10,8 +10,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from semilocal.device.answers import LONGEST_WAIT
-from semilocal.device.channel import Retry
+from semilocal.device.channel import LONGEST_WAIT, Retry
 from semilocal.errors import Unreachable
 from tests.helpers import HANG
 from tests.helpers.fake_server import MEAN, SMALL, FakeServer, World, crowd, run_agents

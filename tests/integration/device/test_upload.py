@@ -15,7 +15,7 @@ import pytest
 
 from semilocal import Box, Policy
 from semilocal.device.channel import Channels, Retry
-from semilocal.device.swarm.uploads import UploadsResult, run_uploads
+from semilocal.device.swarm import SwarmResult, run_swarm
 from semilocal.device.upload import check_pair, make_upload
 from semilocal.device.vault import PairUpload, unpack
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, ServerViolation, Unreachable
@@ -469,11 +469,11 @@ def test_a_retry_with_another_value_is_refused_and_sends_the_first_one_with_the_
 def test_a_crowd_joins_a_task_with_public_buckets_only_if_that_is_allowed(allowed: bool) -> None:
     world = PairWorld(FakePair(sample_pair(bucket_depth=2)))
 
-    async def body() -> UploadsResult:
+    async def body() -> SwarmResult:
         async with httpx2.AsyncClient(transport=world.network) as client:
             connect = Channels(lambda origin: client)
             points = [(0.1, 0.1), (0.9, 0.9)]
-            return await run_uploads(
+            return await run_swarm(
                 world.servers.url, points, policy=Policy(max_epsilon=10.0), connect=connect, show=False,
                 allow_bucket=allowed,
             )  # fmt: skip

@@ -152,7 +152,7 @@ def _server(folder: Path, name: str, *options: str) -> Iterator[str]:
 
 def _live(points: Floats, folder: Path, out: Path) -> list[Path]:
     """Collect from devices: partition, mean and counts."""
-    from ...device.swarm.run import run_swarm
+    from ...device.swarm import run_swarm
     from ...service.campaign import CampaignForm, ReleaseForm
 
     with _server(folder, "demo") as url, AdminClient(url, ADMIN_TOKEN) as client:
@@ -181,7 +181,7 @@ def _live(points: Floats, folder: Path, out: Path) -> list[Path]:
 def _two_servers(points: Floats, folder: Path, out: Path) -> list[Path]:
     """Count with two servers: each sees shares that are random alone."""
     need_matplotlib()
-    from ...device.swarm.uploads import run_uploads
+    from ...device.swarm import run_swarm
     from ...release.pair_counts import pair_counts
     from ...transcript.pair import verify_pair
 
@@ -197,7 +197,7 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> list[Path]:
         print(first.statement(task))
         print(f"\n{DEVICES} devices upload once each: {leader}/tasks/{task[:16]}…\n")
         policy, tokens = Policy(max_epsilon=PAIR_EPSILON), first.tokens(task, DEVICES)
-        result = asyncio.run(run_uploads(f"{leader}/tasks/{task}", points, policy=policy, tokens=tokens))
+        result = asyncio.run(run_swarm(f"{leader}/tasks/{task}", points, policy=policy, tokens=tokens))
         print(result.text())
         if result.uploaded != len(points):
             raise InvalidInput(f"{result.uploaded} of {len(points)} devices have a receipt")

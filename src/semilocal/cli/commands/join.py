@@ -30,7 +30,7 @@ from ..options import ADVANCED, FILE, HIDDEN_HELP, amount, flat, number, option,
 
 if TYPE_CHECKING:
     from ...device.channel import Channels
-    from ...device.swarm.many import Device
+    from ...device.swarm import Device
     from ...device.vault import Vault
 
 __all__ = ["JoinOptions", "default_vault", "run"]
@@ -168,7 +168,7 @@ async def _shown(asked: _Request, found: Found, connect: Channels, server: str) 
 
 
 async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -> int:
-    from ...device.binding import check_operators, check_server
+    from ...device.vault import check_operators, check_server
 
     running = [entry for entry in vault.contents.memberships if entry.server == server and not entry.over]
     url = asked.url

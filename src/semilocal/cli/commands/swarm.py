@@ -88,8 +88,7 @@ def run(url: TaskUrl, /, *, options: SwarmOptions, people: People = People()) ->
 
 async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     from ...device.channel import Channels
-    from ...device.swarm.run import AT_ONCE, SwarmResult, run_swarm
-    from ...device.swarm.uploads import UploadsResult, run_uploads
+    from ...device.swarm import AT_ONCE, run_swarm
     from ...device.transport import LeanWire
 
     tokens = (
@@ -113,12 +112,7 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
             "new_server": args.allow.new_server, "values": values,
         }  # fmt: skip
         task_url = f"{server}/tasks/{name}"
-        if isinstance(task, Task):
-            result: SwarmResult | UploadsResult = await run_swarm(task_url, points, channel=connect(server), **options)
-        else:
-            result = await run_uploads(
-                task_url, points, connect=connect, allow_bucket=args.allow.allow_bucket, **options
-            )
+        result = await run_swarm(task_url, points, connect=connect, allow_bucket=args.allow.allow_bucket, **options)
     finally:
         await connect.aclose()
     print(printable(result.text(), most=MOST_LINES, lines=True))

@@ -1,1 +1,0 @@
-"""Many devices from one process."""
