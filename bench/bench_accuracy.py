@@ -20,11 +20,11 @@ import numpy as np
 
 from semilocal.io.progress import track
 from semilocal.lab import baselines
+from semilocal.lab.baselines.boxes import BoxCounts, mean_relative_error
 from semilocal.lab.experiments import trials
 from semilocal.pooled import MemoryCounter, PooledTask, Trust, estimate, play, replay, rule, spread_inside
 from semilocal.pooled.noise import from_generator
 from semilocal.protocol.mark import Mark
-from semilocal.release.boxes import BoxCounts, mean_relative_error
 from semilocal.simulation import synthetic
 
 SOURCES = ("gowalla", "brightkite", "porto", "clusters")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .protocol.task import Task
     from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
     from .release.onecall import cell_means, counts, mean, partition, points, values
+    from .release.saved import load
     from .simulation.people import draw_rows
     from .simulation.simulate import Run, simulate
 
@@ -32,7 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BinaryTree", "Box", "Closed", "Curator", "DiscreteLaplace", "Ledger", "PaperLaplace", "Participant",
     "Partition", "Policy", "Quadtree", "Query", "RandomizedResponse", "Report", "Run", "SphereTree", "TableTree",
-    "Task", "__version__", "cell_means", "counts", "draw_rows", "duckdb", "functions", "mean", "partition",
+    "Task", "__version__", "cell_means", "counts", "draw_rows", "duckdb", "functions", "load", "mean", "partition",
     "points", "release", "simulate", "spark", "values",
 ]  # fmt: skip
 
@@ -48,6 +49,7 @@ _HOMES = {
     "protocol.task": ("Task",),
     "randomizer": ("DiscreteLaplace", "PaperLaplace", "RandomizedResponse"),
     "release.onecall": ("cell_means", "counts", "mean", "partition", "points", "values"),
+    "release.saved": ("load",),
     "simulation.people": ("draw_rows",),
     "simulation.simulate": ("Run", "simulate"),
 }

@@ -19,7 +19,7 @@ from .geometry.frames import axes_in_order
 from .protocol.promise_words import FROM_DATA
 from .protocol.task import DELTA, K, Rule
 from .release.job import Job
-from .release.point_release import Centres, centres, draws
+from .release.points import Centres, centres, draws
 from .simulation.person_columns import POPULATION, check_frame, person_columns
 
 try:

@@ -11,15 +11,12 @@ import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.geometry.index import count_points
 from semilocal.protocol.partition import Partition
-from semilocal.release import CountsRelease, counts
-from semilocal.release.pooled_counts import PooledCounts
+from semilocal.release import Counts, counts
 
 KINDS = ("ordinary boxes", "grid cells", "cells of regions", "halves of cells", "cells above")
 SIDES = (0.01, 0.15)  # of ordinary boxes, as a share of each axis
 GRID = 32
 GRID_PEOPLE = 20  # cells of the grid with fewer do not count
-
-Counted = CountsRelease | PooledCounts
 
 
 class Covered(NamedTuple):
@@ -36,7 +33,7 @@ class Covered(NamedTuple):
     error: float
 
 
-def boxes_of(points: Floats, result: Counted, rng: np.random.Generator, *, ordinary: int) -> dict[str, Floats]:
+def boxes_of(points: Floats, result: Counts, rng: np.random.Generator, *, ordinary: int) -> dict[str, Floats]:
     """Boxes around random people, a grid, and boxes along the edges of regions; by kind.
 
     The cells of a region of the local protocol, a union of cells, are represented by the largest one.
@@ -63,7 +60,7 @@ def boxes_of(points: Floats, result: Counted, rng: np.random.Generator, *, ordin
 
 
 def coverage(
-    points: Floats, run: sl.Run | Counted, rng: np.random.Generator, *, ordinary: int = 200,
+    points: Floats, run: sl.Run | Counts, rng: np.random.Generator, *, ordinary: int = 200,
     rounding: float | None = None,
 ) -> dict[str, Covered]:  # fmt: skip
     """Ask for all kinds of boxes. Exact answers must be right, and no value may lie outside its interval."""

@@ -14,8 +14,8 @@ from semilocal import Box
 from semilocal.pooled import play, replay
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.values import add_up
-from semilocal.release.pair_counts import pair_counts, pair_document
-from semilocal.release.pooled_mean import CellMeans, PooledMean
+from semilocal.release.means import Mean, Means
+from semilocal.release.pair import pair_counts, pair_document
 from semilocal.service.pair.keys import PairSecrets
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.party import accepted_digest, derived_sum_noise
@@ -96,11 +96,11 @@ def test_two_services_publish_the_sums_of_the_simulation(stores: tuple[Store, St
 
         found = pair_counts(signed.to_bytes())
         assert found.guarantee.epsilon == pair.epsilon == pair.promise().epsilon
-        if isinstance(found, PooledMean):
+        if isinstance(found, Mean):
             assert abs(found.value - given.mean()) < 6 * found.stderr
             assert found.range == (0.0, 50.0)
         else:
-            assert isinstance(found, CellMeans)
+            assert isinstance(found, Means)
             cells = found.partition.locate(points)
             number = np.bincount(cells, minlength=len(found.partition))
             exact = np.bincount(cells, given, minlength=len(found.partition)) / np.maximum(number, 1)

@@ -20,7 +20,7 @@ from semilocal.datasets import california_housing
 from semilocal.geometry.index import count_points
 from semilocal.pooled import PooledTask, Trust
 from semilocal.release import counts, mean
-from semilocal.release.pooled_counts import pooled_counts, run_pooled
+from semilocal.release.counts import pooled_counts, run_pooled
 from semilocal.simulation import synthetic
 from tests.helpers.coverage import KINDS, Covered, boxes_of, coverage, rate
 

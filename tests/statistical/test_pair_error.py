@@ -17,7 +17,7 @@ from scipy import stats
 
 from semilocal.hierarchy import Cells
 from semilocal.pooled import Published, replay
-from semilocal.release.pooled_counts import pooled_counts, run_pooled
+from semilocal.release.counts import pooled_counts, run_pooled
 from semilocal.sharing import party
 from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import PairTask

@@ -14,7 +14,7 @@ from semilocal.pooled import PooledTask
 from semilocal.protocol.clip import clips
 from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, TwoPoint
 from semilocal.release import mean, values
-from semilocal.release.pooled_mean import pooled_mean
+from semilocal.release.means import pooled_mean
 from semilocal.testing import unit_box
 from tests.helpers.release_runs import crowded, run_of
 

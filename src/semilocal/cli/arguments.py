@@ -26,7 +26,7 @@ from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..geometry.mistakes import likely_mistake
 from ..geometry.places import LATITUDE, LONGITUDE, PLACES, parse_bounds, parse_numbers
-from ..geometry.units import is_geographic
+from ..geometry.sides import is_geographic
 from ..hierarchy import AnyTree, SphereTree
 from ..io.trees import read_tree
 from ..protocol.plan import OWN, Release
@@ -158,7 +158,7 @@ def parse_release(text: str, names: Sequence[str]) -> ReleaseForm:
     'own:fare'
     """
     if text in ("counts", "points"):
-        return ReleaseForm(text)  # type: ignore[arg-type]
+        return ReleaseForm(text)
     kind, _, rest = text.partition(":")
     function, _, epsilon = rest.rpartition(":")
     if kind not in ("mean", "values") or not function:

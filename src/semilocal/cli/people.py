@@ -13,6 +13,7 @@ import numpy as np
 from ..arrays import Integers
 from ..errors import InvalidInput
 from ..io.points import Table
+from ..simulation.people import draw_rows
 from ..simulation.person_columns import (
     COMMAND,
     DEVICES,
@@ -23,7 +24,7 @@ from ..simulation.person_columns import (
 )
 from .job_options import People, PeopleWithRows
 
-__all__ = ["check_people", "person_labels", "row_owners", "warn_of_others"]
+__all__ = ["check_people", "chosen_rows", "person_labels", "warn_of_others"]
 
 
 def check_people(people: People) -> None:
@@ -62,8 +63,8 @@ def warn_of_others(user: str, columns: Sequence[str]) -> None:
         )
 
 
-def row_owners(people: People, table: Table, *, pooled: bool) -> Integers | None:
-    """Whose row each is, None if every row is another person; refuses a file that holds some people several times.
+def chosen_rows(people: People, table: Table, rng: np.random.Generator, *, pooled: bool) -> Integers | None:
+    """The rows that stand for people, ascending, None for all; refuses a file that holds some people several times.
 
     ``pooled`` says that the participants trust somebody.
     """
@@ -80,4 +81,4 @@ def row_owners(people: People, table: Table, *, pooled: bool) -> Integers | None
         raise InvalidInput(
             f"{table.path}, {table.place(row)}: --user column {people.user!r} is empty; remove such rows"
         )
-    return codes
+    return draw_rows(codes, rows_per_user=people.rows_each, rng=rng)

@@ -20,7 +20,7 @@ from ..protocol.messages import AnyClosed, Closed, ValueClosed, decode_closed
 from ..protocol.partition import UNPROTECTED
 from ..protocol.promise import device_words, promise
 from ..protocol.region import walls_of
-from ..release.pair_counts import PairResult
+from ..release.pair import PairResult
 from ..service.campaign import Campaign
 from ..service.pair.play import LivePair
 from ..service.rounds import catch_up

@@ -8,8 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from ..release.count_release import counts
-from ..release.promised import Mapped
+from ..release.counts import Mapped, counts
 from ..simulation.simulate import Run
 from ..words import number_of
 from .single import map_html, rounds_of

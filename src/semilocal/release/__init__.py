@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from .count_release import CountsRelease, counts
-from .point_release import PointsRelease, quantize, resample
-from .value_release import MeanRelease, ValuesRelease, collected_mean, mean, region_values, values
+from .counts import Counts, counts
+from .means import Mean, Means, Values, collected_mean, mean, region_values, values
+from .points import Points, quantize, resample
 
 __all__ = [
-    "CountsRelease",
-    "MeanRelease",
-    "PointsRelease",
-    "ValuesRelease",
-    "collected_mean",
-    "counts",
-    "mean",
-    "quantize",
-    "region_values",
-    "resample",
-    "values",
-]
+    "Counts", "Mean", "Means", "Points", "Values", "collected_mean", "counts", "mean", "quantize", "region_values",
+    "resample", "values",
+]  # fmt: skip

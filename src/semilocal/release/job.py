@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ..accounting import Ledger
 from ..arrays import Integers, as_integer, as_number, check_generator, exact, short_repr, shown
 from ..engines.histogram import Lookup
-from ..engines.run import SourceRun
+from ..engines.run import SourceRun, run_source
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function
@@ -42,13 +42,10 @@ from ..simulation.people import MAX_ROWS_PER_USER, draw_key, draw_rows
 from ..simulation.person_columns import CALL, check_frame, refuse_content_as_person
 from ..simulation.population import Splits
 from ..simulation.simulate import Run, simulate
-from . import point_release, pooled_mean, value_release
-from .asked import asked_of
-from .count_release import counts
-from .pooled_counts import pooled_counts, run_pooled
-from .pooled_points import pooled_points
-from .promised import Rounding, check_rounding
-from .streamed import AnyRun, Rows, check_source, check_stored, count_rows, play_rows, with_mark
+from . import means
+from .counts import AnyRun, Rounding, Rows, check_rounding, counts, pooled_counts, run_pooled
+from .means import asked_of, check_stored, count_rows
+from .points import pooled_points, quantize
 
 __all__ = [
     "DELTA", "TREE_SHARE", "TRUSTS", "AnyTask", "Done", "Job", "K", "Options", "Question", "Rows", "Split",
@@ -352,7 +349,7 @@ class Job:
         if self.question == "counts":
             result = replace(counts(run, ledger=spent), rounding=self.rounding)
         else:
-            result = point_release.quantize(run, people, ledger=spent)
+            result = quantize(run, people, ledger=spent)
         return Done(replace(result, spent=result.spent.times(self.rows)), run, data=people)
 
     def _on_regions(self) -> Done:
@@ -367,11 +364,11 @@ class Job:
         else:
             run = _whole_domain(task, people, self._mark)
             spent = Ledger(cap=self._row_cap)
-        release = value_release.values if self.question == "values" else value_release.mean
+        release = means.values if self.question == "values" else means.mean
         result: Any = release(run, people, f, epsilon=split.value, rng=self.rng, ledger=spent)
         result = replace(result, spent=result.spent.times(self.rows))
         if self.question == "means":
-            result = pooled_mean.region_means(result, f)
+            result = means.region_means(result, f)
         return Done(result, run, split, people)
 
     def _pooled_means(self) -> Done:
@@ -384,7 +381,7 @@ class Job:
         if self.question == "mean":
             self._afford(Ledger().spend(f"mean of {self.f.name}", self.epsilon, anywhere=True))
             people, f = self._people_with()
-            found = pooled_mean.pooled_mean(task, people, f, rng=self.rng, seed=self.seed)
+            found = means.pooled_mean(task, people, f, rng=self.rng, seed=self.seed)
             return Done(replace(found, spent=self._capped(found.spent)), None, data=people)
         task = self.planned(self.epsilon / 2)
         assert isinstance(task, PooledTask)
@@ -393,7 +390,7 @@ class Job:
         people, f = self._people_with()
         published = run_pooled(task, people, rng=self.rng, seed=self.seed)
         counted = pooled_counts(published, ledger=self._capped(cost))
-        result = pooled_mean.cell_means(counted, people, f, epsilon=self.epsilon / 2, rng=self.rng)
+        result = means.cell_means(counted, people, f, epsilon=self.epsilon / 2, rng=self.rng)
         return Done(result, published, data=people)
 
     def _divided(self, participants: int) -> tuple[Split, Task]:
@@ -413,14 +410,17 @@ class Job:
 
     def _play(self, people: Any, task: Task) -> Any:
         """A run of the protocol, which knows whether its noise can be repeated."""
+        run: AnyRun
         if self.keyed:
             if isinstance(people, Source):  # a transcript has every report, in memory
                 people = np.concatenate([np.empty((0, task.box.dimensions)), *people.batches()])
             secrets = [self._draws.bytes(SECRET_BYTES) for _ in range(len(people))]
-            run: AnyRun = simulate(people, task, secrets=secrets, progress=self.progress)
+            run = simulate(people, task, secrets=secrets, progress=self.progress)
+        elif isinstance(people, Source):
+            run = run_source(people, task, rng=self._draws, progress=self.progress)
         else:
-            run = play_rows(people, task, rng=self.rng, progress=self.progress)
-        return with_mark(run, self._mark) if self.seed is not None or self.keyed else run
+            run = simulate(people, task, rng=self._draws, progress=self.progress)
+        return replace(run, partition=replace(run.partition, mark=self._mark))
 
     # -- whose rows, and what they may lose ------------------------------------------------------------------------
 
@@ -449,12 +449,24 @@ class Job:
         if isinstance(points, SortedCodes):
             return points, None
         if isinstance(points, Source):
-            return check_source(points, self.domain, users=self.users, rows=self.rows), None
+            self._check_source(points)
+            return points, None
         positions = self.domain.check(points)
         if self.users is None:
             return positions, None
         rows = draw_rows(self.users, rows=len(positions), rows_per_user=self.rows, rng=self._draws)
         return positions[rows], rows
+
+    def _check_source(self, source: Source) -> None:
+        """Refuse a source that the job does not fit."""
+        if self.users is not None:
+            raise InvalidInput("a source chooses the rows of every person by itself; name the column when you open it")
+        if self.rows != source.rows_per_person:
+            raise InvalidInput(
+                f"the source has up to {source.rows_per_person} rows of every person; got rows_per_user = {self.rows}"
+            )
+        if (source.box.lower, source.box.upper) != (self.domain.lower, self.domain.upper):
+            raise InvalidInput(f"the source is in {source.box}; got the box {self.domain}")
 
     def _afford(self, cost: Ledger) -> None:
         """Refuse what the cap or the ledger does not allow."""

@@ -10,15 +10,13 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar, Unpack
 
-from .. import release
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.promise import Trust
-from .job import Job, Options, Rows, ValueOptions
-from .pooled_counts import PooledCounts
-from .pooled_mean import CellMeans, PooledMean
-from .pooled_points import PooledPoints
-from .promised import Rounding
+from .counts import Counts, Rounding, Rows
+from .job import Job, Options, ValueOptions
+from .means import Mean, Means, Values
+from .points import Points
 
 __all__ = ["Options", "ValueOptions", "cell_means", "counts", "mean", "partition", "points", "values"]
 
@@ -59,7 +57,7 @@ def mean(
     epsilon: float,
     trust: Trust | None = None,
     **named: Unpack[ValueOptions],
-) -> release.MeanRelease | PooledMean:
+) -> Mean:
     """The mean of f over a population, or of people's own values: ``mean(points, box, value=..., range=...)``.
 
     Parameters
@@ -115,8 +113,8 @@ def mean(
 
     Returns
     -------
-    MeanRelease or PooledMean
-        ``value``, ``stderr``, ``interval(level)`` and all that :class:`semilocal.release.promised.Mapped` answers.
+    Mean
+        ``value``, ``stderr``, ``interval(level)`` and all that :class:`semilocal.release.counts.Mapped` answers.
 
     Raises
     ------
@@ -161,7 +159,7 @@ def cell_means(
     epsilon: float,
     trust: Trust | None = None,
     **named: Unpack[ValueOptions],
-) -> CellMeans:
+) -> Means:
     """The mean of f in every region of the map.
 
     With "nobody" these are the means that :func:`mean` rests on. With the others half of epsilon is spent on the map
@@ -170,9 +168,9 @@ def cell_means(
 
     Returns
     -------
-    CellMeans
+    Means
         ``value`` and ``stderr`` float64[m], ``interval(level)`` float64[m, 2], in the order of ``partition``, and all
-        that :class:`semilocal.release.promised.Mapped` answers.
+        that :class:`semilocal.release.counts.Mapped` answers.
 
     Examples
     --------
@@ -189,15 +187,13 @@ def cell_means(
 
 
 @_documented_like(mean, without=("trust",))
-def values(
-    points: Rows, f: Any, box: Box | None = None, *, epsilon: float, **named: Unpack[ValueOptions]
-) -> release.ValuesRelease:
+def values(points: Rows, f: Any, box: Box | None = None, *, epsilon: float, **named: Unpack[ValueOptions]) -> Values:
     """One noisy value of f per participant; only where nobody is trusted is there such a thing.
 
     Returns
     -------
-    ValuesRelease
-        ``value`` float64[n], one per participant, and all that :class:`semilocal.release.promised.Mapped` answers.
+    Values
+        ``value`` float64[n], one per participant, and all that :class:`semilocal.release.counts.Mapped` answers.
 
     Examples
     --------
@@ -217,7 +213,7 @@ def values(
 @_documented_like(mean, without=("f", "value", "range"))
 def points(
     points: Rows, box: Box | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
-) -> release.PointsRelease | PooledPoints:
+) -> Points:
     """Positions that may be published instead of the true ones.
 
     With "nobody": each position replaced by the estimated centre of its region's people. With the others: as many
@@ -225,8 +221,8 @@ def points(
 
     Returns
     -------
-    PointsRelease or PooledPoints
-        ``points`` float64[n, d], and all that :class:`semilocal.release.promised.Mapped` answers.
+    Points
+        ``points`` float64[n, d], and all that :class:`semilocal.release.counts.Mapped` answers.
 
     Examples
     --------
@@ -249,7 +245,7 @@ def counts(
     trust: Trust | None = None,
     rounding: Rounding = None,
     **named: Unpack[Options],
-) -> release.CountsRelease | PooledCounts:
+) -> Counts:
     """Counts in boxes and polygons, with intervals, and the map they come from.
 
     Parameters
@@ -260,8 +256,8 @@ def counts(
 
     Returns
     -------
-    CountsRelease or PooledCounts
-        Both have ``query(boxes)``, ``density(grid)``, ``interval(level)``, ``partition``, ``plot()``,
+    Counts
+        With ``query(boxes)``, ``density(grid)``, ``interval(level)``, ``partition``, ``plot()``,
         ``to_geojson()``, ``to_table()``, ``total``, ``spent`` and ``guarantee``.
 
     Examples

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers, on_all_cores
+from ..geometry.lattice import NOT_ROUNDED, Lattice
 from ..geometry.polygons import Polygons, ranges
 from ..hierarchy.base import ROOT, Cells
-from ._lattice import NOT_ROUNDED, Lattice
+from .answers import CountAnswers
 from .areas import Areas, Asked, Boxes
-from .intervals import Counted
 from .tree import CountTree, Taken
 
 __all__ = ["TreeWalk"]
@@ -151,7 +151,7 @@ class TreeWalk:
         boxes = lattice.measure(tree.hierarchy.boxes(known.cells)) if tree.hierarchy.cells_are_boxes else None
         return TreeWalk(tree, known, boxes)
 
-    def query(self, asked: Asked) -> Counted:
+    def query(self, asked: Asked) -> CountAnswers:
         """People in boxes float64[q, 2, d] or in polygons."""
         if self.boxes is not None:
             areas: Areas = asked if isinstance(asked, Polygons) else Boxes.of(asked)
@@ -165,7 +165,7 @@ class TreeWalk:
             out[:, rows] = part
         return self._answers(out)
 
-    def rows(self, rows: Integers) -> Counted:
+    def rows(self, rows: Integers) -> CountAnswers:
         """People in rows of the tree."""
         tree = self.tree
         value, noise = tree.people[rows], tree.noise[rows]
@@ -223,13 +223,18 @@ class TreeWalk:
         most = value + np.bincount(question, tree.people[row], minlength=number)
         return np.stack([people, plain, tree.inside(taken, number), tree.variance(taken, number), most])
 
-    def _answers(self, sums: Floats) -> Counted:
+    def _answers(self, sums: Floats) -> CountAnswers:
         """From numbers, unbiased numbers, both variances and limits: float64[5, q]."""
         value, plain, uneven, noise, most = sums
+        total, variance = float(np.rint(self.tree.total)), uneven + noise
+        fewer, more = value, value
         if self.tree.unbiased is None:
-            return Counted(value, uneven + noise, value, value, most, np.zeros(len(value)))
-        most = np.full(len(value), self.tree.total)
-        return Counted(value, uneven + noise, np.minimum(value, plain), np.maximum(value, plain), most, noise)
+            most, noise = np.minimum(most, total), np.zeros(len(value))
+        else:
+            most, fewer, more = np.full(len(value), total), np.minimum(value, plain), np.maximum(value, plain)
+        exact = (variance == 0) & (fewer == more)
+        value = np.where(exact, np.rint(value), value)  # a sum of fractions is off by a rounding error
+        return CountAnswers(value, np.sqrt(variance), fewer=fewer, more=more, most=most, noise=noise)
 
     def _groups(self, number: int) -> Iterator[Integers]:
         step = max(1, _NUMBERS_AT_ONCE // len(self.known.cells))

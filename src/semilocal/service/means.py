@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..protocol.partition import Partition
-from ..release import MeanRelease
-from ..release.pooled_mean import CellMeans, PooledMean
+from ..release import Mean, Means
 
 __all__ = ["MOST_REGIONS", "mean_document"]
 
@@ -20,18 +19,16 @@ EVERYBODY = "everybody who answered"
 REGIONS = "everybody in a region that the area meets"
 
 
-def mean_document(
-    what: str, all_: MeanRelease | PooledMean | None, cells: CellMeans | None, areas: Any, level: float
-) -> dict[str, Any]:
+def mean_document(what: str, all_: Mean | None, cells: Means | None, areas: Any, level: float) -> dict[str, Any]:
     """One released mean, ready for JSON.
 
     Parameters
     ----------
     what : str
         In words.
-    all_ : MeanRelease or PooledMean, optional
+    all_ : Mean, optional
         The mean over everybody, if there is one.
-    cells : CellMeans, optional
+    cells : Means, optional
         The means of regions, if there are any.
     areas : float[q, 2, d] or polygons
     level : float
@@ -48,7 +45,7 @@ def mean_document(
     return document
 
 
-def _by_area(found: CellMeans, areas: Any, level: float) -> list[dict[str, Any]]:
+def _by_area(found: Means, areas: Any, level: float) -> list[dict[str, Any]]:
     """The regions that each area meets, the most crowded first, and how many more there are."""
     ends, partition = found.interval(level), found.partition
     names = np.array(partition.names) if isinstance(partition, Partition) else partition.cells.astype(str)

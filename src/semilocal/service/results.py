@@ -22,10 +22,11 @@ from ..protocol.messages import Checkpoint, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
-from ..release import CountsRelease, MeanRelease, collected_mean, counts, region_values
-from ..release.point_release import centres
-from ..release.pooled_mean import region_means
-from ..release.promised import Mapped, Rounding, outside_words
+from ..release import Counts, Mean, collected_mean, counts, region_values
+from ..release.areas import outside_words
+from ..release.counts import Mapped, Rounding
+from ..release.means import region_means
+from ..release.points import centres
 from .campaign import Campaign, Status
 from .means import mean_document
 from .rounds import catch_up
@@ -108,7 +109,7 @@ class Findings(RegionFiles):
         return Findings(campaign, status, curator.partition, dict(sorted(values.items())), checkpoint)
 
     @cached_property
-    def counts(self) -> CountsRelease:
+    def counts(self) -> Counts:
         """Counts that answer range queries."""
         return counts(self.partition)
 
@@ -150,7 +151,7 @@ class Findings(RegionFiles):
         ]
 
     @cached_property
-    def means(self) -> dict[int, MeanRelease]:
+    def means(self) -> dict[int, Mean]:
         """Means of closed rounds by the index of their release, where anybody answered."""
         releases = self.campaign.releases
         return {
@@ -213,7 +214,7 @@ class Findings(RegionFiles):
                 ]
             }
         found = self.means.get(index)
-        if found is None:
+        if found is None or found.regions is None:
             return out | {"mean": None, "stderr": None, "interval": None, "responders": 0, "regions": []}
         rows = zip(self._names.values(), *(column.tolist() for column in found.regions), strict=True)
         return out | {

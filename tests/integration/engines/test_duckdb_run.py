@@ -20,7 +20,7 @@ from semilocal.engines.spark import session
 from semilocal.errors import EngineFailed, InvalidInput
 from semilocal.hierarchy.tables import from_cuts
 from semilocal.pooled.task import PooledTask
-from semilocal.release.pooled_counts import PooledCounts, run_pooled
+from semilocal.release.counts import Counts, run_pooled
 from tests.helpers.engine_runs import people
 
 duckdb = pytest.importorskip("duckdb")
@@ -107,7 +107,7 @@ def test_a_task_a_query_a_relation_and_a_csv_file_give_the_same_bytes(folder: Pa
         relation = connection.read_parquet(pattern)
         for data in (Path(folder / "points"), f"SELECT * FROM '{pattern}'", relation, folder / "points.csv"):
             found = sl.duckdb.run(data, task=task, connection=connection, rng=np.random.default_rng(3))
-            assert isinstance(found.result, PooledCounts)
+            assert isinstance(found.result, Counts)
             assert found.result.published.to_bytes() == expected, data
 
 

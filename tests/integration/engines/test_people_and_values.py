@@ -15,8 +15,8 @@ from semilocal.engines.source import Source
 from semilocal.engines.spark import score
 from semilocal.errors import InvalidInput
 from semilocal.pooled.task import PooledTask
-from semilocal.release.pooled_counts import pooled_counts, run_pooled
-from semilocal.release.pooled_mean import pooled_mean
+from semilocal.release.counts import pooled_counts, run_pooled
+from semilocal.release.means import pooled_mean
 from semilocal.simulation.people import Scores, draw_key
 from tests.helpers.engine_runs import box_of, people
 

@@ -18,7 +18,7 @@ from semilocal.engines.spark import SparkSource
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.pooled.task import PooledTask
-from semilocal.release.pooled_counts import PooledCounts, run_pooled
+from semilocal.release.counts import Counts, run_pooled
 from tests.helpers.engine_runs import box_of, compare, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -60,7 +60,7 @@ def test_another_public_tree_gives_what_memory_gives(spark: Any) -> None:
     table = pyarrow.table({"east": points[:, 0], "north": points[:, 1], "row": np.arange(3000)})
     frame = spark.createDataFrame(table)
     found = sl.spark.run(frame, ["east", "north"], **named, rng=np.random.default_rng(7))
-    assert isinstance(found.result, PooledCounts)
+    assert isinstance(found.result, Counts)
     assert found.result.published.to_bytes() == ours.published.to_bytes()
     rows = found.attach(keep=["row"]).orderBy("row").toArrow()
     assert rows["row"].to_pylist() == list(range(3000))
@@ -112,7 +112,7 @@ def test_the_whole_job_gives_what_memory_gives_and_chooses_rows_alike(spark: Any
     table = pyarrow.table({"x": points[:, 0], "y": points[:, 1], "who": np.arange(4000) // 4})
     frame = spark.createDataFrame(table)
     found = sl.spark.run(frame, ["x", "y"], task, rng=np.random.default_rng(3))
-    assert isinstance(found.result, PooledCounts)
+    assert isinstance(found.result, Counts)
     assert found.result.published.to_bytes() == run_pooled(task, points, rng=np.random.default_rng(3)).to_bytes()
     again = spark.createDataFrame(table.take(np.random.default_rng(1).permutation(4000)))
     chosen = [

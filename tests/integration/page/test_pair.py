@@ -8,7 +8,7 @@ from typing import Any
 
 from semilocal.page.documents import pair_document
 from semilocal.page.routes import OPERATIONS
-from semilocal.release.pair_counts import pair_counts
+from semilocal.release.pair import pair_counts
 from semilocal.service.admin import admin_hash
 from semilocal.service.app import App, create_app
 from semilocal.service.stores.base import open_store

@@ -19,7 +19,7 @@ from semilocal.io.map_rows import split_rows
 from semilocal.page.notebook import result_html
 from semilocal.pooled.play import Published
 from semilocal.protocol.mark import Mark
-from semilocal.release.pooled_counts import pooled_counts, run_pooled
+from semilocal.release.counts import pooled_counts, run_pooled
 
 SEEDED = "SIMULATION: the noise comes from a seeded generator and protects nobody"
 PLAYED = "SIMULATION: one program held all positions, and the person who ran it is a curator"
@@ -87,7 +87,7 @@ def test_a_run_says_that_it_is_seeded_and_one_with_secrets_does_not() -> None:
 
 def test_seeded_means_on_a_map_with_real_noise_are_marked() -> None:
     counted = sl.counts(HOMES, UNIT, epsilon=1.0, trust="curator")
-    means = sl.release.pooled_mean.cell_means(counted, HOMES, HEIGHT, epsilon=1.0, rng=np.random.default_rng(1))
+    means = sl.release.means.cell_means(counted, HOMES, HEIGHT, epsilon=1.0, rng=np.random.default_rng(1))
     assert (counted.simulated, means.simulated) == (False, True)
 
 

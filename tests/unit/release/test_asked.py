@@ -12,7 +12,7 @@ from semilocal import release
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.tables import from_labels
 from semilocal.pooled import PooledTask
-from semilocal.release.pooled_mean import cell_means, pooled_mean
+from semilocal.release.means import cell_means, pooled_mean
 
 TREE = from_labels("ICD", [("heart", "I21"), ("heart", "I25"), ("lung", "J18"), ("lung", "J44")])
 PEOPLE = np.repeat(list(TREE.leaves.values()), 500)[:, None]

@@ -40,7 +40,7 @@ def test_the_promise_names_the_value_and_its_range(trust: str) -> None:
     promise = fare_mean(trust).guarantee
     assert "with any two values of value from 0 to 100" in promise.sentence()
     assert "own value" in promise.text()
-    assert sl.mean(POINTS, sl.functions.coordinate(0), BOX, epsilon=2.0, trust=trust).guarantee.own == ""  # type: ignore[call-overload]
+    assert sl.mean(POINTS, sl.functions.coordinate(0), BOX, epsilon=2.0, trust=trust).guarantee.own == ""  # type: ignore[arg-type]
 
 
 def test_the_error_of_two_servers_is_that_of_two_noises() -> None:

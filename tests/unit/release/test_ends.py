@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,8 +12,7 @@ from scipy.stats import norm, truncnorm
 
 import semilocal as sl
 from semilocal.arrays import Floats
-from semilocal.release.boxes import CountAnswers
-from semilocal.release.intervals import mean_above_zero, standard_errors
+from semilocal.release.answers import CountAnswers, mean_above_zero, standard_errors
 
 PLACES = np.linspace(0.0, 20.0, 200_001)  # numbers of people, in standard errors of the noise
 
@@ -127,7 +128,7 @@ def test_empty_land_of_a_noisy_map_ends_within_its_noise(trust: sl.Trust) -> Non
     """
     rng = np.random.default_rng(12)
     points = np.concatenate([rng.normal(middle, 0.01, (5_000, 2)) for middle in (0.2, 0.85)])
-    found = sl.counts(points.clip(0, 1), sl.Box((0, 0), (1, 1)), epsilon=0.1, trust=trust, rng=rng)
+    found: Any = sl.counts(points.clip(0, 1), sl.Box((0, 0), (1, 1)), epsilon=0.1, trust=trust, rng=rng)
     lower = rng.uniform((0.3, 0.3), (0.7, 0.7), (2_000, 2))
     boxes: Floats = np.stack([lower, lower + rng.uniform(0.001, 0.05, lower.shape)], axis=1)
     answers = found.query(boxes)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.release.intervals import check_level, standard_errors
+from semilocal.release.answers import check_level, standard_errors
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])

@@ -15,7 +15,7 @@ import pytest
 import semilocal as sl
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
 from semilocal.lab import baselines
-from semilocal.release.split import partition_for_values, plan_split
+from semilocal.release.job import plan_split
 from semilocal.simulation import synthetic
 from semilocal.testing import unit_box
 
@@ -61,17 +61,6 @@ def test_the_ledger_adds_up_to_the_budget(job: str) -> None:
     assert found.spent.epsilon == 1
     assert [entry.epsilon for entry in found.spent.entries] == [Fraction(1, 2), Fraction(1, 2)]
     assert float(found.spent.delta) == pytest.approx(found.partition.task.delta)
-
-
-def test_two_populations_of_the_same_size_get_the_same_split_and_task() -> None:
-    rng = np.random.default_rng(1)
-    given: dict[str, Any] = {"epsilon": 1.0, "delta": 0.05, "k": 20}
-    crowd = np.full((20_000, 2), 3.0)
-    first, split, ledger = partition_for_values(gaussian(20_000, rng), BOX, rng=rng, **given)
-    second, other, again = partition_for_values(crowd, BOX, rng=rng, **given)
-    assert split == other
-    assert first.task.id == second.task.id
-    assert ledger == again
 
 
 def test_where_no_partition_can_help_everything_goes_to_the_values() -> None:

@@ -12,7 +12,7 @@ from semilocal.errors import InvalidInput
 from semilocal.protocol.estimate import Walls
 from semilocal.protocol.partition import Away, Partition
 from semilocal.release import quantize, resample
-from semilocal.release.point_release import centres
+from semilocal.release.points import centres
 from tests.helpers.release_runs import run_of
 
 
@@ -82,6 +82,7 @@ def test_resample_draws_around_the_centre_with_the_scale_of_the_region() -> None
 
     assert right(drawn.points)
     assert not right(centre + (drawn.points - centre) / np.sqrt(2))
+    assert drawn.stderr is not None
     assert drawn.stderr[0] == pytest.approx(width * np.sqrt(1 / 12 + 2 / epsilon**2))
 
 
@@ -109,6 +110,7 @@ def test_people_without_a_region_have_no_position() -> None:
     run, lost = replace(run, regions=regions), regions == -1
     for result in (quantize(run, points), resample(run, points, epsilon=1.0, rng=np.random.default_rng(8))):
         assert np.array_equal(np.isnan(result.points).all(axis=1), lost)
+        assert result.stderr is not None
         assert np.array_equal(np.isnan(result.stderr).all(axis=1), lost)
         assert np.array_equal(np.isnan(result.interval()).all(axis=(1, 2)), lost)
 

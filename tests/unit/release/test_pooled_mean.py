@@ -12,7 +12,7 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask
 from semilocal.pooled.values import SCALE, add_up, cell_grids, round_values, shared_grid, sum_rate
-from semilocal.release.pooled_mean import cell_means, pooled_mean
+from semilocal.release.means import cell_means, pooled_mean
 
 BOX = sl.Box((0, 0), (2, 1))
 POINTS = np.random.default_rng(1).random((50, 2)) * [2, 1]

@@ -101,7 +101,7 @@ def test_what_the_hierarchy_says_already_is_refused() -> None:
     with pytest.raises(InvalidInput, match="box"):
         sl.counts(points, epsilon=1.0, trust="curator")
     with pytest.raises(InvalidInput, match="hierarchy"):
-        sl.counts(points, hierarchy=box, epsilon=1.0, trust="curator")  # type: ignore[call-overload]
+        sl.counts(points, hierarchy=box, epsilon=1.0, trust="curator")  # type: ignore[arg-type]
 
 
 def test_a_polygon_that_is_a_box_is_answered_as_the_box_and_regions_hold_their_residents(counted: Any) -> None:

@@ -36,6 +36,7 @@ def test_the_mean_of_the_values_is_the_mean() -> None:
     together = mean(run, points, f, epsilon=1.0, rng=np.random.default_rng(3))
     assert together.value == pytest.approx(single.value.mean(), rel=1e-12)
     assert single.spent.epsilon == together.spent.epsilon
+    assert together.regions is not None
     assert np.array_equal(single.ranges, together.regions.ranges)
 
 
@@ -57,6 +58,7 @@ def test_the_mean_is_that_of_clipped_values_and_its_error_is_noise_and_clipping(
         assert abs(found.value - clipped(run, points, f, 2.0).mean()) < SIGMAS * noise
         assert abs(found.value - f(points).mean()) < SIGMAS * found.stderr + 0.01
         full = f.range_over(run.partition.boxes)
+        assert found.regions is not None
         ranges = found.regions.ranges
         assert ((ranges[:, 0] >= full[:, 0]) & (ranges[:, 1] <= full[:, 1])).all()
         assert (ranges[:, 1] - ranges[:, 0]).max() < 0.7 * (full[:, 1] - full[:, 0]).max()
@@ -87,6 +89,7 @@ def test_the_mean_of_devices_is_that_of_their_closing() -> None:
     closed = next(event for event in events if isinstance(event, ValueClosed))
     found = collected_mean(run.partition, closed, release)
     assert found.participants == len(points)
+    assert found.regions is not None
     assert found.regions.responders.tolist() == run.partition.crowds.tolist()
     noise = np.sqrt(found.stderr**2 - found.clipping**2)
     assert abs(found.value - clipped(run, points, functions.coordinate(0), 2.0).mean()) < SIGMAS * noise

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import semilocal as sl
+from semilocal.geometry.lattice import Lattice
 from semilocal.geometry.polygons import Polygons
 from semilocal.protocol.estimate import Walls
 from semilocal.protocol.partition import Away, Partition
-from semilocal.release._lattice import Lattice
 from semilocal.release.public import public_tree
 from semilocal.release.tree import Taken
 from semilocal.release.walk import TreeWalk
@@ -42,7 +42,7 @@ def test_answers_are_sums_over_the_parts_of_all_leaves(dimensions: int, options:
     value = np.bincount(taken.question, tree.people[taken.row] * taken.share, minlength=len(boxes))
     assert found.value == pytest.approx(value)
     expected = tree.variance(taken, len(boxes)) + tree.inside(taken, len(boxes))
-    assert found.variance == pytest.approx(expected, rel=1e-6, abs=1e-3)
+    assert found.stderr**2 == pytest.approx(expected, rel=1e-6, abs=1e-3)
     assert (found.most >= found.value - 1e-6).all()
 
 
@@ -64,7 +64,7 @@ def test_polygons_of_boxes_are_boxes() -> None:
     shapes = Polygons(corners.reshape(-1, 2), np.full(50, 4), np.arange(50), 50)
     one, two = walk.query(boxes), walk.query(shapes)
     assert one.value == pytest.approx(two.value)
-    assert one.variance == pytest.approx(two.variance)
+    assert one.stderr == pytest.approx(two.stderr)
 
 
 def test_regions_are_exact_rows() -> None:
@@ -72,7 +72,7 @@ def test_regions_are_exact_rows() -> None:
     tree = public_tree(run.partition)
     found = TreeWalk.of(tree).rows(np.arange(tree.first[0], tree.first[1]))
     assert found.value == pytest.approx(run.partition.crowds)
-    assert (found.variance == 0).all()
+    assert (found.stderr**2 == 0).all()
 
 
 def test_on_a_lattice_a_box_takes_lines_and_not_lengths() -> None:

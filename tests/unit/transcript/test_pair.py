@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from semilocal.release.pooled_counts import pooled_counts
+from semilocal.release.counts import pooled_counts
 from semilocal.sharing.kinds import is_pair_task, is_signed_tree
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.signing import verifying_key

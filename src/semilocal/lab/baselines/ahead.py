@@ -17,7 +17,7 @@ from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...hierarchy import ROOT, Quadtree
 from ...protocol.promise import Guarantee
-from ...release.boxes import BoxCounts
+from .boxes import BoxCounts
 from .consistency import make_consistent, project_to_total
 from .counted_tree import CountedTree, check_people, deepest
 from .oracles import best_oracle, estimate, variance

@@ -13,7 +13,7 @@ from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...hierarchy import Cells
 from ...protocol.promise import Guarantee
-from ...release.boxes import BoxCounts
+from .boxes import BoxCounts
 from .counted_tree import CountedTree, check_people, quadtree_of
 from .results import SpatialCounts
 

@@ -19,7 +19,7 @@ from ...arrays import Floats, Integers, as_integer, as_number
 from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...protocol.promise import Guarantee
-from ...release.boxes import BoxCounts
+from .boxes import BoxCounts
 from .consistency import project_to_total, share_out
 from .counted_tree import check_people, check_share
 from .oracles import best_oracle, estimate, variance

@@ -16,7 +16,7 @@ from ...arrays import Flags, Integers, as_number
 from ...geometry.box import Box
 from ...hierarchy import Cells
 from ...protocol.promise import Guarantee
-from ...release.boxes import BoxCounts
+from .boxes import BoxCounts
 from .counted_tree import CountedTree, check_people, check_share, quadtree_of
 from .results import SpatialCounts
 
@@ -30,7 +30,7 @@ def privtree(
     epsilon: float,
     rng: np.random.Generator,
     tree_share: float = 0.5,
-    nonnegative: bool = False,
+    nonnegative: bool = True,
     max_depth: int | None = None,
 ) -> SpatialCounts:
     """Counts in the leaves of a private quadtree.

@@ -21,7 +21,7 @@ from ...functions import BoundedFunction, check_values
 from ...geometry.box import Box
 from ...hierarchy import ROOT
 from ...protocol.promise import Guarantee
-from ...release.boxes import BoxCounts
+from .boxes import BoxCounts
 from .counted_tree import CountedTree, check_people, check_share, quadtree_of
 from .results import MeanEstimate, ReleasedPoints, SpatialCounts
 

@@ -16,7 +16,7 @@ from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...hierarchy import ROOT, Quadtree
 from ...protocol.promise import Guarantee
-from ...release.boxes import BoxCounts
+from .boxes import BoxCounts
 from .consistency import project_to_total, share_out
 from .counted_tree import check_people, deepest
 from .oracles import UnaryEncoding, best_oracle, estimate, variance

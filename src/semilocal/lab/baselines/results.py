@@ -14,8 +14,8 @@ import numpy.typing as npt
 from ...arrays import Floats, short_repr
 from ...geometry.box import Box
 from ...protocol.promise import Guarantee
-from ...release.boxes import Answers, BoxCounts
-from ...release.intervals import check_level, standard_errors
+from ...release.answers import Answers, check_level, standard_errors
+from .boxes import BoxCounts
 
 __all__ = ["MeanEstimate", "ReleasedPoints", "SpatialCounts"]
 
@@ -108,9 +108,9 @@ class SpatialCounts:
         return self.regions.total
 
     def query(self, boxes: npt.ArrayLike) -> Answers:
-        """Answers to range queries, boxes of shape (q, 2, d); see :meth:`semilocal.release.boxes.BoxCounts.query`."""
+        """Answers to range queries, boxes of shape (q, 2, d); as :meth:`BoxCounts.query`."""
         return self.regions.query(boxes)
 
     def density(self, grid: Iterable[int], domain: Box | None = None) -> Floats:
-        """Expected count per grid cell; see :meth:`semilocal.release.boxes.BoxCounts.density`."""
+        """Expected count per grid cell; as :meth:`BoxCounts.density`."""
         return self.regions.density(grid, domain)

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from ...io.regions import AnyPartition
-from ...release.pair_counts import PairResult, pair_counts, pair_document
-from ...release.pooled_mean import CellMeans, PooledMean
-from ...release.promised import Rounding
+from ...release.counts import Rounding
+from ...release.means import Mean, Means
+from ...release.pair import PairResult, pair_counts, pair_document
 from ...sharing.pair import EXPERIMENTAL, PairTask
 from ...sharing.wire import SignedTree
 from ..means import mean_document
@@ -59,8 +59,8 @@ class PairFindings(RegionFiles):
         asked, found = self.pair.asked, self.counts
         if asked is None:
             return []
-        everybody = found if isinstance(found, PooledMean) else None
-        return [mean_document(asked.what, everybody, found if isinstance(found, CellMeans) else None, areas, level)]
+        everybody = found if isinstance(found, Mean) else None
+        return [mean_document(asked.what, everybody, found if isinstance(found, Means) else None, areas, level)]
 
 
 @lru_cache(maxsize=16)

@@ -9,8 +9,8 @@ import pytest
 
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.partition import PooledPartition
-from semilocal.release.pair_counts import pair_counts
-from semilocal.release.pooled_mean import CellMeans, PooledMean
+from semilocal.release.means import Mean, Means
+from semilocal.release.pair import pair_counts
 from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import PairTask
 from semilocal.testing import unit_box
@@ -62,13 +62,13 @@ def test_the_mean_that_was_asked_for_comes_along_with_counts(
         question = {"boxes": QUARTERS, "means": True}
         (found,) = (await servers.leader.post(f"{base(pair)}/counts", json=question)).json()["means"]
         assert found["what"] == asked.what
-        if isinstance(expected, PooledMean):
+        if isinstance(expected, Mean):
             everybody = found["everybody"]
             assert (everybody["value"], everybody["people"]) == (expected.value, 60)
             assert everybody["interval"] == list(expected.interval())
             assert found["regions"] is None
         else:
-            assert isinstance(expected, CellMeans)
+            assert isinstance(expected, Means)
             assert isinstance(expected.partition, PooledPartition)
             assert found["everybody"] is None
             known = dict(zip(map(str, expected.partition.cells.tolist()), expected.value.tolist(), strict=True))

@@ -11,7 +11,8 @@ from semilocal.errors import InvalidInput
 from semilocal.geometry import index as rectangle_index
 from semilocal.geometry.box import Box
 from semilocal.geometry.index import count_points
-from semilocal.release.boxes import Answers, BoxCounts, mean_relative_error
+from semilocal.lab.baselines.boxes import BoxCounts, mean_relative_error
+from semilocal.release.answers import Answers
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,7 +103,7 @@ def test_chunks_do_not_show(dimensions: int, monkeypatch: pytest.MonkeyPatch) ->
     expected = counts.query(queries)
     for pairs, block in ((1, 3), (2, 1), (7, 50)):
         monkeypatch.setattr(rectangle_index, "PAIRS_AT_ONCE", pairs)
-        monkeypatch.setattr("semilocal.release.boxes.QUERIES_AT_ONCE", block)
+        monkeypatch.setattr("semilocal.lab.baselines.boxes.QUERIES_AT_ONCE", block)
         again = counts.query(queries)
         np.testing.assert_allclose(again.value, expected.value, rtol=1e-12, atol=1e-9)
         np.testing.assert_allclose(again.stderr, expected.stderr, rtol=1e-12, atol=1e-6)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.pooled.counter import MemoryCounter
 from semilocal.pooled.noise import from_generator
+from semilocal.pooled.partition import PooledPartition
 from semilocal.pooled.play import play
-from semilocal.release.boxes import CountAnswers
-from semilocal.release.bucket_counts import BucketCounts
-from semilocal.release.pair_counts import pair_counts, pair_document
-from semilocal.release.pooled_counts import PooledCounts, pooled_counts
-from semilocal.sharing.wire import BucketTree
+from semilocal.release.counts import Counts, pooled_counts
+from semilocal.release.pair import pair_counts, pair_document
+from semilocal.sharing.wire import BucketTree, SignedTree
 from semilocal.testing import cluster
 from semilocal.transcript.pair import verify_pair
 from tests.helpers.fake_pair import POOLED, published_numbers, sample_pair, signed_tree
@@ -31,7 +27,7 @@ def whole() -> bytes:
 
 def test_the_result_is_that_of_the_published_numbers_and_no_simulation() -> None:
     found, expected = pair_counts(whole()), pooled_counts(published_numbers())
-    assert isinstance(found, PooledCounts)
+    assert isinstance(found, Counts)
     assert not found.simulated
     assert np.array_equal(found.query(GRID).value, expected.query(GRID).value)
     assert np.array_equal(found.query(GRID).interval(), expected.query(GRID).interval())
@@ -76,18 +72,26 @@ def bucketed(seed: int = 3) -> bytes:
     return signed_tree(PAIR, tuple(trees)).to_bytes()
 
 
+def parts_of(data: bytes) -> dict[int, Counts]:
+    """Every named bucket counted by itself."""
+    signed = SignedTree.from_bytes(data)
+    return {
+        tree.bucket: pooled_counts(published) for tree, published in zip(signed.trees, signed.published(), strict=True)
+    }
+
+
 def test_buckets_are_put_together_to_one_map_of_the_domain() -> None:
-    found = pair_counts(bucketed())
-    assert isinstance(found, BucketCounts)
-    assert list(found.parts) == [4, 5, 7]
+    found, parts = pair_counts(bucketed()), parts_of(bucketed())
+    assert list(parts) == [4, 5, 7]
     partition = found.partition
+    assert isinstance(partition, PooledPartition)
     areas = np.prod(partition.boxes[:, 1] - partition.boxes[:, 0], axis=1)
     assert areas.sum() == pytest.approx(1.0)
     assert (np.diff(partition.estimates.tree.first_codes.astype(np.int64)) > 0).all()
-    for bucket, part in found.parts.items():
-        own = {tuple(box) for box in part.partition.boxes.reshape(-1, 4).tolist()}
+    for bucket, part in parts.items():
+        own = {tuple(box): crowd for box, crowd in zip(part.boxes.reshape(-1, 4).tolist(), part.crowds, strict=True)}
         inside = [tuple(box) in own for box in partition.boxes.reshape(-1, 4).tolist()]
-        assert partition.crowds[inside].sum() == pytest.approx(part.total), bucket
+        assert partition.crowds[inside].tolist() == pytest.approx(list(own.values())), bucket
         assert sum(inside) == len(part.partition)
     (empty,) = np.flatnonzero(partition.cells == 6)
     assert partition.crowds[empty] == 0
@@ -106,39 +110,18 @@ def test_the_verification_counts_the_cells_of_the_map() -> None:
 
 
 def test_totals_of_buckets_are_exact_and_queries_add_up() -> None:
-    found = pair_counts(bucketed())
-    assert isinstance(found, BucketCounts)
+    found, parts = pair_counts(bucketed()), parts_of(bucketed())
     quarters = found.query(PAIR.pooled.box.grid((2, 2)))
-    known = {bucket: part.total for bucket, part in found.parts.items()}
-    assert quarters.value.tolist() == pytest.approx([known[4], known[5], known[7], 0])
+    assert quarters.value.tolist() == pytest.approx([parts[4].total, parts[5].total, parts[7].total, 0])
     assert quarters.stderr == pytest.approx(np.zeros(4), abs=1e-9)
     cells = found.query(GRID)
     assert cells.value.sum() == pytest.approx(found.total)
     assert (cells.stderr[:4] > 0).any()
-    assert np.allclose(cells.noise, sum(part.answer(GRID).noise for part in found.parts.values()))
+    for own in (part.query(part.boxes) for part in parts.values()):
+        assert (own.stderr > 0).any()
+    for part in parts.values():
+        assert found.query(part.boxes).noise == pytest.approx(part.query(part.boxes).noise)
     assert ((cells.noise > 0) == (cells.stderr > 0)).all()
-
-
-def test_intervals_of_buckets_hold_both_answers_of_each() -> None:
-    """With and without keeping estimates from being negative. Planted: the first alone."""
-    found = pair_counts(bucketed())
-    assert isinstance(found, BucketCounts)
-
-    class Part:
-        def __init__(self, value: list[float], second: list[float]) -> None:
-            self.value, self.second = np.array(value), np.array(second)
-
-        def answer(self, areas: Any, *, rounding: Any = None) -> CountAnswers:
-            ends = np.minimum(self.value, self.second), np.maximum(self.value, self.second)
-            one = np.ones(len(self.value))
-            return CountAnswers(self.value, one, fewer=ends[0], more=ends[1], most=1e4 * one, noise=one)
-
-    parts: Any = {4: Part([100.0, 50.0], [90.0, 58.0]), 5: Part([7.0, 0.0], [9.0, -3.0])}
-    answers = replace(found, parts=parts).answer(GRID[:2])
-    assert answers.value.tolist() == [107.0, 50.0]
-    assert (answers.fewer.tolist(), answers.more.tolist()) == ([99.0, 50.0], [107.0, 55.0])
-    low, high = answers.interval().T
-    assert (low[0] < 98, high[1] > 56) == (True, True)
 
 
 def test_neither_the_verification_nor_the_ledger_promises_more_than_inside_a_bucket() -> None:

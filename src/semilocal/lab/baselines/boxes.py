@@ -1,0 +1,210 @@
+"""Range counts over any disjoint boxes with a count and a variance each: what the maps of baselines answer with.
+
+People are taken to be spread evenly inside a box. Everything is half-open: a box holds the points with
+``lower <= point < upper`` on every axis. Whether the upper side of the whole domain belongs to the last box is the
+business of the caller, who may widen a query by one ulp or use ``inf``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ...arrays import Floats, as_boxes, as_column, as_floats, as_number, short_repr
+from ...errors import InvalidInput
+from ...geometry.box import MAX_DIMENSIONS, Box
+from ...geometry.index import TreeIndex
+from ...release.answers import Answers
+
+__all__ = ["BoxCounts", "mean_relative_error"]
+
+QUERIES_AT_ONCE = 1 << 14
+DENSITY_CELLS = 50_000_000
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class BoxCounts:
+    """Counts of people in disjoint boxes, ready for range queries.
+
+    A query's value is the sum over boxes of ``count × share``, where ``share`` is the part of the box's
+    volume that the query covers: people are taken to be spread evenly inside a box.
+
+    Its variance is the sum of ``share² × variance`` (noise of the counts, taken to be independent from box to
+    box) and of ``max(count, 0) × share × (1 − share)``. The second term is what the position of people inside
+    a cut box adds: if ``count`` people lie evenly and independently in a box, the number of them in a part of
+    it is binomial. It vanishes where a query follows the edges of boxes. It is an allowance, not a bound:
+    people who crowd together inside a box can be off by more.
+
+    Parameters
+    ----------
+    boxes : array_like, shape (m, 2, d)
+        ``boxes[:, 0]`` lower and ``boxes[:, 1]`` upper corners, ``lower < upper``, finite, d from 1 to 8.
+        Half-open and disjoint; they need not fill the domain.
+    counts : array_like, shape (m,)
+        Any finite numbers; noisy counts may be negative.
+    variances : array_like, shape (m,), optional
+        Variance of each count; zero (exact counts) if left out.
+    uncertain : bool
+        Set it if the counts carry an error that the variances do not cover, such as a bias. It is passed on.
+
+    Examples
+    --------
+    >>> halves = BoxCounts([[[0.0, 0.0], [0.5, 1.0]], [[0.5, 0.0], [1.0, 1.0]]], [100, 20])
+    >>> answers = halves.query([[[0.0, 0.0], [0.5, 1.0]], [[0.25, 0.0], [1.0, 1.0]]])
+    >>> answers.value.tolist(), answers.stderr.tolist()
+    ([100.0, 70.0], [0.0, 5.0])
+    """
+
+    boxes: Floats
+    counts: Floats
+    variances: Floats
+    uncertain: bool
+
+    __repr__ = short_repr
+
+    def __init__(
+        self,
+        boxes: npt.ArrayLike,
+        counts: npt.ArrayLike,
+        *,
+        variances: npt.ArrayLike | None = None,
+        uncertain: bool = False,
+    ) -> None:
+        corners = as_boxes(boxes, infinite=True)
+        if corners.shape[2] > MAX_DIMENSIONS:
+            raise InvalidInput(f"boxes must have 1 to {MAX_DIMENSIONS} dimensions; got shape {corners.shape}")
+        if not np.isfinite(corners).all():
+            raise InvalidInput("boxes must have finite corners; nobody can be spread evenly up to infinity")
+        proper = (corners[:, 0] < corners[:, 1]).all(axis=1)
+        if not proper.all():
+            first = int(np.argmin(proper))
+            raise InvalidInput(f"boxes must have lower < upper on every axis; box {first} is {corners[first].tolist()}")
+        number = as_column(counts, "counts", len(corners))
+        noise = np.zeros(len(corners)) if variances is None else as_column(variances, "variances", len(corners))
+        if (noise < 0).any():
+            raise InvalidInput(f"variances must not be negative; the smallest is {noise.min()}")
+        for name, array in (("boxes", corners), ("counts", number), ("variances", noise)):
+            own = array.copy()
+            own.flags.writeable = False
+            object.__setattr__(self, name, own)
+        object.__setattr__(self, "uncertain", bool(uncertain))
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of axes."""
+        return int(self.boxes.shape[2])
+
+    @property
+    def total(self) -> float:
+        """Sum of all counts."""
+        return float(np.sum(self.counts))
+
+    def query(self, boxes: npt.ArrayLike) -> Answers:
+        """Expected number of people in each box, with its standard error.
+
+        Parameters
+        ----------
+        boxes : array_like, shape (q, 2, d)
+            ``lower <= upper``; infinite sides are allowed. Empty boxes and boxes outside hold nobody.
+        """
+        queries = as_boxes(boxes, dimensions=self.dimensions, infinite=True)
+        value, variance = np.zeros(len(queries)), np.zeros(len(queries))
+        if len(self) and len(queries):
+            nearby = np.argsort(queries[:, 0, 0])  # neighbours meet the same boxes: better use of the cache
+            for start in range(0, len(queries), QUERIES_AT_ONCE):
+                chunk = nearby[start : start + QUERIES_AT_ONCE]
+                value[chunk], variance[chunk] = self._answer(queries[chunk])
+        # Sums of positive numbers taken apart by subtraction may end a rounding error below zero.
+        return Answers(value, np.sqrt(np.maximum(variance, 0.0)), self.uncertain)
+
+    def density(self, grid: Iterable[int], domain: Box | None = None) -> Floats:
+        """Expected number of people in each cell of a regular grid.
+
+        Parameters
+        ----------
+        grid : sequence of int
+            Number of equal bins per axis.
+        domain : Box, optional
+            What the grid covers; the smallest box around all boxes if left out.
+
+        Returns
+        -------
+        float64[grid]
+            First index along the first axis. Adds up to :attr:`total` if the domain covers all boxes.
+        """
+        bins = tuple(int(number) for number in grid)
+        if len(bins) != self.dimensions or min(bins) < 1 or np.prod(bins, dtype=np.float64) > DENSITY_CELLS:
+            raise InvalidInput(
+                f"grid must be {self.dimensions} positive numbers, {DENSITY_CELLS} cells at most; got {bins}"
+            )
+        if domain is not None and domain.dimensions != self.dimensions:
+            raise InvalidInput(f"domain must have {self.dimensions} dimensions; got {domain}")
+        if not len(self):
+            return np.zeros(bins)
+        low = self.boxes[:, 0].min(axis=0) if domain is None else np.asarray(domain.lower)
+        high = self.boxes[:, 1].max(axis=0) if domain is None else np.asarray(domain.upper)
+        result = np.zeros((int(np.prod(bins[:-1])), bins[-1]))
+        step = max(1, 4_000_000 // result.shape[0])
+        for start in range(0, len(self), step):
+            chunk = self.boxes[start : start + step]
+            spread = self.counts[start : start + step, None]
+            for axis, number in enumerate(bins):
+                edges = np.linspace(low[axis], high[axis], number + 1)
+                begin, end = chunk[:, 0, axis, None], chunk[:, 1, axis, None]
+                overlap = np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin)
+                share = np.maximum(overlap, 0.0) / (end - begin)
+                if axis < self.dimensions - 1:
+                    spread = (spread[:, :, None] * share[:, None, :]).reshape(len(chunk), -1)
+            result += spread.T @ share
+        return result.reshape(bins)
+
+    # ---- the engine
+    # -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tree(self) -> TreeIndex:
+        weights = np.stack((self.counts, self.variances), axis=1)
+        return TreeIndex(self.boxes[:, 0], self.boxes[:, 1], weights)
+
+    def _answer(self, queries: Floats) -> tuple[Floats, Floats]:
+        """Values and variances: boxes that a query holds are summed by the tree, those that it cuts one by one."""
+        sums = np.zeros((len(queries), 2))
+        for query, item in self._tree.search(queries, sums, closed=True):
+            asked, boxes = queries[query], self.boxes[item]
+            overlap = np.minimum(asked[:, 1], boxes[:, 1]) - np.maximum(asked[:, 0], boxes[:, 0])
+            share = np.prod(np.maximum(overlap, 0.0) / (boxes[:, 1] - boxes[:, 0]), axis=1)
+            count = self.counts[item]
+            within = np.maximum(count, 0.0) * share * (1.0 - share) + self.variances[item] * share * share
+            sums[:, 0] += np.bincount(query, count * share, minlength=len(sums))
+            sums[:, 1] += np.bincount(query, within, minlength=len(sums))
+        return sums[:, 0], sums[:, 1]
+
+
+def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: float) -> float:
+    """Mean over queries of ``|estimate − truth| / max(truth, floor)``.
+
+    Parameters
+    ----------
+    estimate, truth : array_like, shape (q,)
+    floor : float
+        Positive: keeps queries that hold almost nobody from deciding the mean.
+
+    Examples
+    --------
+    >>> mean_relative_error([90, 3], [100, 0], floor=10)
+    0.2
+    """
+    given, true = as_floats(estimate, "estimate"), as_floats(truth, "truth")
+    if given.ndim != 1 or given.shape != true.shape or not len(given):
+        raise InvalidInput(
+            f"estimate and truth must be equally long lists of numbers; got {given.shape} and {true.shape}"
+        )
+    least = as_number(floor, "floor", positive=True)
+    return float(np.mean(np.abs(given - true) / np.maximum(true, least)))

@@ -1,0 +1,1 @@
+"""Datasets of the experiments: catalogue, loading, fetching, originals."""

@@ -1,0 +1,1 @@
+"""What every figure needs: runner, cache, panels, style, report."""

@@ -1,0 +1,163 @@
+"""Answers with their errors: the one place where a confidence level becomes an interval.
+
+Knows numbers. Knows no tree and no mechanism.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+import numpy as np
+
+from ..arrays import Floats, is_number, require, short_repr
+
+__all__ = ["Answers", "CountAnswers", "check_level", "mean_above_zero", "standard_errors"]
+
+_HARDLY = 1e-100  # standard errors: so few are nobody
+_FAR = 38.0  # standard errors beyond which floats have no density left
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers to q range queries.
+
+    Attributes
+    ----------
+    value : float64[q]
+        Expected number of people in each queried box.
+    stderr : float64[q]
+        Standard error of each value: noise of the counts, and how people happen to lie inside boxes that are
+        only partly covered.
+    uncertain : bool
+        Whether the counts carry an error that the standard error leaves out.
+    """
+
+    value: Floats
+    stderr: Floats
+    uncertain: bool = False
+
+    __repr__ = short_repr
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Two-sided normal interval for each answer, float64[q, 2]; it may reach below zero.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1; 0.95 means that 95 % of such intervals cover, as far as the standard error is
+            right.
+        """
+        half = standard_errors(level) * self.stderr
+        return np.stack((self.value - half, self.value + half), axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class CountAnswers(Answers):
+    """Answers to q range queries.
+
+    Attributes
+    ----------
+    value : float64[q]
+        Expected number of people; not negative.
+    stderr : float64[q]
+        Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
+    uncertain : bool
+        False: the standard error has all errors that are known.
+    fewer, more : float64[q]
+        Expected numbers. Public regions: one, the value. Pooled trees: with and without keeping estimates from being
+        negative, which moves people from crowded cells to empty ones. Chance does not average the difference out, so
+        intervals hold both.
+    most : float64[q]
+        Upper limits that hold for certain: all in regions that the box meets, or all participants.
+    noise : float64[q]
+        Which part of ``stderr ** 2`` is noise of estimates that know nothing about people: they may be far too small,
+        even negative. Pooled trees: that of the published numbers; the rest is how people lie. Public regions: 0, their
+        expected numbers are means of what is possible.
+    """
+
+    fewer: Floats = field(kw_only=True)
+    more: Floats = field(kw_only=True)
+    most: Floats = field(kw_only=True)
+    noise: Floats = field(kw_only=True)
+
+    __repr__ = short_repr
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
+
+        It holds the truth with this level for anybody who asks about a box, and for somebody who knows a person in it.
+        Both ends are normal quantiles; the lower one is the former's and the upper one the latter's. There the sampling
+        is size-biased: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If people lie in
+        clumps around a mean that is not negative and is known but for normal noise, that is the estimate and
+        ``stderr ** 2 / E[X]``, exactly. E[X] is the mean of a normal law cut off at zero, never less than 0.8 standard
+        errors of the noise. Clumps become as much wider as they bring people; noise does not, because a normal law
+        weighted by people is no wider. It makes no difference where many are expected.
+
+        How often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
+        """
+        check_level(level)
+        away, error = standard_errors(level), np.where(self.stderr > 0, self.stderr, 1.0)
+        middle = np.maximum((self.fewer + self.more) / 2, self.value)  # estimates may be negative
+        expected = np.maximum(mean_above_zero(middle, np.sqrt(self.noise)), _HARDLY * error)
+        seen, clumps = (part / expected for part in (self.stderr**2, np.maximum(self.stderr**2 - self.noise, 0.0)))
+        low = self.fewer - away * self.stderr
+        high = np.maximum(self.more, self.value) + seen + away * np.hypot(self.stderr, clumps)
+        ends = np.stack([low, np.where(self.stderr > 0, high, self.more)], axis=1)
+        ends = np.rint(np.clip(ends, 0.0, self.most[:, None]))
+        exact = (self.stderr == 0) & (self.fewer == self.more)
+        # Sums of fractions are off by a rounding error: exact answers have one number of people, and the value.
+        around = np.stack([np.floor(self.value), np.ceil(self.value)], axis=1)
+        ends[exact], around[exact] = np.rint(self.value[exact, None]), self.value[exact, None]
+        return np.stack([np.minimum(ends[:, 0], around[:, 0]), np.maximum(ends[:, 1], around[:, 1])], axis=1)
+
+
+def check_level(level: float, *, certain: bool = False) -> None:
+    """Refuse what is not a level of confidence.
+
+    Parameters
+    ----------
+    level : float
+    certain : bool
+        Whether 1 is one, too: a region holds positions with certainty.
+    """
+    number = is_number(level) or isinstance(level, np.floating | np.integer)
+    good = number and (0.0 < level < 1.0 or (certain and level == 1.0))
+    allowed = "a number above 0 and at most 1" if certain else "a number strictly between 0 and 1"
+    require(good, "level", f"{allowed}, such as 0.95", level)
+
+
+def standard_errors(level: float) -> float:
+    """Half the width of a two-sided normal interval, in standard errors.
+
+    Examples
+    --------
+    >>> round(standard_errors(0.95), 2)
+    1.96
+    """
+    check_level(level)
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def mean_above_zero(middle: Floats, error: Floats) -> Floats:
+    """Mean of normal laws cut off at zero: float64[m].
+
+    Parameters
+    ----------
+    middle, error : float64[m]
+        Mean and standard deviation of the whole laws, not negative; a law without error is left as it is.
+
+    Examples
+    --------
+    >>> mean_above_zero(np.array([0.0, 3.0, 3.0]), np.array([1.0, 1.0, 0.0])).round(3).tolist()
+    [0.798, 3.004, 3.0]
+    """
+    if not error.any():
+        return middle
+    from scipy.special import ndtr  # loaded at first use: it takes a while
+
+    away = np.divide(middle, error, out=np.full(len(middle), np.inf), where=middle < _FAR * error)
+    return np.asarray(middle + error * np.exp(-0.5 * away**2) / (np.sqrt(2.0 * np.pi) * ndtr(away)))

@@ -1,0 +1,365 @@
+"""Range counts, and what every result answers, whatever the question and whoever was trusted.
+
+A result rests on a map (``partition``), which says how many people are in boxes. It cost something (``spent``), and a
+promise follows from both (``guarantee``). Counts cost nothing beyond the map: everything used was published. Totals are
+kept: the whole domain holds exactly the participants, whose number is public.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..accounting import Ledger
+from ..arrays import Floats, Integers, short_repr
+from ..engines.run import SourceRun, count_source
+from ..engines.source import Source
+from ..errors import InvalidInput, OutsideWarning
+from ..geometry.box import Box
+from ..geometry.lattice import NOT_ROUNDED, Lattice, on_lattice
+from ..geometry.polygons import Polygons
+from ..hierarchy.base import Hierarchy
+from ..hierarchy.ranks import SortedCodes
+from ..outputs import output
+from ..pooled import noise
+from ..pooled.counter import MemoryCounter, RankedCounter
+from ..pooled.estimate import estimate
+from ..pooled.loss import guarantee, ladder
+from ..pooled.partition import PooledPartition
+from ..pooled.play import Published, play
+from ..pooled.task import PooledTask
+from ..protocol.cellmap import WaysOut
+from ..protocol.mark import Mark
+from ..protocol.partition import Partition
+from ..protocol.promise import Guarantee
+from ..simulation.simulate import Run
+from .answers import CountAnswers
+from .areas import as_areas, outside_words
+from .pooled import pooled_tree
+from .public import public_tree
+from .tree import CountTree
+from .walk import TreeWalk
+
+__all__ = [
+    "AnyRun", "Counts", "Mapped", "Rounding", "Rows", "check_reports", "check_rounding", "counts", "mark_of",
+    "pooled_counts", "promise_of", "rows_each", "run_pooled", "words_from",
+]  # fmt: skip
+
+Rounding: TypeAlias = float | Sequence[float] | None
+Rows: TypeAlias = npt.ArrayLike | Source
+AnyRun: TypeAlias = Run | SourceRun
+_MOST_WALKS = 4  # that a result keeps, one for each step
+
+
+class Mapped(WaysOut):
+    """A result on one map.
+
+    Attributes
+    ----------
+    partition : Partition or PooledPartition
+    spent : Ledger
+    own : str
+        The value of their own that people gave, and its range, in words; empty if there is none.
+    rounding : float, one per axis, or None
+        The public step that all coordinates are multiples of, for every answer; 0 if there is none, None if unknown.
+    """
+
+    partition: Partition | PooledPartition
+    spent: Ledger
+    own: str = ""
+    rounding: Rounding = None
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is promised; print its ``text()``."""
+        found = promise_of(self.partition, self.spent)
+        return msgspec.structs.replace(found, own=self.own) if self.own else found
+
+    @property
+    def simulated(self) -> bool:
+        """Whether one program played all participants, or the noise was seeded; ``partition.mark`` tells which."""
+        return self.partition.mark is not None
+
+    # -- how many people -----------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        """All participants that the map knows; exact, because their number is public."""
+        if isinstance(self.partition, Partition):
+            return self.partition.people
+        return int(np.rint(self.partition.crowds.sum()))
+
+    def query(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
+        """Number of participants in boxes or polygons, with standard errors and intervals. Costs nothing more.
+
+        Parameters
+        ----------
+        areas : array_like of shape (q, 2, d), or polygons
+            Lower and upper corners of boxes, half-open. In two dimensions also (multi)polygons with any holes: shapely
+            geometries, a GeoSeries or GeoDataFrame with a CRS that fits the domain, GeoJSON objects, anything with
+            ``__geo_interface__``, or H3 cells as strings; see :func:`semilocal.geometry.shapes.as_polygons`.
+        rounding : float or one per axis, optional
+            If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
+            areas take whole places of the lattice then; by lengths the errors of cells along a side would agree.
+            That of the result if left out; 0 for none.
+
+        Returns
+        -------
+        CountAnswers
+            ``value`` float64[q], ``stderr`` float64[q], ``interval(level)`` float64[q, 2]. The standard error holds
+            noise, and how people may lie inside cells that an area cuts. Areas that follow the edges of public regions
+            are answered exactly (standard error 0).
+
+        Warns
+        -----
+        OutsideWarning
+            If areas reach outside the domain, where nobody was asked. An infinite side means as far as it goes.
+        """
+        box = self.partition.task.box
+        asked = as_areas(areas, box)
+        if words := outside_words(asked, box):
+            warnings.warn(words, OutsideWarning, stacklevel=2)
+        return self.answer(asked, rounding=rounding)
+
+    def answer(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
+        """As :meth:`query`, for callers that say by themselves what lies outside (``outside_words``)."""
+        task = self.partition.task
+        asked = as_areas(areas, task.box)
+        lattice = check_rounding(self.rounding if rounding is None else rounding, task.hierarchy, task.box)
+        if lattice.steps:
+            asked = on_lattice(asked, lattice, task.box) if isinstance(asked, Polygons) else lattice.measure(asked)
+        return self._walk(lattice).query(asked)
+
+    def density(self, grid: tuple[int, ...], *, rounding: Rounding = None) -> Floats:
+        """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""
+        return self.query(self.partition.task.box.grid(grid), rounding=rounding).value.reshape(grid)
+
+    def interval(self, level: float = 0.95) -> Any:
+        """Intervals for the number of people in each region of the map, in its order: float64[m, 2]."""
+        tree = self.tree
+        rows = np.arange(tree.first[0], tree.first[1]) if isinstance(self.partition, Partition) else tree.leaves
+        return self._walk(NOT_ROUNDED).rows(rows).interval(level)
+
+    @cached_property
+    def tree(self) -> CountTree:
+        """All that is expected, with its errors: what every answer comes from."""
+        if isinstance(self.partition, Partition):
+            return public_tree(self.partition)
+        return pooled_tree(self.partition.estimates, self.partition.mark)
+
+    @cached_property
+    def _walks(self) -> dict[Lattice, TreeWalk]:
+        return {}
+
+    def _walk(self, lattice: Lattice) -> TreeWalk:
+        if lattice not in self._walks:
+            if len(self._walks) >= _MOST_WALKS:  # a server is asked for any step: the oldest goes
+                del self._walks[next(iter(self._walks))]
+            self._walks[lattice] = TreeWalk.of(self.tree, lattice)
+        return self._walks[lattice]
+
+    # -- the map; its ways out are those of WaysOut ------------------------------------------------------------
+
+    @property
+    def _map(self) -> Partition | PooledPartition:
+        """The regions of the map."""
+        return self.partition
+
+    @property
+    def boxes(self) -> Floats:
+        """Lower and upper corner of each region: float64[m, 2, d]."""
+        return self.partition.boxes
+
+    @property
+    def crowds(self) -> npt.NDArray[Any]:
+        """Participants of each region: exact where regions are public, else estimated. int64[m] or float64[m]."""
+        return self.partition.crowds
+
+    def locate(self, points: npt.ArrayLike) -> Integers:
+        """Which region a participant at each point ends in: int64[n]."""
+        return self.partition.locate(points)
+
+    def _repr_html_(self) -> str:
+        words: str = output("notebook").result_html(self)
+        return words
+
+    # -- to keep it ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result with its promise to a JSON file, which :func:`semilocal.load` reads.
+
+        It holds what this result shows and nothing else; it answers the same afterwards. A file that is there already
+        is not overwritten.
+        """
+        from .saved import save
+
+        save(self, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_walks"}
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(Mapped):
+    """Counts that answer range queries.
+
+    Attributes
+    ----------
+    partition : Partition or PooledPartition
+    spent : Ledger
+    rounding : float, one per axis, or None
+        The public step that all coordinates are multiples of.
+    published : Published or None
+        Where somebody is trusted all that anybody gets to see. ``published.to_bytes()`` is the transcript that
+        ``semilocal verify`` replays.
+    promised : Guarantee or None
+        The promise, where it does not follow from the map alone: inside public buckets.
+    """
+
+    partition: Partition | PooledPartition
+    spent: Ledger
+    rounding: Rounding = None
+    published: Published | None = None
+    promised: Guarantee | None = None
+
+    __repr__ = short_repr
+
+    @property
+    def participants(self) -> int:
+        """All who took part; exact."""
+        return self.total
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is promised; print its ``text()``."""
+        return promise_of(self.partition, self.spent) if self.promised is None else self.promised
+
+
+def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> Counts:
+    """Range counts of a run, or of the partition in a public transcript; they cost nothing beyond it.
+
+    Parameters
+    ----------
+    run : Run, SourceRun or Partition
+    ledger : Ledger, optional
+        What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(1)
+    >>> points = rng.random((20_000, 2))
+    >>> run = sl.simulate(points, sl.Task.build(sl.Box((0, 0), (1, 1)), epsilon=1.0, delta=0.01, k=50), rng=rng)
+    >>> round(float(counts(run).query([[[0, 0], [1, 1]]]).value[0]), 6)
+    20000.0
+    """
+    partition = run if isinstance(run, Partition) else run.partition
+    spent = (ledger or Ledger.of(partition.task).times(rows_each(run))).settle(partition)
+    return Counts(partition, spent)
+
+
+def pooled_counts(published: Published, *, ledger: Ledger | None = None) -> Counts:
+    """Range counts from a transcript; refuses one that does not follow the rule.
+
+    Parameters
+    ----------
+    published : Published
+    ledger : Ledger, optional
+        What was spent on these people so far, this run included; the run's alone if left out.
+
+    Examples
+    --------
+    >>> from semilocal import Box
+    >>> task = PooledTask.build(Box((0, 0), (1, 1)), epsilon=1.0, trust="curator")
+    >>> points = np.random.default_rng(1).random((5_000, 2))
+    >>> run = run_pooled(task, points, rng=np.random.default_rng(2))
+    >>> float(pooled_counts(run).query([[[0, 0], [1, 1]]]).value[0])
+    5000.0
+    """
+    partition = PooledPartition(estimate(published.tree), published.mark)
+    spent = Ledger().pooled(published.task) if ledger is None else ledger
+    return Counts(partition, spent, published=published)
+
+
+def run_pooled(
+    task: PooledTask, points: Rows | SortedCodes, *, rng: np.random.Generator | None = None, seed: int | None = None
+) -> Published:
+    """Play a pooled task over positions that are all here, or in a source.
+
+    Parameters
+    ----------
+    task : PooledTask
+    points : array_like, shape (n, d), Source, or SortedCodes
+        Positions, or their deepest cells in the task's hierarchy. At most ``task.max_reports`` rows of every person.
+    rng : numpy.random.Generator, optional
+        Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
+    seed : int, optional
+        Of that generator, if it is known: the transcript and files then name it.
+    """
+    check_reports(points, task)
+    words, mark = words_from(rng), mark_of(task.trust, rng, seed)
+    if isinstance(points, Source):
+        return count_source(points, task, words, mark=mark)
+    if isinstance(points, SortedCodes):
+        return play(task, RankedCounter(task, points, words), mark=mark)
+    return play(task, MemoryCounter(task, points, words), mark=mark)
+
+
+def words_from(rng: np.random.Generator | None) -> noise.Words:
+    """Where noise comes from: the operating system, or a generator for simulation."""
+    return noise.from_entropy(os.urandom) if rng is None else noise.from_generator(rng)
+
+
+def mark_of(trust: str, rng: np.random.Generator | None, seed: int | None = None) -> Mark | None:
+    """The mark of a result if it must have one: seeded noise, or two servers played by one program."""
+    return None if rng is None and trust == "curator" else Mark(seeded=rng is not None, seed=seed)
+
+
+def promise_of(
+    partition: Partition | PooledPartition, spent: Ledger, *, releases: tuple[tuple[str, float], ...] = ()
+) -> Guarantee:
+    """What is promised about a map and the releases on it.
+
+    Parameters
+    ----------
+    spent : Ledger
+        Of the map and the releases; only its numbers for a :class:`Partition` are read.
+    releases : tuple of (str, float)
+        What was released beside a :class:`PooledPartition`, and its loss for any change of one person's position.
+    """
+    if isinstance(partition, Partition):
+        return spent.guarantee(partition)
+    estimates = partition.estimates
+    rungs = ladder(estimates.tree, estimates.counts)
+    return guarantee(partition.task, rungs, releases=releases, mark=partition.mark)
+
+
+def check_rounding(rounding: Rounding, hierarchy: Hierarchy | None, box: Box) -> Lattice:
+    """The lattice of a public step; refuses a step that is none, and one for a map whose cells are no boxes."""
+    lattice = Lattice.of(rounding, box)
+    if lattice.steps and hierarchy is not None and not hierarchy.cells_are_boxes:
+        raise InvalidInput("rounding is for maps of boxes; leave it out for other maps")
+    return lattice
+
+
+def check_reports(rows: Rows | SortedCodes, task: PooledTask) -> None:
+    """Refuse a source with more rows of a person than the task's noise is for."""
+    if isinstance(rows, Source) and rows.rows_per_person > task.max_reports:
+        raise InvalidInput(
+            f"the source has up to {rows.rows_per_person} rows of every person, and the task's noise is for "
+            f"{task.max_reports}; build the task with max_reports={rows.rows_per_person}"
+        )
+
+
+def rows_each(run: object) -> int:
+    """The most rows that anybody has in a run over a source; 1 for others, whose rows are people."""
+    return run.source.rows_per_person if isinstance(run, SourceRun) else 1

@@ -1,0 +1,178 @@
+"""Counts from the public transcript of two servers: the same kind of result as ``counts(..., trust="two-servers")``.
+
+Nothing is believed: the transcript is replayed and both signatures are checked first. Knows what is public.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..accounting import Ledger
+from ..arrays import Floats
+from ..errors import InvalidInput
+from ..hierarchy import ROOT
+from ..pooled.asked import AskedValue
+from ..pooled.estimate import Estimates, estimate
+from ..pooled.loss import Rung, ladder
+from ..pooled.partition import PooledPartition
+from ..pooled.play import Published, Tree
+from ..pooled.rule import Level
+from ..sharing.pair import EXPERIMENTAL, PairTask
+from ..sharing.wire import SignedTree
+from ..transcript.pair import verify_pair
+from .counts import Counts, pooled_counts
+from .means import Mean, Means, mean_of_sum, means_of_sums
+
+__all__ = ["PairResult", "bucket_counts", "pair_counts", "pair_document"]
+
+PairResult: TypeAlias = Counts | Mean | Means
+_COLUMNS = ("cells", "size", "variance", "unevenness", "weight", "left", "price")  # of a level
+_CERTAIN = 200.0  # natural logarithms that the noise of a public number lies below it
+
+
+def pair_counts(data: bytes) -> PairResult:
+    """The result of a pair from its transcript: range counts, and means on top if the task asks for a value.
+
+    Parameters
+    ----------
+    data : bytes
+        Canonical bytes of :class:`~semilocal.sharing.wire.SignedTree`.
+
+    Raises
+    ------
+    InvalidInput
+        If anything in it does not follow, with the reasons.
+    """
+    found = verify_pair(data)
+    if not found.sound:
+        raise InvalidInput(
+            f"the transcript does not hold: {'; '.join(str(difference) for difference in found.differences)}"
+        )
+    assert found.pair is not None
+    buckets = [tree.bucket for tree in SignedTree.from_bytes(data).trees]
+    parts = dict(zip(buckets, found.published, strict=True))
+    if found.pair.bucket_depth:
+        return bucket_counts(found.pair, parts)
+    counted = pooled_counts(parts[int(ROOT)])
+    return counted if found.pair.asked is None else _means(found.pair, found.pair.asked, counted)
+
+
+def _means(pair: PairTask, asked: AskedValue, counted: Counts) -> Mean | Means:
+    """The mean over all, or the mean of every final cell."""
+    published, boxes = counted.published, counted.partition.boxes
+    assert published is not None
+    assert published.sums is not None
+    grid = asked.grid(boxes)
+    what, own = asked.what, asked.words if asked.own else ""
+    if not asked.per_cell:
+        return mean_of_sum(pair.pooled, published.people, published.sums, grid, what=what, own=own)
+    return means_of_sums(
+        counted, published.sums, grid, asked.ranges(boxes), what=what, own=own, epsilon=pair.pooled.epsilon,
+    )  # fmt: skip
+
+
+def bucket_counts(pair: PairTask, parts: Mapping[int, Published]) -> Counts:
+    """One tree of all public buckets, which are cells that were opened for nothing: their totals are exact.
+
+    Parameters
+    ----------
+    parts : mapping of int to Published
+        By bucket; those that somebody named. The others are empty.
+    """
+    task, deep = pair.pooled, pair.bucket_depth
+    below = {bucket: estimate(published.tree) for bucket, published in sorted(parts.items())}
+    people = np.zeros(1 << deep)
+    for bucket, found in below.items():
+        people[bucket - len(people)] = found.tree.people
+    levels, differences, shares, spreads = [], [], [], []
+    for depth in range(deep):
+        one, two = people.reshape(1 << depth, 2, -1).sum(axis=2).T
+        levels.append(_public_level(depth, one + two, price=int(_CERTAIN / task.unit)))
+        differences.append((one - two).astype(np.int64))
+        shares.append(np.full(len(one), 0.5))
+        spreads.append(np.zeros(len(one)))
+    empty = pair.unnamed_buckets(parts)
+    for step in range(max((len(found.tree.levels) for found in below.values()), default=1)):
+        there = {bucket: found for bucket, found in below.items() if step < len(found.tree.levels)}
+        rows = [_in_domain(found.tree.levels[step], bucket) for bucket, found in there.items()]
+        rows += [] if step else [replace(_public_level(deep, np.zeros(len(empty)), price=0), cells=empty)]
+        columns = [np.concatenate([getattr(level, name) for level in rows]) for name in _COLUMNS]
+        order = np.argsort(columns[0])
+        levels.append(Level(deep + step, *(column[order] for column in columns)))
+        if levels[-1].opened.any():
+            trees = [found.tree for found in there.values()]
+            differences.append(
+                np.concatenate([tree.differences[step] for tree in trees if step < len(tree.differences)])
+            )
+        shares.append(np.concatenate([np.empty(0), *(found.shares[step] for found in there.values())]))
+        spreads.append(np.concatenate([np.empty(0), *(found.spreads[step] for found in there.values())]))
+    final = np.concatenate([level.cells[~level.opened] for level in levels])
+    cells, nothing = final[np.argsort(task.hierarchy.span(final)[0])], np.zeros(len(final), dtype=np.int64)
+    tree = Tree(task, int(people.sum()), tuple(levels), tuple(differences), cells, nothing, nothing)
+    # A bucket that nobody named is one cell; those of the others stand together, in the order of the buckets.
+    named, (counts, unbiased, variances) = np.flatnonzero(~np.isin(cells, empty)), np.zeros((3, len(cells)))
+    for column, name in ((counts, "counts"), (unbiased, "unbiased"), (variances, "variances")):
+        column[named] = np.concatenate([np.empty(0), *(getattr(found, name) for found in below.values())])
+    mark = next((published.mark for published in parts.values() if published.simulated), None)
+    partition = PooledPartition(Estimates(tree, counts, unbiased, variances, tuple(shares), tuple(spreads)), mark)
+    spent = Ledger().spend('counts inside public buckets, trust "two-servers"', task.epsilon, bucket=True)
+    ladders = [ladder(found.tree, found.counts) for found in below.values()]
+    rungs = [
+        Rung(same[0].words.replace("domain", "bucket"), max(r.half for r in same), max(r.most for r in same))
+        for same in zip(*ladders, strict=True)
+    ]
+    return Counts(partition, spent, promised=pair.promise(rungs))
+
+
+def _public_level(depth: int, people: Floats, *, price: int) -> Level:
+    """All cells of a depth, with numbers that are public."""
+    number = len(people)
+    cells, units = np.arange(1 << depth, (1 << depth) + number, dtype=np.uint64), np.full(number, price)
+    return Level(depth, cells, people, np.zeros(number), np.ones(number), np.ones(number), units, units)
+
+
+def _in_domain(level: Level, bucket: int) -> Level:
+    """A level of a bucket's tree in the domain: the bucket's path comes before the cell's own."""
+    return replace(level, cells=(np.uint64(bucket - 1) << np.uint64(level.depth)) + level.cells)
+
+
+def _value_document(asked: AskedValue, found: PairResult) -> dict[str, Any]:
+    """What is known about the value, ready for JSON."""
+    about = {"name": asked.name, "range": [asked.low, asked.high], "per_cell": asked.per_cell}
+    if isinstance(found, Mean):
+        return about | {"mean": found.value, "stderr": found.stderr, "interval": list(found.interval()), "level": 0.95}
+    assert isinstance(found, Means)
+    ends = found.interval()
+    return about | {
+        "level": 0.95, "means": found.value.tolist(), "stderr": found.stderr.tolist(), "intervals": ends.tolist()
+    }  # fmt: skip
+
+
+def pair_document(data: bytes, counts: PairResult) -> dict[str, Any]:
+    """Everything that two servers publish, ready for JSON."""
+    signed = SignedTree.from_bytes(data)
+    pair, partition = signed.task, counts.partition
+    table = partition.to_table()
+    rows = zip(*(table[name].tolist() for name in ("cell", "depth", "crowd", "stderr")), strict=True)
+    value = {} if pair.asked is None else {"value": _value_document(pair.asked, counts)}
+    return {
+        "task": pair.id.hex(),
+        "trust": "two-servers",
+        "note": EXPERIMENTAL,
+        "statement": pair.statement(counts.guarantee),
+        "privacy": counts.guarantee.to_json(),
+        "operators": pair.operators,
+        "reports": counts.total,
+        "rejected": sum(sum(tree.rejected) for tree in signed.trees),
+        "transcript": hashlib.sha256(data).hexdigest(),
+        "cells": [
+            {"cell": str(cell), "depth": depth, "count": count, "stderr": stderr, "lower": box[0], "upper": box[1]}
+            for (cell, depth, count, stderr), box in zip(rows, partition.boxes.tolist(), strict=True)
+        ],
+        **value,
+    }
