@@ -404,12 +404,12 @@ def device_words(task: Task, plan: Plan) -> dict[str, str]:
         "Your exact position and your own value never leave" if plan.own_words else "Your exact position never leaves"
     )
     before = [
-        *promised.lines(),
+        f"What it costs you: {promised.sentence()}",
+        f"{kept} this device.",
         "Known to this server alone: that a device at your network address takes part. It is not stored.",
         f"If this server lies about the others, it can lead you to a region of little more than a cell of about "
         f"{_smallest(task)}; the loss inside it is still at most epsilon = {promised.epsilon:g} (delta = 0).",
-        f"{kept} this device.",
-        f"What it costs you: {promised.sentence()}",
+        *promised.lines(),
     ]
     return participant_parts(task, plan.epsilon) | {
         "before": "\n".join(before),

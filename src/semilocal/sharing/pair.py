@@ -228,9 +228,9 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
         """All that a page which plays a device says of the promise, in lines: before the upload, and after it."""
         shares = "It leaves in two shares only; each alone is random."
         before = [
-            self.statement(),
-            f"Known to {self.leader.name}: that a device at your network address uploaded.",
             f"What it costs you: {self.cost_words}.",
+            f"Known to {self.leader.name}: that a device at your network address uploaded.",
+            self.statement(),
         ]
         return {"before": "\n".join(before), "position": shares, "value": shares, "spent": "\n".join(self.spent_lines)}
 

@@ -59,6 +59,12 @@ export const hex = (data) => Array.from(data, (byte) => byte.toString(16).padSta
 /** @param {Uint8Array} a @param {Uint8Array} b */
 export const equal = (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]);
 
+/** Below, at or above 0: which of two byte strings of one length comes first. @param {Uint8Array} a @param {Uint8Array} b */
+export const order = (a, b) => {
+  const at = a.findIndex((byte, i) => byte !== b[i]);
+  return at < 0 ? 0 : a[at] - b[at];
+};
+
 /** The bytes of a non-negative integer, most significant first. @param {bigint | number} value @param {number} size */
 export function bigEndian(value, size) {
   const out = new Uint8Array(size);

@@ -2,7 +2,7 @@
 // messages. Whether one is legal at a moment is for the participant to say.
 
 import { sha256 } from "#vendor/noble-hashes.js";
-import { check, concat, utf8 } from "#device/base.js";
+import { check, concat, order, utf8 } from "#device/base.js";
 import { ascends, bytes, flag, float, integer, list, long, oneOf, optional, pack, tagged, tuple, unpack } from "#device/wire.js";
 
 /** @typedef {import("#device/wire.js").Value} Value */
@@ -62,12 +62,6 @@ const counts = checked(list(tuple({ output: any, count: long(1n, LARGEST) })), (
 /** Rows of regions that ascend and do not overlap. @template {Ends} T @param {import("#device/wire.js").Read<T>} read */
 const apart = (read) => checked(list(read), areApart, "regions ascend and do not overlap");
 
-/** @param {Uint8Array} a @param {Uint8Array} b */
-const isBefore = (a, b) => {
-  const at = a.findIndex((byte, i) => byte !== b[i]);
-  return at >= 0 && a[at] < b[at];
-};
-
 const checkpoint = tagged("checkpoint", { task: id, round, size: long(1n, 2n ** 63n - 1n), root: id });
 
 const READERS = {
@@ -75,7 +69,7 @@ const READERS = {
   report: checked(tagged("report", { task: id, round, pseudonym: bytes(16), ...ends, answer, nonce: bytes(16) }), isRegion, "a region is not empty"),
   slice: checked(
     tagged("slice", { task: id, round, ...ends, entries: list(entry) }),
-    (found) => isRegion(found) && found.entries.every((one, i) => i === 0 || isBefore(found.entries[i - 1].pseudonym, one.pseudonym)),
+    (found) => isRegion(found) && found.entries.every((one, i) => i === 0 || order(found.entries[i - 1].pseudonym, one.pseudonym) < 0),
     "the entries of a slice ascend by pseudonym",
   ),
   closed: tagged("closed", { task: id, round, heads: apart(head), verdicts: list(verdict), preimage: bytes(0, 32), finished: flag }),

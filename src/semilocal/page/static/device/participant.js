@@ -4,7 +4,7 @@
 // device that was away reads again from round 1.
 
 import { sha256 } from "#vendor/noble-hashes.js";
-import { concat, equal, hex, ServerViolation } from "#device/base.js";
+import { concat, equal, hex, order, ServerViolation } from "#device/base.js";
 import { checkSecret, leadsTo, nonceOf, pseudonym, reportWords, valueWords } from "#device/keys.js";
 import { isSame, partsOf, regionOf, reportBytes, seedOf, valueReportBytes } from "#device/messages.js";
 import { ownOf } from "#device/plan.js";
@@ -25,16 +25,10 @@ import { checkOwn, clippedValue, misfit, outputOf, valueWordCount } from "#devic
 /** @typedef {import("#device/messages.js").ValueClosed} ValueClosed */
 /** @typedef {import("#device/messages.js").ValueQuery} ValueQuery */
 
-/** @param {Uint8Array} a @param {Uint8Array} b */
-const ascending = (a, b) => {
-  const at = a.findIndex((byte, i) => byte !== b[i]);
-  return at < 0 ? 0 : a[at] - b[at];
-};
-
 /** The names with the smallest SHA-256(seed, name), in that order. @param {Uint8Array[]} names @param {Uint8Array} seed @param {number} count */
 export function draw(names, seed, count) {
   const tickets = names.map((name) => ({ name, ticket: sha256(concat(seed, name)) }));
-  return tickets.sort((a, b) => ascending(a.ticket, b.ticket)).slice(0, count).map(({ name }) => name);
+  return tickets.sort((a, b) => order(a.ticket, b.ticket)).slice(0, count).map(({ name }) => name);
 }
 
 /** The sums with one more answer. @param {number[]} tally @param {Exclude<Answer, null>} answer */

@@ -104,17 +104,51 @@ function checkedBox(box) {
 
 const KILOMETRES_PER_DEGREE = 111.32;
 
-export class Tree extends Hierarchy {
+/** A tree in which a code is a path from the root: the same number of bits for every level. */
+class PathTree extends Hierarchy {
+  /** @param {Box} box @param {number} levels @param {number} levelBits */
+  constructor(box, levels, levelBits) {
+    super(box);
+    this.hasOneFanout = true;
+    this.maxDepth = levels;
+    this.levelBits = levelBits;
+    this.fanout = 2 ** levelBits;
+    this.pathBits = levelBits * levels;
+    check(levels >= 1 && this.pathBits <= 60, `a path has 1 to 60 bits; got ${this.pathBits}`);
+  }
+
+  /** The cell of a depth that holds a code. @param {bigint} code @param {number} depth */
+  ancestor(code, depth) {
+    return code >> BigInt(this.levelBits * (this.maxDepth - depth));
+  }
+
+  /** @override @param {bigint} _ */
+  width(_) {
+    return this.fanout;
+  }
+
+  /** @override @param {bigint} cell @param {number} child */
+  childCell(cell, child) {
+    return cell * BigInt(this.fanout) + BigInt(child);
+  }
+
+  /** Whether a cell has this depth. @param {bigint} cell @param {number} depth */
+  hasDepth(cell, depth) {
+    return cell >> BigInt(this.levelBits * depth) === 1n;
+  }
+
+  /** @override @param {bigint} cell @returns {[bigint, bigint]} */
+  interval(cell) {
+    const below = BigInt(this.pathBits - (cell.toString(2).length - 1));
+    return [cell << below, (cell + 1n) << below];
+  }
+}
+
+export class Tree extends PathTree {
   /** @param {Fields} fields */
   constructor({ kind, box, max_depth }) {
-    super(box);
+    super(box, max_depth, kind === "binary" ? 1 : box.lower.length);
     this.kind = kind;
-    this.hasOneFanout = true;
-    this.maxDepth = max_depth;
-    this.levelBits = kind === "binary" ? 1 : this.axes;
-    this.fanout = 2 ** this.levelBits;
-    this.pathBits = this.levelBits * max_depth;
-    check(max_depth >= 1 && this.pathBits <= 60, `a path has 1 to 60 bits; got ${this.pathBits}`);
     this.tickBits = Math.ceil(this.pathBits / this.axes);
     for (let axis = 0; axis < this.axes; axis++) {
       const [low, high] = [box.lower[axis], box.upper[axis]];
@@ -162,11 +196,6 @@ export class Tree extends Hierarchy {
     return this.code(this.ticks(point));
   }
 
-  /** The cell of a depth that holds a code. @param {bigint} code @param {number} depth */
-  ancestor(code, depth) {
-    return code >> BigInt(this.levelBits * (this.maxDepth - depth));
-  }
-
   /** First and last tick on each axis. @param {bigint} cell @returns {[number, number][]} */
   bounds(cell) {
     const curve = new Curve(this.axes);
@@ -186,27 +215,6 @@ export class Tree extends Hierarchy {
     const lower = bounds.map(([first], axis) => this.edge(axis, first));
     const upper = bounds.map(([, last], axis) => (last + 1 === 2 ** this.tickBits ? this.box.upper[axis] : this.edge(axis, last + 1)));
     return { lower, upper };
-  }
-
-  /** @override @param {bigint} _ */
-  width(_) {
-    return this.fanout;
-  }
-
-  /** @override @param {bigint} cell @param {number} child */
-  childCell(cell, child) {
-    return cell * BigInt(this.fanout) + BigInt(child);
-  }
-
-  /** Whether a cell has this depth. @param {bigint} cell @param {number} depth */
-  hasDepth(cell, depth) {
-    return cell >> BigInt(this.levelBits * depth) === 1n;
-  }
-
-  /** First code of a cell, and the code after its last. @override @param {bigint} cell @returns {[bigint, bigint]} */
-  interval(cell) {
-    const below = BigInt(this.pathBits - (cell.toString(2).length - 1));
-    return [cell << below, (cell + 1n) << below];
   }
 
   /** The lengths of a cell's sides: in kilometres where the axes are degrees, else in their units. @override @param {bigint} cell */
@@ -287,14 +295,11 @@ const ROUNDING = 1e-9; // degrees by which corners lie outside of a cell
 const radians = (/** @type {number} */ degrees) => (degrees * Math.PI) / 180;
 const degrees = (/** @type {number} */ angle) => (angle * 180) / Math.PI;
 
-export class Sphere extends Hierarchy {
+export class Sphere extends PathTree {
   /** @param {{max_depth: number}} fields */
   constructor({ max_depth }) {
-    super(WORLD);
+    super(WORLD, max_depth, 1);
     check(max_depth >= 4 && max_depth <= 52, `a sphere has 4 to 52 levels; got ${max_depth}`);
-    this.maxDepth = max_depth;
-    this.fanout = 2;
-    this.hasOneFanout = true;
   }
 
   /** The deepest cell of a position. @param {number[]} point @returns {bigint} */
@@ -308,32 +313,6 @@ export class Sphere extends Hierarchy {
       code = (code << 1n) | ((ticks[step % 2] >> BigInt(bits - 1 - Math.floor(step / 2))) & 1n);
     }
     return code;
-  }
-
-  /** The cell of a depth that holds a code. @param {bigint} code @param {number} depth */
-  ancestor(code, depth) {
-    return code >> BigInt(this.maxDepth - depth);
-  }
-
-  /** @override @param {bigint} _ */
-  width(_) {
-    return 2;
-  }
-
-  /** @override @param {bigint} cell @param {number} child */
-  childCell(cell, child) {
-    return 2n * cell + BigInt(child);
-  }
-
-  /** Whether a cell has this depth. @param {bigint} cell @param {number} depth */
-  hasDepth(cell, depth) {
-    return cell >> BigInt(depth) === 1n;
-  }
-
-  /** First code of a cell, and the code after its last. @override @param {bigint} cell @returns {[bigint, bigint]} */
-  interval(cell) {
-    const below = BigInt(this.maxDepth - (cell.toString(2).length - 1));
-    return [cell << below, (cell + 1n) << below];
   }
 
   /** The faces, or the part of one, that a cell is. @param {bigint} cell @returns {Square[]} */

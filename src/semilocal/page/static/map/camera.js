@@ -10,6 +10,15 @@
  * @typedef {Rect & {ring?: [number, number][]}} Area a rectangle, or the one around a polygon
  */
 
+/** The area of a ring of corners. @param {[number, number][]} ring @returns {Area} */
+export function areaOf(ring) {
+  const [xs, ys] = [ring.map(([x]) => x), ring.map(([, y]) => y)];
+  return { x0: Math.min(...xs), y0: Math.min(...ys), x1: Math.max(...xs), y1: Math.max(...ys), ring };
+}
+
+/** Corners of a ring x, y, x, y, … @param {number[]} ring @returns {[number, number][]} */
+export const pairs = (ring) => Array.from({ length: ring.length / 2 }, (_, i) => [ring[2 * i], ring[2 * i + 1]]);
+
 const CLOSEST = 1e6; // times the whole domain
 
 /** The domain's corners; one dimension is a strip from 0 to 1. @param {Domain} domain @returns {Rect} */

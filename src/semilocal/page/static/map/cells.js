@@ -2,6 +2,8 @@
 // A frame is all rows of its round and, unless these are the whole map, the rows of earlier rounds that had ended.
 // Knows columns and boxes. Knows no browser.
 
+import { areaOf, pairs } from "#map/camera.js";
+
 /**
  * @typedef {{cell: string[], x0: number[], y0: number[], x1: number[], y1: number[], area: number[], depth: number[],
  *   state: number[], crowd: number[], low: number[], high: number[], reason: string[], label?: string[],
@@ -178,11 +180,7 @@ export function marksOf(tree, [lower, upper], cuts) {
   return edges.slice(1).flatMap((edge, i) => {
     const boxes = tree.intervalCells(edges[i], edge).map((cell) => tree.corners(cell));
     if (tree.axes === 1 || !("kind" in tree)) return boxes.map(({ lower: low, upper: high }) => ({ x0: low[0], y0: low[1] ?? 0, x1: high[0], y1: high[1] ?? 1 }));
-    return outlineOf(boxes).map((flat) => {
-      const ring = /** @type {[number, number][]} */ (Array.from({ length: flat.length / 2 }, (_, at) => [flat[2 * at], flat[2 * at + 1]]));
-      const [xs, ys] = [ring.map(([x]) => x), ring.map(([, y]) => y)];
-      return { x0: Math.min(...xs), y0: Math.min(...ys), x1: Math.max(...xs), y1: Math.max(...ys), ring };
-    });
+    return outlineOf(boxes).map((ring) => areaOf(pairs(ring)));
   });
 }
 

@@ -12,12 +12,6 @@ const SAME = 3; // pixels: the second click of a double click
 
 /** @typedef {[number, number]} Point */
 
-/** The rectangle around a ring. @param {Point[]} ring @returns {import("#map/camera.js").Area} */
-function areaOf(ring) {
-  const [xs, ys] = [ring.map(([x]) => x), ring.map(([, y]) => y)];
-  return { x0: Math.min(...xs), y0: Math.min(...ys), x1: Math.max(...xs), y1: Math.max(...ys), ring };
-}
-
 export class Pen {
   constructor() {
     /** @type {Point[]} */
@@ -47,7 +41,7 @@ export class Pen {
     if (this.corners.length < 3) return null;
     const ring = this.corners;
     this.corners = [];
-    return areaOf(ring);
+    return cameras.areaOf(ring);
   }
 
   /** Take the last corner back. @returns {null} */
@@ -81,9 +75,6 @@ const COLOURS = {
 const RULES = { density: { log: true }, crowd: { log: true }, depth: { log: false, integer: true }, uncertainty: { log: true } };
 const ROOM_FOR_WALLS = 24; // pixels: smaller regions have no lines, which would hide their colour
 const WORDS = "Map. Arrow keys move, plus and minus zoom, 0 shows everything. While a polygon is drawn, space sets a corner, Enter closes it.";
-
-/** Corners of a ring x, y, x, y, … @param {number[]} ring @returns {[number, number][]} */
-const pairs = (ring) => Array.from({ length: ring.length / 2 }, (_, i) => [ring[2 * i], ring[2 * i + 1]]);
 
 export class MapView extends PlainMap {
   /**
@@ -285,7 +276,7 @@ export class MapView extends PlainMap {
     if (this.hovered !== NOTHING && this.hovered < this.frame.size) {
       const { x0, y0, x1, y1 } = this.frame.row(this.hovered);
       const rings = this.frame.rings(this.hovered) ?? [[]];
-      for (const ring of rings) this.outline(context, { x0, y0, x1, y1, ...(ring.length ? { ring: pairs(ring) } : {}) }, text, "");
+      for (const ring of rings) this.outline(context, { x0, y0, x1, y1, ...(ring.length ? { ring: cameras.pairs(ring) } : {}) }, text, "");
       this.#numberWalls(context);
     }
   }
