@@ -40,12 +40,23 @@ from ...sharing.wire import (
     ProposalAnswer,
     Sealed,
     Signature,
+    Upload,
 )
+from ..campaign import token_hash
 from ..stores.pairs import LAST_STEP, PairRow, PairTables, StepRow, UploadOutcome, UploadRow
 from .keys import PairSecrets
 from .pool import Job, Move, Pool, Reports, Tree
 
-__all__ = ["CHUNK", "HELPER_ANSWERS", "Leading", "LivePair", "StoredHalf", "answer_forward", "answer_step"]
+__all__ = [
+    "CHUNK",
+    "HELPER_ANSWERS",
+    "Leading",
+    "LivePair",
+    "StoredHalf",
+    "answer_forward",
+    "answer_step",
+    "upload_row",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -247,6 +258,27 @@ class StoredHalf:
             raise StoreUnavailable("the pair is not counted any more")
 
 
+# -- uploads: both servers open their envelope, so that a bad one takes no part ----------------------------------------
+
+
+def upload_row(pair: PairTask, secrets: PairSecrets, sent: Upload | Sealed, digest: bytes) -> UploadRow | None:
+    """A device's upload on the leader, or what the leader forwards, as it is stored; None if it does not open."""
+    role: Role = "leader" if isinstance(sent, Upload) else "helper"
+    envelope = sent.leader_envelope if isinstance(sent, Upload) else sent.envelope
+    try:
+        sent.check(pair)
+        private = open_envelope(
+            envelope, secrets.opening_key, role=role, task=pair.id, report=sent.id, public=sent.public
+        )
+    except InvalidInput:
+        return None
+    if len(private) != pair.shape.private_bytes:
+        return None
+    onward = sent.helper_envelope if isinstance(sent, Upload) else b""
+    token = token_hash(sent.token) if isinstance(sent, Upload) and sent.token is not None else None
+    return UploadRow(sent.id, sent.bucket, digest, sent.public, secrets.masked(private, sent.id), onward, token)
+
+
 # -- the leader --------------------------------------------------------------------------------------------------------
 
 
@@ -380,31 +412,14 @@ def answer_forward(live: LivePair, tables: PairTables, body: bytes) -> bytes:
     """Open and store reports; what became of each."""
     if live.row.phase == "confirming":
         raise Refused("not-confirmed", "this server's operator has not confirmed the pair", wait=5)
-    rows = [_opened(live, report) for report in Forward.from_bytes(body).reports]
+    secrets, reports = live.secrets, Forward.from_bytes(body).reports
+    if secrets is None:
+        raise Refused("campaign-ended", "the pair has ended on this server")
+    rows = [upload_row(live.pair, secrets, one, hashlib.sha256(one.to_bytes()).digest()) for one in reports]
     good = [row for row in rows if row is not None]
     outcomes = iter(tables.add(live.task, good)[0] if good else [])
     found: list[Outcome] = ["undecryptable" if row is None else _OUTCOMES[next(outcomes)] for row in rows]
     return ForwardAnswer(tuple(found)).to_bytes()
-
-
-def _opened(live: LivePair, report: Sealed) -> UploadRow | None:
-    """A report as it is stored; None if it is not for this server, pair, id and public part."""
-    secrets = live.secrets
-    if secrets is None:
-        raise Refused("campaign-ended", "the pair has ended on this server")
-    try:
-        report.check(live.pair)
-        private = open_envelope(
-            report.envelope, secrets.opening_key, role="helper", task=live.task, report=report.id,
-            public=report.public,
-        )  # fmt: skip
-    except InvalidInput:
-        return None
-    if len(private) != live.pair.shape.private_bytes:
-        return None
-    digest = hashlib.sha256(report.to_bytes()).digest()
-    masked = secrets.masked(private, report.id)
-    return UploadRow(report.id, report.bucket, digest, report.public, masked, b"", None)
 
 
 def answer_step(live: LivePair, tables: PairTables, pool: Pool, signing_secret: bytes, step: str, body: bytes) -> bytes:

@@ -9,16 +9,15 @@ Knows shares and processes. Knows no database, HTTP or noise. Every process impo
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import NamedTuple
 
@@ -33,8 +32,8 @@ __all__ = ["MEMORY", "Chunks", "Job", "Move", "Pool", "Reports", "Tree"]
 
 MEMORY = 1 << 30  # bytes of states that all processes keep; what is above is computed again at every level
 LOOK = 0.2  # seconds between two looks whether the pair is still counted
-TRIES = 10  # processes that may die in a row before a level is given up for now
-AHEAD = 2  # jobs that wait at a process: reports of so many chunks are in memory twice
+TRIES = 10  # times that the process of a job may be killed before the level is given up for now
+AHEAD = 2  # jobs with their reports that wait at a process: the reports are in memory twice
 
 Words = npt.NDArray[np.uint64]
 Tags = npt.NDArray[np.uint8]
@@ -157,142 +156,98 @@ class Pool:
         """
         with self._guard:
             self._pairs |= {job.tree.pair for job in jobs}
-        if self._executors:
-            found = _Run(self, jobs, load, look).results()
-        else:
-            found = [self._do_here(number, jobs, load, look) for number in range(len(jobs))]
-        look(len(jobs))
-        return found
+        found: dict[int, Found] = {}
+        deaths: Counter[int] = Counter()  # how often the process of a job was killed
+        asking, needing = deque(range(len(jobs))), deque[int]()  # jobs to be asked, and asked with their reports
+        going: dict[Future[Found | None], tuple[int, bool]] = {}
+        while len(found) < len(jobs):
+            look(len(found))
+            while asking:
+                number = asking.popleft()
+                going[self._submit(jobs[number], None)] = number, False
+            while needing and sum(full for _, full in going.values()) < AHEAD * max(len(self._executors), 1):
+                number = needing.popleft()
+                with _naming(number, jobs):
+                    reports = load(number)
+                going[self._submit(jobs[number], reports)] = number, True
+            for future in wait(going, LOOK, FIRST_COMPLETED).done:
+                number, _ = going.pop(future)
+                with _naming(number, jobs):
+                    try:
+                        result = future.result()
+                    except (BrokenProcessPool, CancelledError):
+                        deaths[number] += 1
+                        if deaths[number] >= TRIES:
+                            raise ChildProcessError(f"its process was killed {TRIES} times") from None
+                        asking.append(number)
+                        continue
+                if result is None:
+                    needing.append(number)
+                else:
+                    found[number] = result
+        look(len(found))
+        return [found[number] for number in range(len(jobs))]
 
-    def _do_here(
-        self, number: int, jobs: Sequence[Job], load: Callable[[int], Reports], look: Callable[[int], None]
-    ) -> Found:
-        look(number)
-        with self._guard, _naming(number, jobs):
-            found = self._here.evaluate(jobs[number], None) or self._here.evaluate(jobs[number], load(number))
-        assert found is not None
-        return found
-
-    def lane(self, job: Job) -> int:
-        """The number of the process that has a chunk; chunks of several trees begin at different ones."""
-        return (job.tree.digest[0] + job.chunk) % len(self._executors)
-
-    def executor(self, lane: int, broken: ProcessPoolExecutor | None = None) -> ProcessPoolExecutor:
-        """A process that lives, in the place of one that does not."""
+    def _submit(self, job: Job, reports: Reports | None) -> Future[Found | None]:
         with self._guard:
-            if self._stopped:
-                raise StoreUnavailable("the server stops")
-            found = self._executors[lane]
-            if found is None or found is broken:
-                found = self._executors[lane] = ProcessPoolExecutor(
-                    1, multiprocessing.get_context("spawn"), initializer=_begin,
-                    initargs=(MEMORY // len(self._executors),),
-                )  # fmt: skip
-            return found
+            if not self._executors:
+                return _done(self._here, job, reports)
+            place = (job.tree.digest[0] + job.chunk) % len(self._executors)  # trees begin at different processes
+            while not self._stopped:
+                executor = self._executors[place]
+                if executor is None:
+                    context, share = multiprocessing.get_context("spawn"), MEMORY // len(self._executors)
+                    executor = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(share,))
+                    self._executors[place] = executor
+                try:
+                    return executor.submit(_evaluate, job, reports)
+                except RuntimeError:  # its process was killed
+                    self._executors[place] = None
+        raise StoreUnavailable("the server stops")
 
     def forget(self, pair: bytes) -> None:
         """Forget a pair that has ended; without another pair the processes end."""
         with self._guard:
             self._pairs.discard(pair)
             self._here.forget(pair)
-            running = [one for one in self._executors if one is not None]
-            if not self._pairs:
-                self._executors = [None] * len(self._executors)
-        for one in running:
-            if self._pairs:
-                try:
-                    one.submit(_forget, pair)
-                except BrokenProcessPool:  # it has forgotten everything
+            for place, executor in enumerate(self._executors):
+                if executor is None:
                     continue
-            else:
-                one.shutdown(wait=False)
+                if not self._pairs:
+                    self._executors[place] = None
+                    executor.shutdown(wait=False)
+                else:
+                    with contextlib.suppress(BrokenProcessPool):  # it has forgotten everything
+                        executor.submit(_forget, pair)
 
     def stop(self) -> None:
         """End all processes, and everybody who waits."""
         with self._guard:
             self._stopped = True
-            running = [one for one in self._executors if one is not None]
-        for one in running:
-            one.shutdown(wait=False, cancel_futures=True)
+            for executor in self._executors:
+                if executor is not None:
+                    executor.shutdown(wait=False, cancel_futures=True)
 
 
-class _Run:
-    """The jobs of one level on their way through the processes."""
-
-    def __init__(
-        self, pool: Pool, jobs: Sequence[Job], load: Callable[[int], Reports], look: Callable[[int], None]
-    ) -> None:
-        self._pool, self._jobs, self._load, self._look = pool, jobs, load, look
-        self._lanes: dict[int, deque[int]] = {}
-        for number, job in enumerate(jobs):
-            self._lanes.setdefault(pool.lane(job), deque()).append(number)
-        self._going: dict[Future[Found | None], tuple[int, ProcessPoolExecutor]] = {}
-        self._found: dict[int, Found] = {}
-        self._deaths = 0  # since the last result
-
-    def results(self) -> list[Found]:
-        last = 0.0
-        try:
-            while len(self._found) < len(self._jobs):
-                if time.monotonic() - last > LOOK:
-                    self._look(len(self._found))
-                    last = time.monotonic()
-                self._fill()
-                done, _ = wait(self._going, timeout=LOOK, return_when=FIRST_COMPLETED)
-                for future in done:
-                    self._take(future)
-        finally:
-            for future in self._going:
-                future.cancel()
-        return [self._found[number] for number in range(len(self._jobs))]
-
-    def _fill(self) -> None:
-        busy = Counter(self._pool.lane(self._jobs[number]) for number, _ in self._going.values())
-        for lane, numbers in self._lanes.items():
-            for _ in range(min(len(numbers), AHEAD - busy[lane])):
-                self._submit(numbers.popleft(), None)
-
-    def _submit(self, number: int, reports: Reports | None, broken: ProcessPoolExecutor | None = None) -> None:
-        executor = self._pool.executor(self._pool.lane(self._jobs[number]), broken)
-        try:
-            self._going[executor.submit(_evaluate, self._jobs[number], reports)] = number, executor
-        except (BrokenProcessPool, RuntimeError):  # it died, or was shut down, while nobody looked
-            self._died(number, executor)
-
-    def _take(self, future: Future[Found | None]) -> None:
-        number, executor = self._going.pop(future)
-        with _naming(number, self._jobs):
-            try:
-                found = future.result()
-            except (BrokenProcessPool, CancelledError):  # killed, or shut down
-                return self._died(number, executor)
-            if found is not None:
-                self._found[number], self._deaths = found, 0
-                return None
-            reports = self._load(number)
-        return self._submit(number, reports)
-
-    def _died(self, number: int, executor: ProcessPoolExecutor) -> None:
-        self._deaths += 1
-        if self._deaths > TRIES * AHEAD:
-            raise EvaluationFailed(f"{_name(number, self._jobs)}: its process was killed {TRIES} times")
-        self._look(len(self._found))
-        self._submit(number, None, executor)
+def _done(chunks: Chunks, job: Job, reports: Reports | None) -> Future[Found | None]:
+    future: Future[Found | None] = Future()
+    try:
+        future.set_result(chunks.evaluate(job, reports))
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
-@contextmanager
+@contextlib.contextmanager
 def _naming(number: int, jobs: Sequence[Job]) -> Iterator[None]:
     """Says which part of the reports an error is about."""
     try:
         yield
-    except (StoreUnavailable, EvaluationFailed):
+    except StoreUnavailable:
         raise
     except Exception as error:
-        raise EvaluationFailed(f"{_name(number, jobs)}: {type(error).__name__}: {printable(str(error))}") from error
-
-
-def _name(number: int, jobs: Sequence[Job]) -> str:
-    return f"part {number + 1} of {len(jobs)} cannot be evaluated"
+        reason = f"{type(error).__name__}: {printable(str(error))}"
+        raise EvaluationFailed(f"part {number + 1} of {len(jobs)} cannot be evaluated: {reason}") from error
 
 
 # -- in a process ------------------------------------------------------------------------------------------------------

@@ -14,13 +14,11 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
-from ...sharing.envelope import open_envelope
 from ...sharing.machine import Helper
 from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
@@ -29,15 +27,15 @@ from ..campaign import new_token, token_hash
 from ..faults import PATIENCE, PUBLIC, Faults
 from ..keys import Keyring
 from ..stores.base import Applied, Outcome, Store
-from ..stores.pairs import NOT_OPEN, SEED, PairRow, PairTables, UploadRow
+from ..stores.pairs import NOT_OPEN, SEED, PairRow, UploadRow
 from ..writer import Writer
 from .form import PairForm, PairSettings
 from .keys import PairSecrets
 from .peer import Peer
-from .play import HELPER_ANSWERS, Leading, LivePair, answer_forward, answer_step
+from .play import HELPER_ANSWERS, Leading, LivePair, answer_forward, answer_step, upload_row
 from .pool import Pool
 
-__all__ = ["REASONS", "IncomingUpload", "PairService", "Rota", "UploadStore"]
+__all__ = ["PairService"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,6 +45,21 @@ MAX_UNCONFIRMED = 32
 NO_PAIR = "this server has no pair with this task"
 EVALUATING = 64  # pairs that are evaluated at the same time; one that is stuck keeps its place
 STOP_SECONDS = 5.0
+LONGEST_PAUSE = 10.0
+REASONS = {
+    "bad-upload": "the leader's envelope does not open: it was sealed for another key, pair, report or public part",
+    "not-open-yet": "uploads begin when both operators have confirmed the pair",
+    "uploads-closed": "uploads are closed; this one was not stored before",
+}
+
+
+class IncomingUpload(NamedTuple):
+    """An upload on its way into the database; ``digest`` is of its bytes."""
+
+    task: bytes
+    live: LivePair
+    upload: Upload
+    digest: bytes
 
 
 class PairService:
@@ -78,10 +91,11 @@ class PairService:
         self._evaluating = ThreadPoolExecutor(EVALUATING, thread_name_prefix="semilocal-pair-evaluating")
         self._leader = Leading(self._tables, self._pool, self._send, self.work, self.evaluate)
         self._live: dict[bytes, LivePair] = {}
-        self._rota = Rota(self._active, self._look_at)
+        self._looks: dict[bytes, asyncio.Future[Any]] = {}  # one per pair
+        self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
         self._background: set[asyncio.Future[Any]] = set()
         self.keeper: asyncio.Future[Any] | None = None
-        self.writer = Writer(UploadStore(self._tables), self._full, gather=store.gather)
+        self.writer = Writer(self, self._full, gather=store.gather)
         self.faults = Faults()
         self.stopping = False
 
@@ -98,7 +112,7 @@ class PairService:
         """Write what is queued, and stop; steps that are cut off are repeated after the next start."""
         self.stopping = True
         await self.writer.stop()
-        running = [*self._background, *self._rota.tasks]
+        running = list(self._background)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -145,18 +159,33 @@ class PairService:
     async def _keep(self, interval: float) -> None:
         while True:
             try:
-                await self._rota.begin()
+                await self._begin_looks()
                 self.faults.clear(b"")
             except Exception as error:
                 self.faults.note(b"", error)
             await asyncio.sleep(interval)
 
     async def tick(self) -> None:
-        """Do once what is due for every pair, and wait until it is done."""
-        await self._rota.tick()
+        """Do once what is due for every pair, also after a failure, and wait until it is done."""
+        self._pauses.clear()
+        await self._begin_looks()
+        await asyncio.gather(*self._looks.values())
 
-    async def _active(self) -> list[bytes]:
-        return [row.task for row in await self._read(self._tables.rows, active=True)]
+    async def _begin_looks(self) -> None:
+        """Look at every pair that nobody looks at now and that has no pause."""
+        for row in await self._read(self._tables.rows, active=True):
+            task, again = row.task, self._pauses.get(row.task, (0.0, 0.0))[0]
+            if task not in self._looks and time.monotonic() >= again:
+                self._looks[task] = self._spawn(self._look(task))
+                self._looks[task].add_done_callback(lambda _, task=task: self._looks.pop(task, None))  # type: ignore[misc]
+
+    async def _look(self, task: bytes) -> None:
+        """Do what is due for a pair; after a failure the next look waits, longer each time."""
+        if await self._look_at(task):
+            self._pauses.pop(task, None)
+        else:
+            pause = min(2 * self._pauses.get(task, (0.0, 0.1))[1], LONGEST_PAUSE)
+            self._pauses[task] = (time.monotonic() + pause, pause)
 
     async def _look_at(self, task: bytes) -> bool:
         """Do what is due for a pair; False if it cannot go on now."""
@@ -372,14 +401,32 @@ class PairService:
         if live.secrets is None:
             await self.refresh(live)
         digest = hashlib.sha256(body).digest()
-        outcome = await self.writer.put(IncomingUpload(live, upload, digest))
+        outcome = await self.writer.put(IncomingUpload(task, live, upload, digest))
         if outcome not in ("stored", "again"):
             raise Refused(outcome, REASONS.get(outcome, ""), wait=5 if outcome == "not-open-yet" else None)
         return outcome, Receipt.issue(self._signing_secret(live.pair), task, report, digest, now=self._clock())
 
+    def apply(self, batch: Sequence[IncomingUpload]) -> Applied:
+        """Open and store a batch; for the writer."""
+        outcomes: list[Outcome] = ["bad-upload"] * len(batch)
+        groups: dict[bytes, list[tuple[int, UploadRow]]] = {}
+        for place, (task, live, upload, digest) in enumerate(batch):
+            if live.secrets is None:
+                outcomes[place] = NOT_OPEN[live.row.phase]
+            elif (row := upload_row(live.pair, live.secrets, upload, digest)) is not None:
+                groups.setdefault(task, []).append((place, row))
+        full = set()
+        for task, rows in groups.items():
+            found, is_full = self._tables.add(task, [row for _, row in rows])
+            for (place, _), outcome in zip(rows, found, strict=True):
+                outcomes[place] = outcome
+            if is_full:
+                full.add(task)
+        return Applied(outcomes, full)
+
     def _full(self, tasks: set[bytes]) -> None:
         if self._interval is not None and not self.stopping:
-            self._spawn(self._rota.begin())
+            self._spawn(self._begin_looks())
 
     # -- the other server ------------------------------------------------------------------------------------------
 
@@ -473,124 +520,3 @@ class PairService:
             live = await self.find(task)
         await self._refresh_running(live)
         return ProposalAnswer(live.row.confirmed).to_bytes()
-
-
-# -- who looks after which pair: one task each does what is due; after a failure the next look waits, longer each ti
-
-
-LONGEST_PAUSE = 10.0
-
-
-class Rota:
-    """Looks at pairs, side by side.
-
-    Parameters
-    ----------
-    active : callable
-        The ids of the pairs that have to go on.
-    look_at : callable
-        Does what is due for one of them; False if that failed and should wait.
-    """
-
-    def __init__(
-        self, active: Callable[[], Awaitable[Iterable[bytes]]], look_at: Callable[[bytes], Awaitable[bool]]
-    ) -> None:
-        self._active, self._look_at = active, look_at
-        self._running: dict[bytes, asyncio.Task[None]] = {}
-        self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
-
-    @property
-    def tasks(self) -> list[asyncio.Task[None]]:
-        """The looks that have not ended."""
-        return list(self._running.values())
-
-    async def begin(self) -> None:
-        """Look at every pair that nobody looks at now and that has no pause."""
-        for task in await self._active():
-            pause = self._pauses.get(task)
-            if task not in self._running and (pause is None or time.monotonic() >= pause[0]):
-                self._running[task] = asyncio.ensure_future(self._look(task))
-                self._running[task].add_done_callback(partial(self._forget, task))
-
-    async def tick(self) -> None:
-        """Look at every pair once, also after a failure, and wait until it is done."""
-        self._pauses.clear()
-        await self.begin()
-        await asyncio.gather(*self.tasks)
-
-    def _forget(self, task: bytes, _: asyncio.Task[None]) -> None:
-        self._running.pop(task, None)
-
-    async def _look(self, task: bytes) -> None:
-        if await self._look_at(task):
-            self._pauses.pop(task, None)
-        else:
-            pause = min(2 * self._pauses.get(task, (0.0, 0.1))[1], LONGEST_PAUSE)
-            self._pauses[task] = (time.monotonic() + pause, pause)
-
-
-# -- uploads on their way into the database: the leader opens its envelope, so that a bad one is refused at the door-
-
-
-REASONS = {
-    "bad-upload": "the leader's envelope does not open: it was sealed for another key, pair, report or public part",
-    "not-open-yet": "uploads begin when both operators have confirmed the pair",
-    "uploads-closed": "uploads are closed; this one was not stored before",
-}
-
-
-class IncomingUpload(NamedTuple):
-    """An upload with the sizes of its pair; ``digest`` is of its bytes."""
-
-    live: LivePair
-    upload: Upload
-    digest: bytes
-
-    @property
-    def task(self) -> bytes:
-        """The pair."""
-        return self.live.task
-
-
-class UploadStore:
-    """Where a writer puts uploads.
-
-    Parameters
-    ----------
-    tables : PairTables
-    """
-
-    def __init__(self, tables: PairTables) -> None:
-        self._tables = tables
-
-    def apply(self, batch: Sequence[IncomingUpload]) -> Applied:
-        """Open and store a batch."""
-        outcomes: list[Outcome] = ["bad-upload"] * len(batch)
-        groups: dict[bytes, list[tuple[int, UploadRow]]] = {}
-        for place, (live, upload, digest) in enumerate(batch):
-            if live.secrets is None:
-                outcomes[place] = NOT_OPEN[live.row.phase]
-            elif (row := _opened(live, live.secrets, upload, digest)) is not None:
-                groups.setdefault(live.task, []).append((place, row))
-        full = set()
-        for task, rows in groups.items():
-            found, is_full = self._tables.add(task, [row for _, row in rows])
-            for (place, _), outcome in zip(rows, found, strict=True):
-                outcomes[place] = outcome
-            if is_full:
-                full.add(task)
-        return Applied(outcomes, full)
-
-
-def _opened(live: LivePair, secrets: PairSecrets, upload: Upload, digest: bytes) -> UploadRow | None:
-    """An upload as it is stored; None if the leader's envelope does not open."""
-    try:
-        private = open_envelope(
-            upload.leader_envelope, secrets.opening_key, role="leader", task=live.task, report=upload.id,
-            public=upload.public,
-        )  # fmt: skip
-    except InvalidInput:
-        return None
-    token = None if upload.token is None else token_hash(upload.token)
-    masked = secrets.masked(private, upload.id)
-    return UploadRow(upload.id, upload.bucket, digest, upload.public, masked, upload.helper_envelope, token)

@@ -29,11 +29,11 @@ class Forgetful(Pool):
         self.kind, self.chance, self.deaths = kind, random.Random(8), 0
         self._here = kind(1 << 20)
 
-    def _do_here(self, *given: Any) -> Found:
+    def _submit(self, *given: Any) -> Any:
         if self.chance.random() < 0.2:
             self._here = self.kind(1 << 20)
             self.deaths += 1
-        return super()._do_here(*given)
+        return super()._submit(*given)
 
 
 def forged(pair: PairTask, level: int) -> tuple[Report, Report]:
