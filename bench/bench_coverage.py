@@ -26,7 +26,7 @@ import numpy as np
 
 import semilocal as sl
 from semilocal.arrays import Floats
-from semilocal.lab.experiments.datasets.load import load
+from semilocal.lab.experiments.data import load
 from semilocal.lab.experiments.trials import ring
 from semilocal.simulation import synthetic
 from tests.helpers.coverage import KINDS, Covered, coverage, rate

@@ -1,4 +1,4 @@
-"""Speed of single parts, each with its limit: import, crowd thresholds, value mechanisms, range counts, workloads.
+"""Speed of single parts, each with its limit: import, crowd thresholds, value mechanisms, range counts, trials.
 
     python -m bench.bench_parts
 
@@ -17,7 +17,7 @@ import numpy as np
 from semilocal import RandomizedResponse
 from semilocal.geometry.index import count_points
 from semilocal.lab.baselines.boxes import BoxCounts
-from semilocal.lab.experiments import workloads
+from semilocal.lab.experiments import trials
 from semilocal.randomizer.values.mechanisms import best
 from semilocal.simulation import synthetic
 
@@ -81,7 +81,7 @@ def query_seconds() -> float:
 def workload_seconds() -> float:
     """The paper's workload of 200 anchored queries on 20,000 positions."""
     points, rng = synthetic.clusters(20_000, np.random.default_rng(14)), np.random.default_rng(15)
-    return seconds(lambda: workloads.anchored_queries(points, 200, rng))
+    return seconds(lambda: trials.anchored_queries(points, 200, rng))
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from semilocal.lab.experiments.datasets.load import load
+from semilocal.lab.experiments.data import load
 from semilocal.lab.planner import Density, Forecast, density_of, forecast, resampled
 from semilocal.simulation.synthetic import UNIT_SQUARE
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from semilocal.lab.experiments.harness.trial import Trial
+from semilocal.lab.experiments.runner import Trial
 
 __all__ = ["draw", "explode", "slow_draw"]
 

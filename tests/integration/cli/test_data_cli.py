@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from semilocal.cli.main import main
-from semilocal.lab.experiments.datasets.catalogue import CATALOGUE
+from semilocal.lab.experiments.catalogue import CATALOGUE
 
 
 @pytest.fixture(autouse=True)

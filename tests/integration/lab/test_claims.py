@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 from semilocal.cli.main import main
 from semilocal.lab.experiments import claims, reference, targets
-from semilocal.lab.experiments.harness.report import Claim
-from semilocal.lab.experiments.harness.summary import FigureOptions
+from semilocal.lab.experiments.report import Claim
+from semilocal.lab.experiments.summary import FigureOptions
 
 
 def test_one_report_of_the_paper_costs_twice_its_epsilon() -> None:

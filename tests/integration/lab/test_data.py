@@ -16,8 +16,8 @@ import pytest
 from semilocal.datasets import california_housing
 from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput, OutsideDomain
 from semilocal.geometry.places import named_box
-from semilocal.lab.experiments.datasets import load as data
-from semilocal.lab.experiments.datasets.catalogue import CATALOGUE, dataset
+from semilocal.lab.experiments import data
+from semilocal.lab.experiments.catalogue import CATALOGUE, dataset
 
 SHARED = Path(os.environ.get("SEMILOCAL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 REAL = [name for name, entry in CATALOGUE.items() if name != "geolife" and (SHARED / entry.variants[0].file).exists()]

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput
-from semilocal.lab.experiments.datasets import load as module
-from semilocal.lab.experiments.datasets.load import download
+from semilocal.lab.experiments import data as module
+from semilocal.lab.experiments.data import download
 from tests.helpers import HANG
 
 CONTENT = bytes(range(256)) * 5000

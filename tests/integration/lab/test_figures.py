@@ -16,24 +16,10 @@ import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
-from semilocal.lab.experiments import methods, registry, ways
-from semilocal.lab.experiments.datasets import load as data
-from semilocal.lab.experiments.figures import (
-    classifiers,
-    density,
-    housing_map,
-    mean,
-    promises,
-    queries_example,
-    queries_people,
-    queries_real,
-    queries_synthetic,
-    sensitivity,
-    tradeoff,
-)
-from semilocal.lab.experiments.harness import style
-from semilocal.lab.experiments.harness.summary import FigureOptions, Output, gather, select
-from semilocal.lab.experiments.harness.trial import Trial
+from semilocal.lab.experiments import EXPERIMENTS, chosen, data, figures, methods
+from semilocal.lab.experiments import drawing as style
+from semilocal.lab.experiments.runner import Trial
+from semilocal.lab.experiments.summary import FigureOptions, Output, Study, gather, select
 from semilocal.lab.experiments.trials import FOREST, LOGISTIC, mean_trial
 
 pytest.importorskip("matplotlib")
@@ -41,33 +27,36 @@ pytest.importorskip("sklearn")
 
 PURPOSES: tuple[methods.Purpose, ...] = ("values", "counts", "points")
 REAL = ("california_housing",)
-MEANS = mean.Grid(sizes=(400,), epsilons=(1.0, 8.0))
+HERE = ("clusters", "california_housing")
+
+
+def smaller(study: Study, sources: tuple[str, ...] | None = None, **axes: tuple[object, ...]) -> Study:
+    """The study with fewer places on its axes."""
+    return dataclasses.replace(
+        study, axes={**study.axes, **axes}, sources=study.sources if sources is None else sources
+    )
+
+
+MEANS = smaller(figures.MEAN, n=(400,), epsilon=(1.0, 8.0))
+CLUSTERS = smaller(figures.QUERIES_SYNTHETIC, n=(500,), epsilon=(1.0, 3.0))
+LEARN = smaller(figures.CLASSIFIERS, epsilon=(1.0,), rows=(800,), classifiers=(f"{FOREST}, {LOGISTIC}",))
 TINY: dict[str, Callable[[FigureOptions], Output]] = {
-    "density": lambda options: density.make(options, density.Grid(size=600)),
-    "mean": lambda options: mean.make(options, MEANS),
-    "classifiers": lambda options: classifiers.make(
-        options, classifiers.Grid(epsilons=(1.0,), rows=800, classifiers=(FOREST, LOGISTIC))
+    "density": lambda options: figures.density(options, smaller(figures.DENSITY, n=(600,))),
+    "mean": lambda options: figures.mean(options, MEANS),
+    "classifiers": lambda options: figures.classifiers(options, LEARN),
+    "sensitivity": lambda options: figures.sensitivity(options, smaller(figures.SENSITIVITY, k=(10, 20), rows=(800,))),
+    "housing_map": figures.housing_map,
+    "queries_real": lambda options: figures.queries_real(
+        options, smaller(figures.QUERIES_REAL, (*REAL, "geolife"), n=(2_000,), epsilon=(1.0,))
     ),
-    "sensitivity": lambda options: sensitivity.make(options, sensitivity.Grid(crowds=(10, 20), rows=800)),
-    "housing_map": housing_map.make,
-    "queries_real": lambda options: queries_real.make(
-        options, queries_real.Grid(datasets=(*REAL, "geolife"), sizes=(2_000,), epsilons=(1.0,))
+    "queries_people": lambda options: figures.queries_people(
+        with_people(options), smaller(figures.QUERIES_PEOPLE, n=(500,), epsilon=(1.0,))
     ),
-    "queries_people": lambda options: queries_people.make(
-        with_people(options), dataclasses.replace(queries_people.FULL, sizes=(500,), epsilons=(1.0,))
-    ),
-    "queries_example": lambda options: queries_example.make(
-        options, queries_example.Grid(datasets=(*REAL, "geolife"), size=2_000)
-    ),
-    "queries_synthetic": lambda options: queries_synthetic.make(
-        options, queries_synthetic.Grid(sizes=(500,), epsilons=(1.0, 3.0))
-    ),
-    "promises": lambda options: promises.make(
-        options, promises.Grid(sources=("clusters", "california_housing"), size=1_000)
-    ),
-    "tradeoff": lambda options: tradeoff.make(
-        dataclasses.replace(options, runs=1),
-        tradeoff.Grid(sources=("clusters", "california_housing"), size=1_000, crowds=(10, 20)),
+    "queries_example": lambda options: figures.queries_example(options, (*REAL, "geolife"), size=2_000),
+    "queries_synthetic": lambda options: figures.queries_synthetic(options, CLUSTERS),
+    "promises": lambda options: figures.promises(options, smaller(figures.PROMISES, HERE, n=(1_000,))),
+    "tradeoff": lambda options: figures.tradeoff(
+        dataclasses.replace(options, runs=1), smaller(figures.TRADEOFF, HERE, n=(1_000,), k=(10, 20))
     ),
 }
 
@@ -113,7 +102,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Drawn]:
 
 
 def test_every_figure_of_the_registry_is_tried_here() -> None:
-    drawn = {one.name for one in registry.EXPERIMENTS if one.labels}
+    drawn = {one.name for one in EXPERIMENTS if one.labels}
     assert drawn == set(TINY)
 
 
@@ -153,8 +142,8 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers(
     options = drawn("mean").options
     apart = dataclasses.replace(options, out=tmp_path / "apart", workers=2)
     other = dataclasses.replace(options, out=tmp_path / "other", seed=8)
-    for chosen in (apart, other):
-        mean.results(chosen, MEANS)
+    for one in (apart, other):
+        MEANS.gather(one)
     for file in ("mean.csv", "mean_runs.csv"):
         assert (options.out / file).read_bytes() == (apart.out / file).read_bytes()
         assert (options.out / file).read_bytes() != (other.out / file).read_bytes()
@@ -163,10 +152,9 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers(
 def test_a_second_time_comes_from_the_cache_with_the_same_bytes(drawn: Callable[[str], Drawn]) -> None:
     options = drawn("queries_synthetic").options
     before = {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
-    lines = (options.out / "cache" / "queries-synthetic.jsonl").read_bytes()
-    TINY["queries_synthetic"](options)
+    found = CLUSTERS.gather(options)
+    assert found.seconds == CLUSTERS.gather(options).seconds  # those of the first time
     assert before == {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
-    assert (options.out / "cache" / "queries-synthetic.jsonl").read_bytes() == lines
 
 
 def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(
@@ -175,11 +163,11 @@ def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(
     [figure] = drawn("queries_real").made.figures
     assert not figure.missing
     assert any("geolife is not in" in note for note in figure.notes)
-    only = queries_real.Grid(datasets=("geolife", "porto"), sizes=(2_000,), epsilons=(1.0,))
-    [nothing] = queries_real.make(options, only).figures
+    only = smaller(figures.QUERIES_REAL, ("geolife", "porto"), n=(2_000,), epsilon=(1.0,))
+    [nothing] = figures.queries_real(options, only).figures
     assert "geolife is not in" in nothing.missing
     assert "porto is not in" in nothing.missing
-    [example] = queries_example.make(options, queries_example.Grid(datasets=("geolife",))).figures
+    [example] = figures.queries_example(options, ("geolife",)).figures
     assert "geolife is not in" in example.missing
 
 
@@ -192,12 +180,11 @@ def test_geolife_joins_in_from_its_original_folders(options: FigureOptions) -> N
     points = rng.normal((39.95, 116.35), (0.12, 0.15), size=(1_500, 2))
     lines = [f"{lat:.6f},{lon:.6f},0,100,39744.1,2008-10-23,02:53:04" for lat, lon in points]
     (folder / "20081023025304.plt").write_text("\r\n".join(["head"] * 6 + lines) + "\r\n", encoding="utf-8")
-    grid = queries_real.Grid(datasets=("geolife",), sizes=(1_000,), epsilons=(1.0,))
-    [figure] = queries_real.make(options, grid).figures
+    study = smaller(figures.QUERIES_REAL, ("geolife",), n=(1_000,), epsilon=(1.0,))
+    [figure] = figures.queries_real(options, study).figures
     assert not figure.missing
-    found, missing = queries_real.results(options, grid)
-    assert not missing
-    assert found is not None
+    found = study.gather(options)
+    assert not found.missing
     assert {row["source"] for row in found.rows} == {"geolife"}
     assert data.load("geolife", options.data).fingerprint == found.rows[0]["data"]
 
@@ -235,8 +222,8 @@ def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.
     before = costs()
     assert before[:3] == ["1.5 ε inside", "1.5 ε inside", "ε inside"]
     assert "0.05" in before[3]
-    monkeypatch.setattr(ways, "PAPER_SHARE", 0.25)
-    monkeypatch.setattr(ways, "DELTA", 0.01)
+    monkeypatch.setattr(methods, "PAPER_SHARE", 0.25)
+    monkeypatch.setattr(methods, "DELTA", 0.01)
     after = costs()
     methods.promise_of.cache_clear()
     assert after[:3] == ["1.25 ε inside", "1.25 ε inside", "ε inside"]
@@ -244,13 +231,13 @@ def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.
 
 
 def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
-    assert [one.name for one in registry.chosen(["classifiers", "fig:housing_data", "mse_results_a"])] == [
+    assert [one.name for one in chosen(["classifiers", "fig:housing_data", "mse_results_a"])] == [
         "mean",
         "classifiers",
         "housing_map",
     ]
     with pytest.raises(InvalidInput, match="there are density, mean"):
-        registry.chosen(["fig:nothing"])
+        chosen(["fig:nothing"])
 
 
 def test_the_summary_averages_facts_about_regions(options: FigureOptions) -> None:
@@ -290,10 +277,16 @@ def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions
 
 
 def test_promises_of_one_kind_share_a_column() -> None:
-    columns = {name: promises.column_of(methods.promise_of(name, "counts")) for name in promises.METHODS}
+    columns = {name: figures.column_of(methods.promise_of(name, "counts")) for name in figures.QUERIED}
     assert {name for name, column in columns.items() if column == 0} == {
-        "pooled-curator", "pooled-servers", "privtree", "ldp-kdtree", "ldp-quadtree", "ahead",
+        "pooled-curator", "pooled-servers", "privtree", "ldp-kdtree", "ldp-quadtree", "ahead", "zero",
     }  # fmt: skip
     assert columns["ours"] == 1
     assert columns["published"] == 2
     assert columns["kanonymous"] == 3
+
+
+def test_every_figure_of_errors_shows_the_answer_0() -> None:
+    studies = [study for study in vars(figures).values() if isinstance(study, Study)]
+    shown = {study.name for study in studies if "zero" in study.methods}
+    assert shown == {"mean", "queries_synthetic", "queries_real", "queries_people", "promises", "tradeoff"}

@@ -17,8 +17,8 @@ import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
-from semilocal.lab.experiments.datasets.catalogue import dataset
-from semilocal.lab.experiments.datasets.originals import convert_porto, convert_snap, read_geolife
+from semilocal.lab.experiments.catalogue import dataset
+from semilocal.lab.experiments.originals import convert_porto, convert_snap, read_geolife
 
 SHARED = Path(os.environ.get("SEMILOCAL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 HEADER = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"

@@ -14,7 +14,7 @@ import semilocal as sl
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
 from semilocal.geometry.index import count_points
-from semilocal.lab.experiments.datasets.load import load
+from semilocal.lab.experiments.data import load
 from semilocal.lab.planner import CAUTION, Density, Forecast, cheapest, density_of, forecast, resampled, traffic
 from semilocal.protocol.messages import Closed, Entry, Query, Report, Slice, encode
 from semilocal.release import counts

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.lab.experiments.harness import style
-from semilocal.lab.experiments.harness.report import Claim, FigureReport, Line, write_report
+from semilocal.lab.experiments import drawing as style
 from semilocal.lab.experiments.methods import look
+from semilocal.lab.experiments.report import Claim, FigureReport, Line, write_report
 from tests.helpers import HANG
 
 pytest.importorskip("matplotlib")
@@ -166,7 +166,7 @@ def test_figures_need_their_own_names_and_known_pictures(tmp_path: Path) -> None
 
 
 def test_a_large_svg_gives_way_to_its_png(tmp_path: Path, saved: style.Saved, monkeypatch: pytest.MonkeyPatch) -> None:
-    from semilocal.lab.experiments.harness import report
+    from semilocal.lab.experiments import report
 
     monkeypatch.setattr(report, "LARGEST_SVG", 10)
     assert "data:image/svg" not in small_report(tmp_path, saved).read_text(encoding="utf-8")

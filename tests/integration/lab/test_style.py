@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput, MissingExtra
-from semilocal.lab.experiments.harness import style
+from semilocal.lab.experiments import drawing as style
 from semilocal.lab.experiments.methods import METHODS, look, promise_of
 
 pytest.importorskip("matplotlib")

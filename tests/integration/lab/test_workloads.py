@@ -11,7 +11,7 @@ from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
 from semilocal.geometry.index import count_points
 from semilocal.lab.baselines.boxes import mean_relative_error
-from semilocal.lab.experiments import workloads
+from semilocal.lab.experiments import trials
 from semilocal.simulation import synthetic
 
 SQUARE = Box((-10, -10), (10, 10))
@@ -111,7 +111,7 @@ def test_uniform_fills_the_box() -> None:
 
 def test_uniform_queries_have_uniform_sides_and_places_that_fit() -> None:
     """Kolmogorov-Smirnov at p = 1e-7 per axis and quantity: false alarms below 1e-6 in all."""
-    boxes = workloads.uniform_queries(20_000, np.random.default_rng(8))
+    boxes = trials.uniform_queries(20_000, np.random.default_rng(8))
     assert boxes.shape == (20_000, 2, 2)
     size = boxes[:, 1] - boxes[:, 0]
     assert (boxes >= 0).all()
@@ -127,7 +127,7 @@ def test_anchored_queries_follow_their_definition() -> None:
     each)."""
     points = np.random.default_rng(9).random((2000, 2))
     rng = np.random.default_rng(10)
-    boxes, counts = workloads.anchored_queries(points, 5000, rng, fewest=1, largest_share=1.0)
+    boxes, counts = trials.anchored_queries(points, 5000, rng, fewest=1, largest_share=1.0)
     assert counts.tolist() == brute(points, boxes)
     size = boxes[:, 1] - boxes[:, 0]
     law = stats.uniform(np.log(1 / 256), np.log(32)).cdf
@@ -135,7 +135,7 @@ def test_anchored_queries_follow_their_definition() -> None:
         assert stats.kstest(np.log(size[:, axis]), law).pvalue > 1e-7
     # one lonely point is the anchor of every box: where in the box is it?
     lonely = np.full((400, 2), 0.5)
-    around, _ = workloads.anchored_queries(lonely, 5000, rng, fewest=1, largest_share=1.0)
+    around, _ = trials.anchored_queries(lonely, 5000, rng, fewest=1, largest_share=1.0)
     place = (0.5 - around[:, 0]) / (around[:, 1] - around[:, 0])
     for axis in range(2):
         assert stats.kstest(place[:, axis], stats.uniform.cdf).pvalue > 1e-7
@@ -144,7 +144,7 @@ def test_anchored_queries_follow_their_definition() -> None:
 
 def test_anchored_queries_keep_only_selective_counts() -> None:
     points = synthetic.clusters(20_000, np.random.default_rng(11))
-    boxes, counts = workloads.anchored_queries(points, 200, np.random.default_rng(12))
+    boxes, counts = trials.anchored_queries(points, 200, np.random.default_rng(12))
     assert boxes.shape == (200, 2, 2)
     assert counts.tolist() == brute(points, boxes)
     assert counts.min() >= 20
@@ -154,15 +154,15 @@ def test_anchored_queries_keep_only_selective_counts() -> None:
 def test_impossible_workloads_are_refused_with_the_reason() -> None:
     rng = np.random.default_rng(13)
     with pytest.raises(InvalidInput, match="at least 400"):
-        workloads.anchored_queries(rng.random((399, 2)), 10, rng)
+        trials.anchored_queries(rng.random((399, 2)), 10, rng)
     with pytest.raises(InvalidInput, match="share one place"):
-        workloads.anchored_queries(np.full((1000, 2), 0.5), 1, rng)
+        trials.anchored_queries(np.full((1000, 2), 0.5), 1, rng)
 
 
 def test_relative_error_uses_the_floor_where_the_truth_is_small() -> None:
     assert mean_relative_error([0, 30, 5], [0, 20, 10], floor=10) == pytest.approx((0 + 0.5 + 0.5) / 3)
-    assert workloads.anchored_floor(20_000) == 20
-    assert workloads.anchored_floor(5_000) == 10
-    assert workloads.uniform_floor(20_000) == 2
+    assert trials.anchored_floor(20_000) == 20
+    assert trials.anchored_floor(5_000) == 10
+    assert trials.uniform_floor(20_000) == 2
     with pytest.raises(InvalidInput, match="equally long"):
         mean_relative_error([1, 2], [1], floor=1)

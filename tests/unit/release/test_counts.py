@@ -13,7 +13,7 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.geometry.index import count_points
 from semilocal.lab.baselines.boxes import mean_relative_error
-from semilocal.lab.experiments import workloads
+from semilocal.lab.experiments import trials
 from semilocal.release import counts
 from semilocal.release.answers import CountAnswers
 from semilocal.simulation import synthetic
@@ -153,11 +153,11 @@ def test_clustered_range_queries_get_better_with_epsilon_and_beat_the_answer_nob
         errors, zeros = [], []
         for _ in range(10):
             points = synthetic.clusters(20_000, rng)
-            queries = workloads.uniform_queries(100, rng)
+            queries = trials.uniform_queries(100, rng)
             result = sl.counts(
                 points, synthetic.UNIT_SQUARE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng
             )
-            truth, floor = count_points(points, queries), workloads.uniform_floor(len(points))
+            truth, floor = count_points(points, queries), trials.uniform_floor(len(points))
             errors.append(mean_relative_error(result.query(queries).value, truth, floor=floor))
             zeros.append(mean_relative_error(np.zeros(len(truth)), truth, floor=floor))
         means.append(np.mean(errors) / np.mean(zeros))

@@ -6,15 +6,15 @@ import json as formats
 import os
 from typing import Annotated
 
-from ...lab.experiments.datasets import load
-from ...lab.experiments.datasets.catalogue import CATALOGUE
+from ...lab.experiments import data as datasets
+from ...lab.experiments.catalogue import CATALOGUE
 from ..catalogue import DONE
 from ..options import option
 
 __all__ = ["run_describe", "run_fetch", "run_list"]
 
 Name = Annotated[str, option(help=", ".join(CATALOGUE))]
-Folder = Annotated[str | None, option(metavar="FOLDER", help=f"data folder (or set {load.VARIABLE})")]
+Folder = Annotated[str | None, option(metavar="FOLDER", help=f"data folder (or set {datasets.VARIABLE})")]
 
 
 def run_list(*, json: bool = False, data: Folder = None) -> int:
@@ -25,7 +25,7 @@ def run_list(*, json: bool = False, data: Folder = None) -> int:
     json
         for machines
     """
-    found = load.status(data)
+    found = datasets.status(data)
     if json:
         rows = [
             {"name": row.name, "path": str(row.path) if row.path else None, "bytes": row.bytes, "state": row.state}
@@ -36,18 +36,18 @@ def run_list(*, json: bool = False, data: Folder = None) -> int:
     width = max(map(len, CATALOGUE))
     for row in found:
         print(f"{row.name:<{width}}  {row.state:<32}  {CATALOGUE[row.name].title}")
-    named = data or os.environ.get(load.VARIABLE)
-    print(f"data folder: {named or f'none (--data FOLDER or {load.VARIABLE})'}")
+    named = data or os.environ.get(datasets.VARIABLE)
+    print(f"data folder: {named or f'none (--data FOLDER or {datasets.VARIABLE})'}")
     return DONE
 
 
 def run_fetch(name: Name, /, *, data: Folder = None) -> int:
     """Get a dataset from its public home, checked and resumable."""
-    print(load.fetch(name, data))
+    print(datasets.fetch(name, data))
     return DONE
 
 
 def run_describe(name: Name, /, *, data: Folder = None) -> int:
     """Origin, terms, checksum, domain and state of a dataset."""
-    print(load.describe(name, data))
+    print(datasets.describe(name, data))
     return DONE

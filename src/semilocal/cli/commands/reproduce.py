@@ -18,7 +18,7 @@ from ..catalogue import DONE
 from ..options import FOLDER, Seed, option, whole
 
 if TYPE_CHECKING:
-    from ...lab.experiments.harness.summary import Output
+    from ...lab.experiments.summary import Output
 
 __all__ = ["run"]
 
@@ -52,10 +52,10 @@ def run(
     listing
         list the figures and stop
     """
-    from ...lab.experiments.harness.report import write_report
-    from ...lab.experiments.harness.runner import source_version
-    from ...lab.experiments.harness.summary import FigureOptions
-    from ...lab.experiments.registry import EXPERIMENTS, chosen
+    from ...lab.experiments import EXPERIMENTS, chosen
+    from ...lab.experiments.report import write_report
+    from ...lab.experiments.runner import source_version
+    from ...lab.experiments.summary import FigureOptions
 
     if listing:
         for one in EXPERIMENTS:

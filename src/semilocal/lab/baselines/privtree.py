@@ -30,7 +30,7 @@ def privtree(
     epsilon: float,
     rng: np.random.Generator,
     tree_share: float = 0.5,
-    nonnegative: bool = True,
+    nonnegative: bool = False,
     max_depth: int | None = None,
 ) -> SpatialCounts:
     """Counts in the leaves of a private quadtree.

@@ -1,4 +1,86 @@
-"""The experiments: datasets, populations, the runner, and how figures and the report look.
+"""The experiments: all of them by name, in the order of the report.
 
-Knows releases, baselines and the simulation; nothing of the library may import it.
+Datasets, populations, the runner, and how figures and the report look are beside it; a module is loaded when its
+experiment is made.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ...errors import InvalidInput
+
+if TYPE_CHECKING:
+    from .summary import FigureOptions, Output
+
+__all__ = ["EXPERIMENTS", "Experiment", "chosen"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment.
+
+    Attributes
+    ----------
+    name : str
+        What the user types.
+    labels : tuple of str
+        The paper's labels of its figures, which the user may type as well; one without draws no figure.
+    title : str
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    title: str
+
+    def make(self, options: FigureOptions) -> Output:
+        """Load its module, and write its files into ``options.out``."""
+        module, function = ("figures", self.name) if self.labels else (self.name, "make")
+        output: Output = getattr(import_module(f"{__name__}.{module}"), function)(options)
+        return output
+
+
+EXPERIMENTS = (
+    Experiment("density", ("fig:density_reconstruction",), "Figure 1: a function from private reports"),
+    Experiment(
+        "mean", ("fig:mse_and_boxplots", "fig:mse_results_a", "fig:error_boxplots_b"), "Figure 2: error of a mean"
+    ),
+    Experiment("classifiers", ("fig:classifiers",), "F1 of three classifiers on California Housing"),
+    Experiment("sensitivity", ("fig:RF_precision_recall",), "precision and recall against k"),
+    Experiment("housing_map", ("fig:housing_data",), "the two classes on the map"),
+    Experiment("queries_real", ("fig:spatial_queries_error",), "range queries on real positions"),
+    Experiment("queries_people", ("fig:queries_people",), "our own: the same queries with one position per person"),
+    Experiment("queries_example", ("fig:spatial_queries_example",), "the datasets with queries"),
+    Experiment(
+        "queries_synthetic", ("fig:spatial_queries_synthetic", "fig:comparision_synthetic"), "range queries on clusters"
+    ),
+    Experiment("promises", ("fig:promises",), "our own: error against what is promised to whom"),
+    Experiment("tradeoff", ("fig:tradeoff",), "our own: what each choice for sparse areas costs"),
+    Experiment("claims", (), "where the paper's text does not hold: a table"),
+    Experiment("reference", (), "our numbers beside those of the authors' code: a table"),
+    Experiment("targets", (), "what the local protocol must reach: a table"),
+)
+
+
+def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
+    """Return the experiments of the given names or labels in their order; all if there are none.
+
+    Examples
+    --------
+    >>> [one.name for one in chosen(["fig:tradeoff", "mean"])]
+    ['mean', 'tradeoff']
+    """
+    if not names:
+        return EXPERIMENTS
+    known = {label: one for one in EXPERIMENTS for label in (one.name, *one.labels, *(x[4:] for x in one.labels))}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidInput(
+            f"no figure is called {unknown[0]!r}; there are {', '.join(one.name for one in EXPERIMENTS)}, "
+            "or a label of the paper such as fig:classifiers"
+        )
+    wanted = {known[name].name for name in names}
+    return tuple(one for one in EXPERIMENTS if one.name in wanted)

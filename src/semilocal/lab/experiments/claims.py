@@ -18,11 +18,11 @@ from ...protocol.task import Task
 from ...randomizer import DiscreteLaplace, PaperLaplace
 from ...simulation import synthetic
 from ..audit.exact import laplace_sum_tail
-from .harness.report import Claim
-from .harness.summary import FigureOptions, Output, stamped, write_csv
-from .harness.trial import stream
-from .trials import CROWD, DELTA, MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
-from .ways import DEPTHS, PAPER_SHARE, At, paper_regions, published_regions
+from .methods import CROWD, DELTA, DEPTHS, PAPER_SHARE, At, paper_regions, published_regions
+from .report import Claim
+from .runner import stream
+from .summary import FigureOptions, Output, stamped, write_csv
+from .trials import MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
 __all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]
 

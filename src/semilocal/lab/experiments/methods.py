@@ -1,37 +1,239 @@
-"""The methods of the experiments: one table with the look of each, and how it runs in each kind of experiment.
+"""The methods of the experiments: one table with the look of each, and how it releases means, counts and points.
 
-A new baseline is one row here. What a row promises comes from what it runs. Knows names, looks and ways. Knows no
-figure.
+A new baseline is one row here. What a row promises comes from a run of it: a `Guarantee` at ε = 1, whose numbers are
+multiples of the ε on a figure's axis. Knows tasks, releases and baselines. Knows no figure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ...arrays import Floats, Integers
 from ...errors import InvalidInput
-from ...protocol.promise import Guarantee
+from ...functions import BoundedFunction, squared_norm
+from ...geometry.box import Box
+from ...protocol.partition import Partition
+from ...protocol.promise import Guarantee, Trust, promise
+from ...protocol.task import Task
+from ...release import onecall
+from ...release.answers import Answers
+from ...simulation.simulate import simulate
+from ...simulation.synthetic import UNIT_SQUARE, uniform
 from .. import baselines
-from .ways import (
-    Exact,
-    Ours,
-    Papers,
-    PlainCounts,
-    PlainPoints,
-    PlainValues,
-    Pooled,
-    Purpose,
-    Way,
-    Zero,
-    laplace_values,
-    paper_regions,
-    published_regions,
-)
+from ..baselines import PublishedRegions
 
-__all__ = ["METHODS", "Look", "Method", "Purpose", "crowd_kept", "look", "promise_of", "used_for", "way_of"]
+__all__ = [
+    "CROWD", "DELTA", "DEPTHS", "METHODS", "PAPER_SHARE", "At", "Look", "Method", "Purpose", "Regions", "Released",
+    "crowd_kept", "look", "paper_regions", "promise_of", "published_regions", "used_for", "way_of",
+]  # fmt: skip
+
+DELTA = 0.05  # the paper's; a deployment takes far less
+CROWD = 20  # the paper's k in most experiments
+PAPER_SHARE = 0.5  # of ε that the paper gives to the partition; the rest goes to values, or to noise on counts
+# Levels of the paper's quadtrees. Its code allows 40 for means, which no run reaches. For real data it names none:
+# with 10, as on its clusters, the published rule's error on Gowalla is up to twice that with 16.
+DEPTHS = {"density": 15, "mean": 30, "clusters": 10, "real": 16}
+ENOUGH = 20_000  # participants of the run that is asked for its promise: so many that a partition pays for values
+
+Purpose: TypeAlias = Literal["values", "counts", "points"]
+Queries: TypeAlias = Callable[[npt.ArrayLike], Answers]
+Regions: TypeAlias = Partition | PublishedRegions  # both have ``crowds``
+
+
+class At(NamedTuple):
+    """Where a method runs: the domain, ε of the axis, k, its randomness, the depth of the paper's quadtrees, δ."""
+
+    box: Box
+    epsilon: float
+    k: int
+    rng: np.random.Generator
+    depth: int
+    delta: float = DELTA
+
+    @property
+    def left(self) -> float:
+        """What the paper leaves of ε for values, or for noise on counts."""
+        return (1 - PAPER_SHARE) * self.epsilon
+
+
+class Released(NamedTuple):
+    """What a method gave, what it promises, and the regions if there are any.
+
+    ``result`` is (value, standard error) of a mean; something that answers boxes; everybody's values float64[n]; or
+    positions and what is known of their owners (labels).
+    """
+
+    result: Any
+    guarantee: Guarantee
+    regions: Regions | None = None
+
+
+Mean: TypeAlias = Callable[[Floats, BoundedFunction, At], Released]
+Count: TypeAlias = Callable[[Floats, At], Released]
+Move: TypeAlias = Callable[[Floats, Integers, At], Released]
+
+
+# -- ours, through the package's one-call functions ------------------------------------------------------------------
+#
+# Where somebody is trusted, ε of the axis is what PrivTree's is for counts and points: the loss if a person is added or
+# removed (the number of reports is public), so that any move costs 2 ε. For means it is that of central DP: ε for any
+# move.
+
+
+def _options(trust: Trust, at: At, moves: int = 1) -> dict[str, Any]:
+    if trust == "nobody":
+        return {"trust": trust, "epsilon": at.epsilon, "delta": at.delta, "k": at.k, "rng": at.rng}
+    return {"trust": trust, "epsilon": moves * at.epsilon, "rng": at.rng}
+
+
+def _of_people(trust: Trust, at: At) -> Guarantee:
+    """The promise of a tree of counts, with what taking part costs."""
+    return Guarantee.plain(trust, 2 * at.epsilon, presence=at.epsilon)
+
+
+def our_mean(points: Floats, f: BoundedFunction, at: At, *, trust: Trust) -> Released:
+    """The mean of a function."""
+    found: Any = onecall.mean(points, f, at.box, **_options(trust, at))
+    return Released((found.value, found.stderr), found.guarantee, found.partition if trust == "nobody" else None)
+
+
+def our_values(points: Floats, f: BoundedFunction, at: At) -> Released:
+    """Everybody's released value."""
+    found = onecall.values(points, f, at.box, epsilon=at.epsilon, delta=at.delta, k=at.k, rng=at.rng)
+    return Released(found.value, found.guarantee, found.partition)
+
+
+def our_counts(points: Floats, at: At, *, trust: Trust) -> Released:
+    """Something that answers range queries; boxes around people reach beyond the domain, and should not warn."""
+    found: Any = onecall.counts(points, at.box, **_options(trust, at, moves=2))
+    if trust == "nobody":
+        return Released(found.answer, found.guarantee, found.partition)
+    return Released(found.answer, _of_people(trust, at))
+
+
+def our_points(points: Floats, labels: Integers, at: At, *, trust: Trust) -> Released:
+    """Everybody at the estimated centre of their region; or synthetic points of every class, from its own tree.
+
+    Labels are public in this experiment.
+    """
+    options = _options(trust, at, moves=2)
+    if trust == "nobody":
+        found: Any = onecall.points(points, at.box, **options)
+        return Released((found.points, labels), found.guarantee, found.partition)
+    classes = np.unique(labels)
+    drawn = [onecall.points(points[labels == label], at.box, **options) for label in classes]
+    repeated = np.repeat(classes, [len(one.points) for one in drawn])
+    return Released((np.concatenate([one.points for one in drawn]), repeated), _of_people(trust, at))
+
+
+# -- the paper's rule, and that of its published code ----------------------------------------------------------------
+
+
+def paper_regions(points: Floats, at: At, share: float) -> PublishedRegions:
+    """Regions by the paper's rule with a share of ε: a cell is split if every child passes."""
+    task = Task.paper(at.box, epsilon=share * at.epsilon, delta=at.delta, k=at.k, max_depth=at.depth)
+    run = simulate(points, task, rng=at.rng)
+    crowds = run.partition.crowds
+    estimates = crowds.astype(np.float64)
+    return PublishedRegions(at.box, run.partition.boxes, crowds, estimates, run.regions, promise(task))
+
+
+def published_regions(points: Floats, at: At, share: float) -> PublishedRegions:
+    """Regions by the published code's rule with a share of ε: every child goes on by itself."""
+    return baselines.published(
+        points, at.box, epsilon=share * at.epsilon, delta=at.delta, k=at.k, max_depth=at.depth, rng=at.rng
+    )
+
+
+Rule: TypeAlias = Callable[[Floats, At, float], PublishedRegions]
+
+
+def paper_mean(points: Floats, f: BoundedFunction, at: At, *, rule: Rule) -> Released:
+    """The mean of the noisy values."""
+    regions = rule(points, at, PAPER_SHARE)
+    found = regions.mean(points, f, epsilon=at.left, rng=at.rng)
+    return Released((found.value, found.stderr), found.guarantee, regions)
+
+
+def paper_values(points: Floats, f: BoundedFunction, at: At, *, rule: Rule) -> Released:
+    """Everybody's noisy value."""
+    regions = rule(points, at, PAPER_SHARE)
+    noisy = regions.values(points, f, epsilon=at.left, rng=at.rng)[0]
+    return Released(noisy, regions.with_release("values", at.left), regions)
+
+
+def paper_counts(points: Floats, at: At, *, rule: Rule) -> Released:
+    """Crowds with noise."""
+    regions = rule(points, at, PAPER_SHARE)
+    found = regions.counts(epsilon=at.left, rng=at.rng)
+    return Released(found.query, found.guarantee, regions)
+
+
+def paper_points(points: Floats, labels: Integers, at: At, *, rule: Rule, drawn: bool = False) -> Released:
+    """Everybody at the middle of their region, which costs nothing beyond it; or at a draw around that."""
+    regions = rule(points, at, PAPER_SHARE if drawn else 1.0)
+    found = regions.draws(epsilon=at.left, rng=at.rng) if drawn else regions.centres()
+    return Released((found.points, labels), found.guarantee, regions)
+
+
+# -- baselines -------------------------------------------------------------------------------------------------------
+
+
+def plain_mean(points: Floats, f: BoundedFunction, at: At, *, make: Callable[..., baselines.MeanEstimate]) -> Released:
+    """A baseline for means."""
+    found = make(points, f, at.box, epsilon=at.epsilon, rng=at.rng)
+    return Released((found.value, found.stderr), found.guarantee)
+
+
+def laplace_values(points: Floats, f: BoundedFunction, at: At) -> Released:
+    """Values with Laplace noise for the range of the function over the whole domain."""
+    low, high = f.range_over(np.array([[at.box.lower, at.box.upper]]))[0]
+    noisy = f(points) + at.rng.laplace(scale=(high - low) / at.epsilon, size=len(points))
+    return Released(np.asarray(noisy), Guarantee.plain("nobody", at.epsilon))
+
+
+def plain_counts(points: Floats, at: At, *, make: Callable[..., baselines.SpatialCounts]) -> Released:
+    """A baseline for counts."""
+    found = make(points, at.box, epsilon=at.epsilon, rng=at.rng)
+    return Released(found.query, found.guarantee)
+
+
+def exact_counts(points: Floats, at: At) -> Released:
+    """Exact counts of crowds of k."""
+    found = baselines.kanonymous_quadtree(points, at.box, k=at.k)
+    return Released(found.query, found.guarantee)
+
+
+def plain_points(points: Floats, labels: Integers, at: At, *, make: Callable[..., Any]) -> Released:
+    """A baseline that moves every position at random."""
+    found = make(points, at.box, epsilon=at.epsilon, rng=at.rng)
+    return Released((found.points, labels), found.guarantee)
+
+
+def true_points(points: Floats, labels: Integers, at: At) -> Released:
+    """Positions as they are."""
+    return Released((points, labels), Guarantee.plain("curator", None, notes=("positions as they are",)))
+
+
+def zero_mean(points: Floats, f: BoundedFunction, at: At) -> Released:
+    """The answer 0: the error to stay below. It says nothing about anybody."""
+    return Released((0.0, 0.0), Guarantee.plain("nobody", 0.0))
+
+
+def zero_counts(points: Floats, at: At) -> Released:
+    """The answer 0 to every question."""
+    return Released(lambda boxes: Answers(*np.zeros((2, len(np.asarray(boxes))))), Guarantee.plain("nobody", 0.0))
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -48,12 +250,40 @@ class Look:
 
 @dataclass(frozen=True)
 class Method:
-    """One method: its look, and how it releases values, counts and points; None where it is not used for that."""
+    """One method: its look, and how it releases means, everybody's value, counts and points; None if it does not.
+
+    ``notes`` replaces what a promise notes: what a task notes for devices does not concern a simulation.
+    """
 
     look: Look
-    values: Ours | Papers | PlainValues | Pooled | Zero | None = None
-    counts: Ours | Papers | PlainCounts | Pooled | Zero | None = None
-    points: Ours | Papers | PlainPoints | Pooled | Exact | None = None
+    values: Mean | None = None
+    each: Mean | None = None
+    counts: Count | None = None
+    points: Move | None = None
+    notes: Mapping[Purpose, str] = field(default_factory=dict)
+
+
+def _ours(look: Look, trust: Trust) -> Method:
+    note = "" if trust == "nobody" else "the number of reports is public"
+    return Method(
+        look,
+        values=partial(our_mean, trust=trust),
+        each=our_values if trust == "nobody" else None,
+        counts=partial(our_counts, trust=trust),
+        points=partial(our_points, trust=trust),
+        notes={"values": "", "counts": note, "points": note},
+    )
+
+
+def _papers(look: Look, rule: Rule, note: str, counts: str, *, points: bool) -> Method:
+    return Method(
+        look,
+        values=partial(paper_mean, rule=rule),
+        each=partial(paper_values, rule=rule),
+        counts=partial(paper_counts, rule=rule),
+        points=partial(paper_points, rule=rule) if points else None,
+        notes={"values": note, "counts": f"{counts}; {note}", "points": f"region centres; {note}"},
+    )
 
 
 _MARGIN = "the printed margin holds at δ = 0.05, not for small δ"
@@ -61,72 +291,72 @@ _ALONE = "a region may hold one person"
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "ours": Method(
-            Look("semilocal, nobody trusted", "#08519c", "o", "-", width=2.0),
-            values=Ours("values"),
-            counts=Ours("counts"),
-            points=Ours("points"),
+        "ours": _ours(Look("semilocal, nobody trusted", "#08519c", "o", "-", width=2.0), "nobody"),
+        "pooled-curator": _ours(Look("semilocal, curator", "#006d2c", ">", "-", width=2.0), "curator"),
+        "pooled-servers": _ours(
+            Look("semilocal, two servers", "#41ab5d", ">", "--", filled=False, width=2.0), "two-servers"
         ),
-        "pooled-curator": Method(
-            Look("semilocal, curator", "#006d2c", ">", "-", width=2.0),
-            values=Pooled("curator", "values"),
-            counts=Pooled("curator", "counts"),
-            points=Pooled("curator", "points"),
-        ),
-        "pooled-servers": Method(
-            Look("semilocal, two servers", "#41ab5d", ">", "--", filled=False, width=2.0),
-            values=Pooled("two-servers", "values"),
-            counts=Pooled("two-servers", "counts"),
-            points=Pooled("two-servers", "points"),
-        ),
-        "paper": Method(
+        "paper": _papers(
             Look("paper's rule", "#a50f15", "s", ":"),
-            values=Papers(paper_regions, "values", _MARGIN),
-            counts=Papers(paper_regions, "counts", f"its noise on public counts buys nothing; {_MARGIN}"),
-            points=Papers(paper_regions, "points", f"region centres; {_MARGIN}"),
+            paper_regions,
+            _MARGIN,
+            "its noise on public counts buys nothing",
+            points=True,
         ),
-        "published": Method(
+        "published": _papers(
             Look("published code's rule", "#ef6548", "s", "-.", filled=False),
-            values=Papers(published_regions, "values", _ALONE),
-            counts=Papers(published_regions, "counts", f"noise on counts protects no position; {_ALONE}"),
+            published_regions,
+            _ALONE,
+            "noise on counts protects no position",
+            points=False,
         ),
         "central": Method(
-            Look("central DP (trusted curator)", "#000000", "*", "-"), values=PlainValues(baselines.central_mean)
+            Look("central DP (trusted curator)", "#000000", "*", "-"),
+            values=partial(plain_mean, make=baselines.central_mean),
         ),
         "privtree": Method(
             Look("PrivTree (trusted curator)", "#1b7837", "^", "-"),
-            counts=PlainCounts(partial(baselines.privtree, nonnegative=False)),
+            counts=partial(plain_counts, make=baselines.privtree),
         ),
         "privtree-cut": Method(
             Look("PrivTree, no counts below 0 (trusted curator)", "#5aae61", "^", "--", filled=False),
-            counts=PlainCounts(baselines.privtree),
+            counts=partial(plain_counts, make=partial(baselines.privtree, nonnegative=True)),
         ),
         "ldp": Method(
             Look("local DP", "#7f7f7f", "v", "--"),
-            values=PlainValues(baselines.local_mean, laplace_values),
-            points=PlainPoints(baselines.laplace_points),
+            values=partial(plain_mean, make=baselines.local_mean),
+            each=laplace_values,
+            points=partial(plain_points, make=baselines.laplace_points),
         ),
         "ldp-kdtree": Method(
-            Look("LDP kd-tree", "#b58ac6", "D", "-.", filled=False), counts=PlainCounts(baselines.ldp_kdtree)
+            Look("LDP kd-tree", "#b58ac6", "D", "-.", filled=False),
+            counts=partial(plain_counts, make=baselines.ldp_kdtree),
         ),
-        "ldp-quadtree": Method(Look("LDP quadtree", "#762a83", "D", ":"), counts=PlainCounts(baselines.ldp_quadtree)),
-        "ahead": Method(Look("AHEAD (local DP)", "#d09a00", "P", "--"), counts=PlainCounts(baselines.ahead)),
-        "geo": Method(Look("planar Laplace", "#35978f", "X", "-."), points=PlainPoints(baselines.planar_laplace)),
+        "ldp-quadtree": Method(
+            Look("LDP quadtree", "#762a83", "D", ":"), counts=partial(plain_counts, make=baselines.ldp_quadtree)
+        ),
+        "ahead": Method(
+            Look("AHEAD (local DP)", "#d09a00", "P", "--"), counts=partial(plain_counts, make=baselines.ahead)
+        ),
+        "geo": Method(
+            Look("planar Laplace", "#35978f", "X", "-."), points=partial(plain_points, make=baselines.planar_laplace)
+        ),
         "sldp-quantize": Method(
             Look("SLDP-Quantization", "#3f2d8f", "h", "-"),
-            points=Papers(published_regions, "points", f"region centres; {_ALONE}"),
+            points=partial(paper_points, rule=published_regions),
+            notes={"points": f"region centres; {_ALONE}"},
         ),
         "sldp-split": Method(
             Look("SLDP-Split", "#8d86c9", "h", "--", filled=False),
-            points=Papers(
-                published_regions, "points", f"the draw around a centre does not look at the position; {_ALONE}", True
-            ),
+            points=partial(paper_points, rule=published_regions, drawn=True),
+            notes={"points": f"the draw around a centre does not look at the position; {_ALONE}"},
         ),
-        "zero": Method(Look("answer 0", "#969696", "None", "-"), values=Zero(), counts=Zero()),
-        "exact": Method(Look("no privacy", "#404040", "None", ":"), points=Exact()),
+        "zero": Method(Look("answer 0", "#969696", "None", "-"), values=zero_mean, counts=zero_counts),
+        "exact": Method(Look("no privacy", "#404040", "None", ":"), points=true_points),
         "kanonymous": Method(
             Look("k-anonymous quadtree (no noise)", "#8c4a1f", "p", ":"),
-            counts=PlainCounts(baselines.kanonymous_quadtree, by_k=True, note="exact counts by a trusted curator"),
+            counts=exact_counts,
+            notes={"counts": "exact counts by a trusted curator"},
         ),
     }
 )
@@ -145,16 +375,17 @@ def look(name: str) -> Look:
     return METHODS[name].look
 
 
-def used_for(purpose: Purpose) -> tuple[str, ...]:
+def used_for(purpose: str) -> tuple[str, ...]:
     """Return the names of the methods that are used for a kind of experiment."""
     return tuple(name for name, method in METHODS.items() if getattr(method, purpose) is not None)
 
 
-def way_of(name: str, purpose: Purpose) -> Any:
-    """Return how a method runs in a kind of experiment."""
+def way_of(name: str, purpose: str) -> Callable[..., Released]:
+    """Return how a method runs in a kind of experiment: "values", "each", "counts" or "points"."""
     if name not in used_for(purpose):
         raise InvalidInput(f"{name!r} is not used for {purpose}; there are {', '.join(used_for(purpose))}")
-    return getattr(METHODS[name], purpose)
+    way: Callable[..., Released] = getattr(METHODS[name], purpose)
+    return way
 
 
 @cache
@@ -166,8 +397,13 @@ def promise_of(name: str, purpose: Purpose) -> Guarantee:
     >>> promise_of("published", "values").cost("ε")
     '1.5 ε inside'
     """
-    way: Way = way_of(name, purpose)
-    return way.promise()
+    way = way_of(name, purpose)
+    at = At(UNIT_SQUARE, 1.0, CROWD, np.random.default_rng(0), DEPTHS["density"], DELTA)  # the draws are thrown away
+    points = uniform(ENOUGH, at.rng)
+    more: dict[Purpose, tuple[Any, ...]] = {"values": (squared_norm(),), "points": (np.zeros(ENOUGH, dtype=int),)}
+    guarantee = way(points, *more.get(purpose, ()), at).guarantee
+    note = METHODS[name].notes.get(purpose)
+    return guarantee if note is None else msgspec.structs.replace(guarantee, notes=(note,) if note else ())
 
 
 def crowd_kept(guarantee: Guarantee) -> bool | None:

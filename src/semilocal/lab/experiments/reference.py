@@ -9,21 +9,29 @@ import csv
 import functools
 import importlib.resources
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
-from .figures import mean, queries_synthetic
-from .harness.report import Claim
-from .harness.summary import FigureOptions, Output, select, write_csv
-from .harness.trial import stream
+from .figures import MEAN, QUERIES_SYNTHETIC
+from .report import Claim
+from .runner import stream
+from .summary import FigureOptions, Output, select, write_csv
 
 __all__ = ["Comparison", "compare", "make", "reference_rows"]
 
 COMMAND = "semilocal reproduce reference"
 DRAWS = 20_000  # for the interval of an average of squared Laplace draws
+# What is compared -> rows that have to agree: one in twenty falls outside by chance where the bounds are an interval.
+NEEDED = {
+    "published, expected MSE": 22,
+    "central DP, MSE": 21,
+    "local DP, MSE": 21,
+    "published, MRE": 12,
+    "privtree-cut, MRE": 12,
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Comparison:
 
 def reference_rows(name: str) -> list[dict[str, float]]:
     """Return a reference table, ``"mean_mse"`` or ``"range_mre"``, as numbers."""
-    source = importlib.resources.files("semilocal.lab.experiments") / "authors" / f"{name}.csv"
+    source = importlib.resources.files(__package__) / "authors" / f"{name}.csv"
     with source.open(encoding="utf-8") as stream_:
         return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(stream_)]
 
@@ -72,77 +80,61 @@ def compare(means: Sequence[Mapping[str, Any]], ranges: Sequence[Mapping[str, An
     """
     found = []
     for row in reference_rows("mean_mse"):
-        n, epsilon = int(row["n"]), row["epsilon"]
-        ours = {line["method"]: line for line in select(means, n=n, epsilon=epsilon)}
         runs = int(row["runs"])
-        published, central, local = (float(ours[name]["expected_mse_mean"]) for name in ("published", "central", "ldp"))
-        normal = runs / chi2.ppf(0.975, runs), runs / chi2.ppf(0.025, runs)
-        found += [
-            Comparison("published, expected MSE", n, epsilon, published, row["authors_sldp_expected_mse"], 0.85, 1.15),
-            Comparison("central DP, MSE", n, epsilon, central, row["central_dp_mse"], *_laplace_interval(runs)),
-            Comparison("local DP, MSE", n, epsilon, local, row["ldp_mse"], float(normal[0]), float(normal[1])),
-        ]
+        normal = float(runs / chi2.ppf(0.975, runs)), float(runs / chi2.ppf(0.025, runs))
+        for what, method, column, bounds in (
+            ("published, expected MSE", "published", "authors_sldp_expected_mse", (0.85, 1.15)),
+            ("central DP, MSE", "central", "central_dp_mse", _laplace_interval(runs)),
+            ("local DP, MSE", "ldp", "ldp_mse", normal),
+        ):
+            found.append(_beside(what, means, method, "expected_mse_mean", row, column, bounds))
     for row in reference_rows("range_mre"):
-        n, epsilon = int(row["n"]), row["epsilon"]
-        ours = {line["method"]: line for line in select(ranges, n=n, epsilon=epsilon)}
         for method, column in (("published", "authors_sldp_mre"), ("privtree-cut", "privtree_mre")):
-            found.append(
-                Comparison(f"{method}, MRE", n, epsilon, float(ours[method]["mre_mean"]), row[column], 0.65, 1.35)
-            )
+            found.append(_beside(f"{method}, MRE", ranges, method, "mre_mean", row, column, (0.65, 1.35)))
     return tuple(found)
+
+
+def _beside(
+    what: str,
+    ours: Sequence[Mapping[str, Any]],
+    method: str,
+    measured: str,
+    row: Mapping[str, float],
+    column: str,
+    bounds: tuple[float, float],
+) -> Comparison:
+    n, epsilon = int(row["n"]), row["epsilon"]
+    [mine] = select(ours, method=method, n=n, epsilon=epsilon)
+    return Comparison(what, n, epsilon, float(mine[measured]), row[column], *bounds)
 
 
 def make(options: FigureOptions) -> Output:
     """Compare, print the table, and write it to ``reference.csv``."""
-    means, ranges = mean.results(options), queries_synthetic.results(options)
+    means, ranges = MEAN.gather(options), QUERIES_SYNTHETIC.gather(options)
     found = compare(means.summary, ranges.summary)
-    write_csv(
-        options.out / "reference.csv",
-        [
-            {
-                "version": means.version,
-                "what": one.what,
-                "n": one.n,
-                "epsilon": one.epsilon,
-                "runs": options.repeats(quick=5),
-                "seed": options.seed,
-                "ours": one.ours,
-                "authors": one.theirs,
-                "ratio": one.ratio,
-                "low": one.low,
-                "high": one.high,
-                "agrees": one.agrees,
-            }
-            for one in found
-        ],
-    )
-    lines = ["what                       N       ε    ours       authors    ratio  agrees"]
-    lines += [
+    runs = MEAN.repeats(options)
+    rows = []
+    for one in found:
+        first = {"version": means.version, "runs": runs, "seed": options.seed}
+        rows.append({**first, **asdict(one), "ratio": one.ratio, "agrees": one.agrees})
+    write_csv(options.out / "reference.csv", rows)
+    text = ["what                       N       ε    ours       authors    ratio  agrees"]
+    text += [
         f"{one.what:<24} {one.n:>6,} {one.epsilon:>5g}  {one.ours:<9.3g}  {one.theirs:<9.3g}  {one.ratio:5.2f}  "
         + ("yes" if one.agrees else "no")
         for one in found
     ]
     claims = []
-    for what, needed in (
-        ("published, expected MSE", 22),
-        ("central DP, MSE", 21),
-        ("local DP, MSE", 21),
-        ("published, MRE", 12),
-        ("privtree-cut, MRE", 12),
-    ):
-        rows = [one for one in found if one.what == what]
-        good = sum(one.agrees for one in rows)
-        bounds = f"ratio in {rows[0].low:.2f} … {rows[0].high:.2f}"
-        lines.append(f"{what}: {good} of {len(rows)} rows agree ({bounds})")
+    for what, needed in NEEDED.items():
+        mine = [one for one in found if one.what == what]
+        good = sum(one.agrees for one in mine)
+        said = f"{good} of {len(mine)} rows agree (ratio in {mine[0].low:.2f} … {mine[0].high:.2f})"
+        name = what.replace(", ", " rule, ") if "published" in what else what
+        text.append(f"{what}: {said}")
         claims.append(
-            Claim(
-                f"Our {what.replace(', ', ' rule, ') if 'published' in what else what} is that of the authors' code",
-                good >= needed,
-                f"{good} of {len(rows)} rows agree ({bounds}); {options.repeats(quick=5)} runs of ours",
-                COMMAND,
-            )
+            Claim(f"Our {name} is that of the authors' code", good >= needed, f"{said}; {runs} runs of ours", COMMAND)
         )
-    return Output(claims=tuple(claims), text="\n".join(lines))
+    return Output(claims=tuple(claims), text="\n".join(text))
 
 
 @functools.lru_cache(maxsize=8)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from .harness.report import Claim
-from .harness.summary import FigureOptions, Output, gather, present, select, stamped, write_csv
-from .harness.trial import Trial
-from .trials import CROWD, MADE, NEIGHBOURS, PARTICIPANTS, classifier_trial, counts_trial, mean_trial
+from .report import Claim
+from .summary import FigureOptions, Output, Study, select, stamped, write_csv
+from .trials import NEIGHBOURS, PARTICIPANTS, classifier_trial, counts_trial, mean_trial
 
 __all__ = ["F1", "MEANS", "RANGES", "Verdict", "make", "verdicts"]
 
@@ -64,83 +62,73 @@ def verdicts(
     ranges: Sequence[Mapping[str, Any]], means: Sequence[Mapping[str, Any]], learned: Sequence[Mapping[str, Any]]
 ) -> tuple[Verdict, ...]:
     """Return all limits beside the three summaries; a source that was not measured is left out."""
-    return (*_ranges(ranges), *_means(means), *_learned(learned))
+    return tuple(_verdicts(ranges, means, learned))
 
 
-def _ranges(rows: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+def _verdicts(*summaries: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
+    ranges, means, learned = summaries
     for (n, delta), sources in RANGES.items():
         for source, limits in sources.items():
             for epsilon, limit in limits.items():
-                for row in select(rows, source=source, n=n, delta=delta, epsilon=epsilon):
+                for row in select(ranges, source=source, n=n, delta=delta, epsilon=epsilon):
                     error = float(row["mre_mean"])
                     yield Verdict(f"MRE, N = {n:,}, delta = {delta:g}", source, epsilon, limit, error, error <= limit)
-
-
-def _means(rows: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
     for epsilon, limit in MEANS.items():
-        for row in select(rows, epsilon=epsilon):
+        for row in select(means, epsilon=epsilon):
             error = float(row["squared_error_mean"])
             yield Verdict("MSE of a mean", f"N = {PEOPLE:,}", epsilon, limit, error, error <= limit)
-
-
-def _learned(rows: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
     for epsilon, limit in F1.items():
-        for row in select(rows, epsilon=epsilon):
+        for row in select(learned, epsilon=epsilon):
             score = float(row["f1_mean"])
             yield Verdict("F1 of k-NN", "california_housing", epsilon, limit, score, score >= limit)
 
 
 def make(options: FigureOptions) -> Output:
     """Measure, print the table, and write it to ``targets.csv``."""
-    sources_named = dict.fromkeys(source for sources in RANGES.values() for source in sources)
-    readable, missing = present([source for source in sources_named if source not in MADE], options.data)
-    readable |= dict.fromkeys(MADE, "made here")
-    few = range(options.repeats(quick=1, most=MOST_RUNS))
-    many = range(options.repeats(quick=2))
-    of = partial(Trial.of, seed=options.seed, k=CROWD)
-    ranges = gather(
-        "targets_ranges",
-        [
-            of("targets", "ours", run=run, source=source, data=readable[source], n=n, epsilon=epsilon, delta=delta)
-            for (n, delta), sources in RANGES.items()
-            for source, limits in sources.items()
-            if source in readable
-            for epsilon in limits
-            for run in few
-        ],
-        partial(counts_trial, data=options.data),
-        options,
-        by=("method", "source", "data", "n", "epsilon", "delta", "k"),
-        of=("mre",),
-    )
-    means = gather(
+    ranges: list[Mapping[str, Any]] = []
+    missing: dict[str, str] = {}
+    for (n, delta), sources in RANGES.items():
+        axes = {"n": (n,), "epsilon": tuple(dict.fromkeys(e for of in sources.values() for e in of)), "delta": (delta,)}
+        study = Study(
+            f"targets_ranges_{n}_{delta:g}",
+            counts_trial,
+            ("ours",),
+            axes,
+            ("mre",),
+            tuple(sources),
+            quick=1,
+            most=MOST_RUNS,
+            figure="targets",
+        )
+        found = study.gather(options)
+        ranges += found.summary
+        missing |= found.missing
+    means = Study(
         "targets_means",
-        [of("targets", "ours", run=run, n=PEOPLE, epsilon=epsilon) for epsilon in MEANS for run in many],
         mean_trial,
-        options,
-        by=("method", "n", "epsilon", "k"),
-        of=("squared_error", "error"),
-    )
-    learned = gather(
+        ("ours",),
+        {"n": (PEOPLE,), "epsilon": tuple(MEANS)},
+        ("squared_error", "error"),
+        figure="targets",
+    ).gather(options)
+    learning = {"epsilon": tuple(F1), "rows": (20_640,), "classifiers": (NEIGHBOURS,)}
+    learned = Study(
         "targets_learned",
-        [
-            of("targets", "ours", run=run, epsilon=epsilon, rows=20_640, classifiers=NEIGHBOURS)
-            for epsilon in F1
-            for run in few
-        ],
         classifier_trial,
-        options,
-        by=("method", "classifier", "epsilon", "k", "rows"),
-        of=("f1",),
-    )
-    found = verdicts(ranges.summary, means.summary, learned.summary)
-    write_csv(
-        options.out / "targets.csv",
-        stamped([{**vars(one), "runs": options.runs, "quick": options.quick} for one in found], options),
-    )
+        ("ours",),
+        learning,
+        ("f1",),
+        quick=1,
+        most=MOST_RUNS,
+        by=("classifier",),
+        figure="targets",
+    ).gather(options)
+    found_all = verdicts(ranges, means.summary, learned.summary)
+    rows = [{**vars(one), "runs": options.runs, "quick": options.quick} for one in found_all]
+    write_csv(options.out / "targets.csv", stamped(rows, options))
     text, claims = [], []
-    for question in dict.fromkeys(one.question for one in found):
-        asked = [one for one in found if one.question == question]
+    for question in dict.fromkeys(one.question for one in found_all):
+        asked = [one for one in found_all if one.question == question]
         good = sum(one.reached for one in asked)
         text.append(f"{question}: {good} of {len(asked)}")
         text += [
@@ -148,10 +136,7 @@ def make(options: FigureOptions) -> Output:
             f"measured {one.measured:.3g}"
             for one in asked
         ]
-        claims.append(
-            Claim(
-                f"semilocal, nobody trusted: {question}", good == len(asked), f"{good} of {len(asked)} limits", COMMAND
-            )
-        )
+        measured = f"{good} of {len(asked)} limits"
+        claims.append(Claim(f"semilocal, nobody trusted: {question}", good == len(asked), measured, COMMAND))
     text += [f"real positions: {PARTICIPANTS['row']}", *(f"left out: {why}" for why in missing.values())]
     return Output(claims=tuple(claims), text="\n".join(text))

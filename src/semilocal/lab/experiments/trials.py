@@ -21,11 +21,9 @@ from ...geometry.box import Box
 from ...geometry.index import count_points
 from ...simulation import synthetic
 from ..baselines.boxes import mean_relative_error
-from . import workloads
-from .datasets.load import load, sample_people, sample_users
-from .harness.trial import Trial
-from .methods import way_of
-from .ways import CROWD, DELTA, DEPTHS, At, EstimatedMean, Pooled, Regions
+from .data import load, sample_people, sample_users
+from .methods import CROWD, DELTA, DEPTHS, At, Regions, way_of
+from .runner import Trial
 
 __all__ = [
     "CROWD", "DELTA", "FACTS", "FOREST", "PARTICIPANTS", "PLANE", "classifier", "classifier_trial", "counts_trial",
@@ -40,6 +38,7 @@ MEAN_SPREAD = 1.5
 MEAN_CROWD = 100  # the paper's Q in the mean experiments
 BUMP_SPREAD = 2.0
 QUERIES = {"clusters": 100, "anchored": 200}
+PATIENCE = 1_000  # rounds of candidates before a workload is called impossible
 FOREST = "random forest"
 NEIGHBOURS = "k nearest neighbours"
 LOGISTIC = "logistic regression"
@@ -86,20 +85,15 @@ def mean_trial(trial: Trial) -> list[Row]:
     """
     f = squared_norm()
     points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=MEAN_SPREAD)
-    found: EstimatedMean = way_of(trial.method, "values").mean(points, f, _at(trial, PLANE, "mean"))
-    error = found.value - float(np.mean(f(points)))
-    return [
-        {
-            "error": error,
-            "squared_error": error**2,
-            "expected_mse": found.variance,
-            **facts_of(found.regions, trial["k"]),
-        }
-    ]
+    found = way_of(trial.method, "values")(points, f, _at(trial, PLANE, "mean"))
+    value, stderr = found.result
+    error = value - float(np.mean(f(points)))
+    facts = facts_of(found.regions, trial["k"])
+    return [{"error": error, "squared_error": error**2, "expected_mse": stderr**2, **facts}]
 
 
 def _at(trial: Trial, box: Box, depth: str) -> At:
-    delta = float(dict(trial.parameters).get("delta") or DELTA)
+    delta = float(trial.get("delta", DELTA))
     return At(box, float(trial["epsilon"]), trial["k"], trial.rng(), DEPTHS[depth], delta)
 
 
@@ -125,12 +119,81 @@ class TrialRelease(NamedTuple):
 def released_values(trial: Trial) -> TrialRelease:
     """Return what `density_trial` measures, for the pictures."""
     points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
-    way = way_of(trial.method, "values")
-    values, regions = way.each(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
-    return TrialRelease(points, values, regions, facts_of(regions, trial["k"]))
+    found = way_of(trial.method, "each")(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
+    return TrialRelease(points, found.result, found.regions, facts_of(found.regions, trial["k"]))
 
 
 # -- range queries -------------------------------------------------------------------------------------------------
+
+
+def uniform_queries(m: int, rng: np.random.Generator) -> Floats:
+    """Return m boxes in the unit square: each side U(0.1, 0.3), the place uniform among those that fit."""
+    size = rng.uniform(0.1, 0.3, size=(m, 2))
+    lower = rng.uniform(0.0, 1.0 - size)
+    return np.stack([lower, lower + size], axis=1)
+
+
+def anchored_queries(
+    points: Floats, m: int, rng: np.random.Generator, *, fewest: int = 20, largest_share: float = 0.05
+) -> tuple[Floats, Integers]:
+    """Return m boxes that each contain a data point, and their true counts.
+
+    A data point is drawn; width and height are log-uniform from 1/256 to 1/8 of the unit square's side; the box lies so
+    that the point is at a uniform place in it, and may reach over the border of the square; it is kept if its
+    true count is between `fewest` and `largest_share` of all points, both included.
+
+    Parameters
+    ----------
+    points : float64[n, 2]
+        The participants of the trial, in the unit square.
+    m : int
+        Boxes wanted.
+    rng : numpy Generator
+        The only source of randomness.
+
+    Returns
+    -------
+    boxes : float64[m, 2, 2]
+    counts : int64[m]
+        Exact, half-open boxes. They are not private: they are the truth that errors are measured against.
+    """
+    low, high = np.log(1 / 256), np.log(1 / 8)
+    most = largest_share * len(points)
+    if most < fewest:
+        raise InvalidInput(
+            f"no count lies between {fewest} and {most:g}: {len(points)} points are too few; take at least "
+            f"{fewest / largest_share:.0f}"
+        )
+    kept: list[Floats] = []
+    counted: list[Integers] = []
+    have = 0
+    for _ in range(PATIENCE):
+        anchors = points[rng.integers(len(points), size=2 * m)]
+        size = np.exp(rng.uniform(low, high, size=(2 * m, 2)))
+        lower = anchors - rng.random((2 * m, 2)) * size
+        boxes = np.stack([lower, lower + size], axis=1)
+        counts = count_points(points, boxes)
+        good = (counts >= fewest) & (counts <= most)
+        kept.append(boxes[good])
+        counted.append(counts[good])
+        have += int(np.count_nonzero(good))
+        if have >= m:
+            return np.concatenate(kept)[:m], np.concatenate(counted)[:m]
+    raise InvalidInput(
+        f"only {have} of {m} queries with a count in [{fewest}, {most:g}] were found among "
+        f"{2 * m * PATIENCE:,} candidates; "
+        "the points are too few, or too many of them share one place"
+    )
+
+
+def anchored_floor(n: int) -> float:
+    """Return the smallest denominator of the error on real data: 10·max(1, 10⁻⁴n)."""
+    return 10.0 * max(1.0, 1e-4 * n)
+
+
+def uniform_floor(n: int) -> float:
+    """Return the smallest denominator of the error on the synthetic clusters: 10⁻⁴n."""
+    return 1e-4 * n
 
 
 def ring(n: int, rng: np.random.Generator) -> Floats:
@@ -140,7 +203,7 @@ def ring(n: int, rng: np.random.Generator) -> Floats:
     return np.asarray(np.clip(around, 0.0, 1.0))
 
 
-MADE = {"uniform": synthetic.uniform, "ring": ring}  # smooth populations, by name
+MADE = {"clusters": synthetic.clusters, "uniform": synthetic.uniform, "ring": ring}  # populations, by name
 
 
 def draw_people(
@@ -159,22 +222,21 @@ def draw_people(
     """
     if source == "clusters":
         points = synthetic.clusters(n, rng)
-        boxes = workloads.uniform_queries(QUERIES["clusters"], rng)
-        return points, boxes, count_points(points, boxes), workloads.uniform_floor(n)
+        boxes = uniform_queries(QUERIES["clusters"], rng)
+        return points, boxes, count_points(points, boxes), uniform_floor(n)
     if source in MADE:
         points = MADE[source](n, rng)
     else:
         sample = sample_people if stands_for == "person" else sample_users
         points = sample(source, n, rng, folder=data).points
-    boxes, counts = workloads.anchored_queries(points, QUERIES["anchored"], rng)
-    return points, boxes, counts, workloads.anchored_floor(n)
+    boxes, counts = anchored_queries(points, QUERIES["anchored"], rng)
+    return points, boxes, counts, anchored_floor(n)
 
 
 def _people_of(trial: Trial, data: Path | None) -> People:
     """The people of a trial; all methods meet the same ones, so neighbouring trials find them drawn."""
-    named = dict(trial.parameters)
-    stands_for = str(named.get("stands_for", "row"))
-    return _drawn(trial.figure, trial["source"], trial["n"], trial.seed, trial.run, named.get("data"), data, stands_for)
+    identity = (trial.figure, trial["source"], trial["n"], trial.seed, trial.run)
+    return _drawn(*identity, trial.get("data"), data, trial.get("stands_for", "row"))
 
 
 @functools.lru_cache(maxsize=4)
@@ -189,8 +251,9 @@ def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
     """Answer a workload of range queries once; parameters ``source``, ``n``, ``epsilon``, ``k``, ``stands_for``."""
     points, boxes, truth, floor = _people_of(trial, data)
     at = _at(trial, synthetic.UNIT_SQUARE, "clusters" if trial["source"] == "clusters" else "real")
-    query, regions = way_of(trial.method, "counts").count(points, at)
-    return [{"mre": mean_relative_error(query(boxes).value, truth, floor=floor), **facts_of(regions, trial["k"])}]
+    found = way_of(trial.method, "counts")(points, at)
+    error = mean_relative_error(found.result(boxes).value, truth, floor=floor)
+    return [{"mre": error, **facts_of(found.regions, trial["k"])}]
 
 
 # -- learning ------------------------------------------------------------------------------------------------------
@@ -220,12 +283,9 @@ def classifier_trial(trial: Trial) -> list[Row]:
     cut = round(0.7 * len(points))
     train, test = order[:cut], order[cut:]
     at = _at(trial, synthetic.UNIT_SQUARE, "density")
-    way, regions, taught = way_of(trial.method, "points"), None, labels[train]
-    if isinstance(way, Pooled):
-        features, taught = way.labelled(points[train], taught, at)
-    else:
-        features, regions = way.points(points[train], at)
-    facts = facts_of(regions, trial["k"])
+    found = way_of(trial.method, "points")(points[train], labels[train], at)
+    features, taught = found.result
+    facts = facts_of(found.regions, trial["k"])
     rows = []
     for name in trial["classifiers"].split(", "):
         model = classifier(name, int(at.rng.integers(2**31)))

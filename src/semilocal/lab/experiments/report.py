@@ -7,16 +7,18 @@ The page loads nothing from anywhere; pictures are inside it.
 from __future__ import annotations
 
 import base64
+import importlib.resources
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from string import Template
 
-from ....errors import InvalidInput
-from ....io.files import write_text
-from ....io.progress import duration
-from ....protocol.promise_words import PROTECTED
-from ..methods import look
+from ...errors import InvalidInput
+from ...io.files import write_text
+from ...io.progress import duration
+from ...protocol.promise_words import PROTECTED
+from .methods import look
 
 __all__ = ["Claim", "FigureReport", "Line", "write_report"]
 
@@ -116,24 +118,17 @@ def write_report(
         raise InvalidInput(f"two figures have the same name among {', '.join(names)}; the page links by name")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    body = [
-        f"<h1>{TITLE}</h1>",
-        f"<p class='quiet'>semilocal {escape(version)} · {len(figures)} figures · "
-        f"{duration(sum(figure.seconds for figure in figures))} of computing</p>",
-        PREFACE,
-        _overview(figures),
-        _claims(claims),
-        *(_section(figure) for figure in figures),
-    ]
-    page = (
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{TITLE}</title><style>{STYLE}</style></head>\n<body><main>\n"
-        + "\n".join(part for part in body if part)
-        + "\n</main></body></html>\n"
+    computing = duration(sum(figure.seconds for figure in figures))
+    parts = [_overview(figures), _claims(claims), *(_section(figure) for figure in figures)]
+    page = Template(importlib.resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
+    text = page.substitute(
+        title=TITLE,
+        facts=f"semilocal {escape(version)} · {len(figures)} figures · {computing} of computing",
+        protected=PROTECTED,
+        body="\n".join(part for part in parts if part),
     )
     path = folder / "report.html"
-    write_text(path, page)
+    write_text(path, text)
     return path
 
 
@@ -228,41 +223,3 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _anchor(name: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in name)
-
-
-PREFACE = f"""<p class='note'>Every loss ε below stands with its adjacency (between which inputs it holds) and
-its δ. The regions, how many participants each holds, and who answered for which region are public by design
-and not protected: {PROTECTED}. “Inside” is a loss between any two positions in one published region,
-“anywhere” one between any two positions of the domain. “Below k” counts regions, and participants in them,
-with fewer than k participants, measured over all runs.</p>"""
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c1c1c; --quiet: #5c5c5c; --paper: #ffffff; --rule: #d9d9d9; --wash:
-#f4f6f8;
-  --yes: #1b7837; --no: #b2182b; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --quiet: #a6a6a6; --paper: #16181b; --rule:
-#3a3d42;
-  --wash: #1f2226; --yes: #6cc287; --no: #ef8a80; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .25rem; }
-h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; padding-top: 1rem; border-top: 1px solid var(--rule); }
-h3 { font-size: 1rem; margin: 1.25rem 0 .4rem; }
-p { max-width: 60rem; }
-.quiet { color: var(--quiet); font-size: .9rem; }
-.note { background: var(--wash); border-left: 4px solid #08519c; padding: .75rem 1rem; font-size: .92rem; }
-.missing { color: var(--no); }
-figure { margin: 1rem 0; background: #ffffff; border: 1px solid var(--rule); border-radius: 6px; padding:
-.75rem; } img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid
-var(--rule); } th { font-weight: 600; white-space: nowrap; }
-code { font-family: ui-monospace, monospace; font-size: .92em; }
-a { color: inherit; }
-.swatch { display: inline-block; width: .8em; height: .8em; margin-right: .45em; border-radius: 2px;
-  border: 1px solid var(--rule); }
-.yes { color: var(--yes); white-space: nowrap; }
-.no { color: var(--no); white-space: nowrap; }
-"""

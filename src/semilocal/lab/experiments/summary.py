@@ -1,4 +1,4 @@
-"""What all figure modules share: the options of a reproduction, and how trials become rows, a summary and two CSVs.
+"""What all experiments share: the options of a reproduction, grids of trials, and how they become a summary and CSVs.
 
 Knows the runner, folders and the promises of methods. Draws nothing.
 """
@@ -7,29 +7,25 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ....errors import InvalidInput
-from ....io.files import write_text
-from ....protocol.promise import Guarantee
-from ..datasets import load as data
-from ..methods import Purpose, crowd_kept, promise_of
-from ..trials import FACTS
+from ...errors import InvalidInput
+from ...io.files import write_text
+from .data import load
+from .methods import Purpose, crowd_kept, promise_of
 from .report import Claim, FigureReport, Line
-from .runner import Work, run, source_version
-from .trial import Row, Scalar, Trial
-
-if TYPE_CHECKING:
-    from .runner import Result
+from .runner import Result, Row, Scalar, Trial, Work, run, source_version
+from .trials import CROWD, FACTS, MADE, counts_trial
 
 __all__ = [
-    "Experiment", "FigureOptions", "Gathered", "Output", "gather", "line_of", "lines", "present", "select",
-    "stamped", "summarise", "table", "write_csv",
+    "FigureOptions", "Gathered", "Output", "Study", "gather", "lines", "present", "select", "stamped", "summarise",
+    "table", "write_csv",
 ]  # fmt: skip
 
 
@@ -78,38 +74,101 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """An entry of the registry.
+class Gathered:
+    """Rows of all trials, their summary per group, what it took, and why sources of positions are missing."""
+
+    rows: tuple[Row, ...] = ()
+    summary: tuple[dict[str, Any], ...] = ()
+    seconds: float = 0.0
+    version: str = ""
+    csv: str = ""
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid of trials: every method at every place of the axes, repeated.
 
     Attributes
     ----------
     name : str
-        What the user types.
-    labels : tuple of str
-        The paper's labels of its figures, which the user may type as well.
-    title : str
+        Of the files.
+    work : callable
+        What a trial does; it gives the columns ``of``.
+    methods : tuple of str, or mapping of str to int
+        Names of `methods.METHODS`; a mapping gives each its own k.
+    axes : mapping of str to tuples
+        Values of every parameter.
+    of : tuple of str
+        Columns that get mean, standard deviation and interval.
+    sources : tuple of str
+        Names of datasets or of populations made here; one that is not there is left out, and the result says why.
+    quick : int
+        Repeats of a quick look.
+    most : int or None
+        Repeats that are enough.
+    quick_axes : mapping
+        Axes of a quick look that are shorter.
+    by : tuple of str
+        Columns of the rows that make groups, besides the parameters.
+    figure : str
+        What the trials belong to, if not ``name``.
+    label, title : str
+        Of the figure.
+    purpose : str
+        Which promise of a method counts here.
+    participants : str
+        What stands for one of them.
+    parameters : mapping
+        What a reader must know besides the axes.
     """
 
     name: str
-    labels: tuple[str, ...]
-    title: str
+    work: Work
+    methods: tuple[str, ...] | Mapping[str, int]
+    axes: Mapping[str, tuple[Any, ...]]
+    of: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    quick: int = 2
+    most: int | None = None
+    quick_axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    figure: str = ""
+    label: str = ""
+    title: str = ""
+    purpose: Purpose = "counts"
+    participants: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
-    def make(self, options: FigureOptions) -> Output:
-        """Load its module, and write its files into ``options.out``; one without labels draws no figure."""
-        home = "figures." if self.labels else ""
-        output: Output = import_module(f"semilocal.lab.experiments.{home}{self.name}").make(options)
-        return output
+    def repeats(self, options: FigureOptions) -> int:
+        """Return how often every trial is repeated."""
+        return options.repeats(quick=self.quick, most=self.most)
 
-
-@dataclass(frozen=True)
-class Gathered:
-    """Rows of all trials, their summary per group, and what it took."""
-
-    rows: tuple[Row, ...]
-    summary: tuple[dict[str, Any], ...]
-    seconds: float
-    version: str
-    csv: str
+    def gather(self, options: FigureOptions) -> Gathered:
+        """Run the trials on the sources that are there, or read them from the cache."""
+        found, missing = present(self.sources, options.data)
+        axes = {**self.axes, **(self.quick_axes if options.quick else {})}
+        crowds = self.methods if isinstance(self.methods, Mapping) else {}
+        grid = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+        trials = [
+            Trial.of(
+                self.figure or self.name,
+                method,
+                seed=options.seed,
+                run=run,
+                **where,
+                **{"k": crowds.get(method, CROWD), **place},
+            )
+            for run in range(self.repeats(options))
+            for where in ([{"source": name, "data": data} for name, data in found.items()] if self.sources else [{}])
+            for place in grid
+            for method in self.methods
+        ]
+        if not trials:
+            return Gathered(missing=missing)
+        work = partial(self.work, data=options.data) if self.work is counts_trial else self.work
+        by = ("method", *self.by, *(("source", "data") if self.sources else ()), *dict.fromkeys((*axes, "k")))
+        return replace(gather(self.name, trials, work, options, by=by, of=self.of), missing=missing)
 
 
 def gather(
@@ -131,18 +190,9 @@ def gather(
     folder = options.out / "cache"
     results = run(trials, work, folder=folder, workers=options.workers, version=version, label=name, show=options.show)
     rows = table(results, version=version)
-    summary = summarise(rows, by=by, of=of)
+    summary = summarise(rows, by=by, of=of, facts=FACTS)
     first = {key: rows[0][key] for key in ("version", "figure", "seed")}
-    members_of: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        members_of.setdefault(tuple(row[key] for key in by), []).append(row)
-    for group in summary:
-        members = members_of[tuple(group[key] for key in by)]
-        for fact in FACTS:
-            values = [float(row[fact]) for row in members if row.get(fact) is not None]
-            group[fact] = sum(values) / len(values) if values else None
-    full = [{**first, **group} for group in summary]
-    write_csv(options.out / f"{name}.csv", full)
+    write_csv(options.out / f"{name}.csv", [{**first, **group} for group in summary])
     write_csv(options.out / f"{name}_runs.csv", rows)
     seconds = sum(result.seconds for result in results)
     return Gathered(tuple(rows), tuple(summary), seconds, version, f"{name}.csv")
@@ -166,48 +216,41 @@ def select(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str
 
 
 def present(names: Sequence[str], folder: Path | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the datasets that can be read, with their fingerprints, and for the others what is missing."""
+    """Return the sources that can be read, with their fingerprints, and for the others what is missing."""
     available: dict[str, str] = {}
     missing: dict[str, str] = {}
     for name in names:
         try:
-            available[name] = data.load(name, folder).fingerprint
+            available[name] = "made here" if name in MADE else load(name, folder).fingerprint
         except InvalidInput as error:
             missing[name] = str(error)
     return available, missing
 
 
-def line_of(method: str, guarantee: Guarantee, rows: Sequence[Mapping[str, Any]], *notes: str) -> Line:
-    """Return a row of a figure's table: a promise, and the shares below k averaged over groups that have regions."""
-    cells = guarantee.row()
-    return Line(
-        method,
-        epsilon=guarantee.cost("ε"),
-        adjacency=cells["between"],
-        delta=cells["delta"],
-        crowd=crowd_kept(guarantee),
-        regions_below=_average(rows, "regions_below"),
-        participants_below=_average(rows, "participants_below"),
-        note="; ".join([*guarantee.notes, *notes]),
-    )
-
-
 def lines(summary: Sequence[Mapping[str, Any]], purpose: Purpose) -> tuple[Line, ...]:
-    """Return the table of a figure's methods."""
-    out = []
+    """Return the table of a figure's methods: what each promises, and shares below k averaged over its groups."""
+    found = []
     for method in dict.fromkeys(row["method"] for row in summary):
         guarantee = promise_of(method, purpose)
-        rows = [row for row in summary if row["method"] == method and row["regions"] is not None]
         parts = [f"{what} {loss:g} ε" for what, loss in guarantee.releases]
         if parts and guarantee.epsilon is not None:
             partition = guarantee.epsilon - sum(loss for _, loss in guarantee.releases)
             parts.append(f"partition {partition:g} ε")
-        out.append(line_of(method, guarantee, rows, *parts))
-    return tuple(out)
-
-
-def _average(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    return sum(float(row[name]) for row in rows) / len(rows) if rows else None
+        rows = [row for row in summary if row["method"] == method]
+        cells = guarantee.row()
+        found.append(
+            Line(
+                method,
+                epsilon=guarantee.cost("ε"),
+                adjacency=cells["between"],
+                delta=cells["delta"],
+                crowd=crowd_kept(guarantee),
+                regions_below=_average(rows, "regions_below"),
+                participants_below=_average(rows, "participants_below"),
+                note="; ".join([*guarantee.notes, *parts]),
+            )
+        )
+    return tuple(found)
 
 
 # -- rows of results: flat tables, summaries with intervals, CSV files -----------------------------------------------
@@ -234,7 +277,7 @@ def table(results: Sequence[Result], *, version: str) -> list[dict[str, Scalar]]
 
 
 def summarise(
-    rows: Sequence[Row], *, by: Sequence[str], of: Sequence[str], level: float = 0.95
+    rows: Sequence[Row], *, by: Sequence[str], of: Sequence[str], facts: Sequence[str] = (), level: float = 0.95
 ) -> list[dict[str, Scalar]]:
     """Return mean, standard deviation and confidence interval of the mean for each group of rows.
 
@@ -246,6 +289,8 @@ def summarise(
         Columns that make a group; groups come in the order of their first row.
     of : sequence of str
         Columns of numbers to sum up; ``x`` gives ``x_mean``, ``x_std``, ``x_low``, ``x_high``.
+    facts : sequence of str
+        Columns of which the mean alone is taken, over the rows that have them.
     level : float
         Of the two-sided interval of Student's t. With one run the interval is NaN: one number says nothing
         about it.
@@ -274,8 +319,25 @@ def summarise(
             mean, deviation, half = _spread(values, level)
             line |= {f"{name}_mean": mean, f"{name}_std": deviation, f"{name}_low": mean - half}
             line[f"{name}_high"] = mean + half
-        found.append(line)
+        found.append({**line, **{fact: _average(members, fact) for fact in facts}})
     return found
+
+
+def _average(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    values = [float(row[name]) for row in rows if row.get(name) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _spread(values: Sequence[float], level: float) -> tuple[float, float, float]:
+    """Return mean, standard deviation (n − 1) and half the width of the interval."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    if n == 1:
+        return mean, math.nan, math.nan
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    from scipy.stats import t
+
+    return mean, deviation, float(t.ppf(0.5 + level / 2, n - 1)) * deviation / math.sqrt(n)
 
 
 def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
@@ -295,15 +357,3 @@ def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text.getvalue())
     return path
-
-
-def _spread(values: Sequence[float], level: float) -> tuple[float, float, float]:
-    """Return mean, standard deviation (n − 1) and half the width of the interval."""
-    n = len(values)
-    mean = math.fsum(values) / n
-    if n == 1:
-        return mean, math.nan, math.nan
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    from scipy.stats import t
-
-    return mean, deviation, float(t.ppf(0.5 + level / 2, n - 1)) * deviation / math.sqrt(n)

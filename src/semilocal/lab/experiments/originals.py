@@ -20,10 +20,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ....arrays import Floats
-from ....errors import InvalidInput
-from ....io import progress
-from ....io.files import replacing
+from ...arrays import Floats
+from ...errors import InvalidInput
+from ...io import progress
+from ...io.files import replacing
 
 __all__ = ["PORTO_TRIPS", "Converted", "convert_porto", "convert_snap", "read_geolife"]
 

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ....arrays import Floats, Integers
-from ....errors import ChecksumMismatch, DownloadFailed, InvalidInput
-from ....geometry.box import Box
-from ....io import progress
-from ....io.points import read_points
+from ...arrays import Floats, Integers
+from ...errors import ChecksumMismatch, DownloadFailed, InvalidInput
+from ...geometry.box import Box
+from ...io import progress
+from ...io.points import read_points
 from .catalogue import CATALOGUE, Dataset, Variant, dataset
 from .originals import convert_porto, convert_snap, read_geolife
 
@@ -37,6 +37,9 @@ __all__ = [
 VARIABLE = "SEMILOCAL_DATA"
 SHIPPED = "california_housing"
 GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")
+CHUNK = 1 << 18
+TIMEOUT = 30.0  # seconds without a byte
+PARTIAL, BEYOND_END = 206, 416
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,33 +186,27 @@ def status(folder: str | Path | None = None) -> list[FileStatus]:
 def describe(name: str, folder: str | Path | None = None) -> str:
     """Return where a dataset comes from, its terms, its checksums and what is on disk, as a text of a few
     lines."""
-    entry = dataset(name)
-    status = _status(entry, folder)
-    lines = [f"{entry.name}: {entry.title}", f"  columns    {', '.join(entry.columns)}"]
+    entry, state = dataset(name), _status(dataset(name), folder)
+    rows = [("columns", ", ".join(entry.columns))]
     for variant in entry.variants:
-        rows = f", {variant.rows:,} rows" if variant.rows else ""
-        lines += [
-            f"  file       {variant.file}{rows}",
-            f"             {variant.note}",
-            f"             domain {variant.box}",
+        rows += [
+            ("file", variant.file + (f", {variant.rows:,} rows" if variant.rows else "")),
+            ("", variant.note),
+            ("", f"domain {variant.box}"),
         ]
         if variant.sha256:
-            lines.append(f"             sha256 {variant.sha256}")
-    lines += [f"  home       {entry.home}", f"  terms      {entry.terms}", f"  cite       {entry.citation}"]
-    if entry.original:
-        size = f", {entry.original.size:,} bytes" if entry.original.size else ""
-        checksum = (
-            f"sha256 {entry.original.sha256}"
-            if entry.original.sha256
-            else "no checksum is published; the first is recorded"
-        )
-        lines += [f"  original   {entry.original.url}{size}", f"             {checksum}; makes {entry.original.makes}"]
+            rows.append(("", f"sha256 {variant.sha256}"))
+    rows += [("home", entry.home), ("terms", entry.terms), ("cite", entry.citation)]
+    if original := entry.original:
+        rows.append(("original", original.url + (f", {original.size:,} bytes" if original.size else "")))
+        known = f"sha256 {original.sha256}" if original.sha256 else "no checksum is published; the first is recorded"
+        rows.append(("", f"{known}; makes {original.makes}"))
     if entry.by_hand:
-        lines.append(f"  by hand    {entry.by_hand}")
-    lines.append(f"  on disk    {status.state}" + (f": {status.path}, {status.bytes:,} bytes" if status.path else ""))
-    if status.path is not None:
-        lines += [f"             {reason}: {count:,} left out" for reason, count in _recorded(status.path).items()]
-    return "\n".join(lines)
+        rows.append(("by hand", entry.by_hand))
+    rows.append(("on disk", state.state + (f": {state.path}, {state.bytes:,} bytes" if state.path else "")))
+    if state.path is not None:
+        rows += [("", f"{reason}: {count:,} left out") for reason, count in _recorded(state.path).items()]
+    return "\n".join([f"{entry.name}: {entry.title}", *(f"  {what:<9}  {text}" for what, text in rows)])
 
 
 def fetch(name: str, folder: str | Path | None = None, *, show: bool = True) -> str:
@@ -340,11 +337,6 @@ def _recorded(path: Path) -> Mapping[str, int]:
 # -- getting one file from its public home: checksum, resume, atomic -------------------------------------------------
 
 
-CHUNK = 1 << 18
-TIMEOUT = 30.0  # seconds without a byte
-PARTIAL, BEYOND_END = 206, 416
-
-
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as stream:
@@ -375,34 +367,29 @@ def download(url: str, path: Path, *, sha256: str | None, show: bool = True, tim
     if not url.startswith(("https://", "http://")):
         raise InvalidInput(f"the address must begin with https:// or http://; got {url!r}")
     if path.exists():
-        present = sha256_of(path)
-        if sha256 in (None, present):
-            return present
+        there = sha256_of(path)
+        if sha256 in (None, there):
+            return there
         raise ChecksumMismatch(
-            f"{path}: is there but is not the expected file (SHA-256 {present}, expected {sha256}); move it "
-            "away and fetch again"
+            f"{path}: is there but is not the expected file (SHA-256 {there}, expected {sha256}); move it away and "
+            "fetch again"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     try:
         _receive(url, part, show=show, timeout=timeout)
-    except urllib.error.HTTPError as error:
-        raise DownloadFailed(
-            f"{url} answered {error.code} {error.reason}; try again later, or download it by hand to {path}"
-        ) from None
     except (OSError, http.client.HTTPException) as error:
         kept = f"; {part.stat().st_size:,} bytes are kept and the next try goes on from there" if part.exists() else ""
-        reason = getattr(error, "reason", error)
-        raise DownloadFailed(
-            f"cannot reach {url} ({reason}); check the network or download it by hand to {path}{kept}"
-        ) from None
+        answered = f"answered {error.code} {error.reason}" if isinstance(error, urllib.error.HTTPError) else ""
+        said = f"{url} {answered}" if answered else f"cannot reach {url} ({getattr(error, 'reason', error)})"
+        raise DownloadFailed(f"{said}; try again later, or download it by hand to {path}{kept}") from None
     received = sha256_of(part)
     if sha256 not in (None, received):
         part.unlink()
         raise ChecksumMismatch(
             f"{url} gave another file than expected: SHA-256 {received}, expected {sha256}; it was deleted"
         )
-    os.replace(part, path)
+    part.replace(path)
     return received
 
 
@@ -410,35 +397,26 @@ def _receive(url: str, part: Path, *, show: bool, timeout: float) -> None:
     """Append to `part` until it is as long as the server says; start over if the server cannot resume."""
     have = part.stat().st_size if part.exists() else 0
     # Compression by the server would make byte ranges and lengths mean something else.
-    headers = {"User-Agent": "semilocal", "Accept-Encoding": "identity"}
-    if have:
-        headers["Range"] = f"bytes={have}-"
+    headers = {"User-Agent": "semilocal", "Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
         # An opener of its own: urlopen's shared one keeps the proxy settings of its first use.
-        opener = urllib.request.build_opener()
-        answer = opener.open(urllib.request.Request(url, headers=headers), timeout=timeout)
+        answer = urllib.request.build_opener().open(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
-        # 416 with the length of the file: everything had arrived, only the rename was missing.
-        if error.code == BEYOND_END and error.headers.get("Content-Range", "") == f"bytes */{have}":
-            return
-        if error.code == BEYOND_END:
+        if error.code != BEYOND_END:
+            raise
+        # Everything had arrived and only the rename was missing, or the part is longer than the file.
+        if error.headers.get("Content-Range", "") != f"bytes */{have}":
             part.unlink()
             _receive(url, part, show=show, timeout=timeout)
-            return
-        raise
+        return
     with answer:
         resumed = answer.status == PARTIAL and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-        length = answer.headers.get("Content-Length")
-        start = have if resumed else 0
-        total = start + int(length) if length is not None else None
-        with part.open("ab" if resumed else "wb") as stream, _bar(total, start, part, show) as bar:
+        start, length = have if resumed else 0, answer.headers.get("Content-Length")
+        total = None if length is None else start + int(length)
+        bar = progress.Progress(total, part.name.removesuffix(".part"), done=start, unit="bytes", show=show)
+        with part.open("ab" if resumed else "wb") as stream, bar:
             while chunk := answer.read(CHUNK):
                 stream.write(chunk)
                 bar.advance(len(chunk))
-    arrived = part.stat().st_size
-    if total is not None and arrived != total:
+    if total is not None and (arrived := part.stat().st_size) != total:
         raise http.client.IncompleteRead(b"", total - arrived)
-
-
-def _bar(total: int | None, start: int, part: Path, show: bool) -> progress.Progress:
-    return progress.Progress(total, part.name.removesuffix(".part"), done=start, unit="bytes", show=show)

@@ -1,1 +1,0 @@
-"""Datasets of the experiments: catalogue, loading, fetching, originals."""

@@ -1,1 +1,0 @@
-"""One module per figure of the paper."""

@@ -1,1 +1,0 @@
-"""What every figure needs: runner, cache, panels, style, report."""

@@ -1,0 +1,271 @@
+"""Runs a grid of independent trials on all cores, and remembers every result.
+
+A trial's randomness comes from its identity (figure, method, parameters, seed, run) and from nothing else: not from the
+order, the number of workers or what was cached. A seed gives the same rows to the last digit, and an interrupted run
+goes on where it stopped. Knows trials and a cache folder (joblib). Knows no method.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InvalidInput, MissingExtra
+from ...io.progress import Progress
+
+__all__ = ["Result", "Row", "Scalar", "Trial", "Work", "run", "source_version", "sources", "stream"]
+
+Scalar = str | int | float | bool | None
+Row = Mapping[str, Scalar]
+
+ROOT = Path(__file__).resolve().parents[2]
+# Packages that no trial depends on; nor does one depend on a picture, a table or an attack.
+APART = {"cli", "device", "page", "service", "testing", "transcript"}
+PICTURES = {
+    "audit",
+    "claims.py",
+    "drawing.py",
+    "figures.py",
+    "planner.py",
+    "reference.py",
+    "report.py",
+    "summary.py",
+    "targets.py",
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One independent piece of work.
+
+    Attributes
+    ----------
+    figure, method : str
+        What it belongs to.
+    parameters : tuple of (str, scalar)
+        Sorted by name; see `Trial.of`.
+    seed, run : int
+        The seed of the whole experiment, and which repeat this is.
+    """
+
+    figure: str
+    method: str
+    parameters: tuple[tuple[str, Scalar], ...]
+    seed: int
+    run: int
+
+    @classmethod
+    def of(cls, figure: str, method: str, *, seed: int, run: int, **parameters: Scalar) -> Trial:
+        """Make a trial from named parameters.
+
+        Examples
+        --------
+        >>> trial = Trial.of("fig:mse", "ldp", seed=1, run=0, n=2000, epsilon=0.5)
+        >>> trial["epsilon"], trial.label
+        (0.5, 'fig:mse ldp epsilon=0.5 n=2000 seed=1 run=0')
+        """
+        taken = {"version", "figure", "method", "seed", "run"} & set(parameters)
+        if taken:
+            raise InvalidInput(f"a parameter cannot be called {sorted(taken)[0]!r}; the trial has that already")
+        return cls(figure, method, tuple(sorted(parameters.items())), seed, run)
+
+    def __getitem__(self, name: str) -> Any:
+        return dict(self.parameters)[name]
+
+    def get(self, name: str, default: Scalar = None) -> Any:
+        """A parameter, or the default where the trial has none of that name."""
+        return dict(self.parameters).get(name, default)
+
+    @property
+    def label(self) -> str:
+        """The trial in one line, for people."""
+        named = " ".join(f"{name}={value}" for name, value in self.parameters)
+        return f"{self.figure} {self.method} {named} seed={self.seed} run={self.run}"
+
+    def rng(self) -> np.random.Generator:
+        """Return the generator of this trial: the same wherever and whenever it is computed."""
+        return stream(self.figure, self.method, self.parameters, self.seed, self.run)
+
+    def shared_rng(self, *names: str) -> np.random.Generator:
+        """Return a generator that depends on the figure, the seed, the run and the named parameters only.
+
+        Methods that draw their population from ``trial.shared_rng("n")`` all see the same people.
+        """
+        chosen = tuple((name, self[name]) for name in sorted(names))
+        return stream("shared", self.figure, chosen, self.seed, self.run)
+
+    def key(self, version: str, work: str = "") -> str:
+        """Return the name of this trial's result in the cache: 64 hexadecimal digits."""
+        return _digest([version, work, self.figure, self.method, self.parameters, self.seed, self.run]).hex()
+
+
+Work = Callable[[Trial], Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a trial gave: its rows, how long it took, and whether it came from the cache."""
+
+    trial: Trial
+    rows: tuple[Row, ...]
+    seconds: float
+    cached: bool
+
+
+def run(
+    trials: Sequence[Trial],
+    work: Work,
+    *,
+    folder: str | Path,
+    workers: int | None = None,
+    version: str | None = None,
+    label: str = "",
+    show: bool = True,
+) -> list[Result]:
+    """Compute all trials that are not in the cache, and return the results in the order of `trials`.
+
+    Parameters
+    ----------
+    trials : sequence of Trial
+        All different.
+    work : callable
+        A function of a module (processes import it by name): takes a trial, returns rows of scalars.
+    folder : str or Path
+        Where results are kept, each as soon as it is known, under the digest of the trial, the work's name and the
+        version of the code.
+    workers : int, optional
+        Processes; all cores if left out. 0 computes in this process (for a debugger), with the same
+        generators.
+    version : str, optional
+        Results of another version are not used; `source_version(work)` if left out.
+    label : str
+        What the progress bar is called.
+
+    Raises
+    ------
+    RuntimeError
+        If a trial fails, with its label; what was finished stays in the cache.
+    """
+    try:
+        from joblib import Memory, Parallel, delayed, parallel_config
+    except ImportError:
+        raise MissingExtra("joblib", "experiments") from None
+    version = source_version(work) if version is None else version
+    if len(set(trials)) != len(trials):
+        raise InvalidInput("two trials are the same; give every repeat its own run number")
+    if workers is not None and workers < 0:
+        raise InvalidInput(f"workers must be at least 0; got {workers}")
+    remembered = Memory(folder, verbose=0).cache(_computed, ignore=["work", "trial"])
+    calls = [(trial.key(version, _function(work).__qualname__), work, trial) for trial in trials]
+    cached = [remembered.check_call_in_cache(*call) for call in calls]
+    missing = [call for call, known in zip(calls, cached, strict=True) if not known]
+    with Progress(len(calls), label or "trials", done=len(calls) - len(missing), show=show) as bar:
+        if workers == 0:
+            for call in missing:
+                remembered(*call)
+                bar.advance()
+        elif missing:
+            # One thread each: cores are not fought over, and sums have one order. The parent alone answers Ctrl-C.
+            several = {"inner_max_num_threads": 1, "initializer": _leave_interrupts}
+            with parallel_config("loky", n_jobs=-1 if workers is None else workers, **several):
+                for _ in Parallel(return_as="generator_unordered")(delayed(remembered)(*call) for call in missing):
+                    bar.advance()
+    done = [(call[2], *remembered(*call)) for call in calls]
+    return [Result(trial, rows, seconds, known) for (trial, rows, seconds), known in zip(done, cached, strict=True)]
+
+
+def _computed(key: str, work: Work, trial: Trial) -> tuple[tuple[Row, ...], float]:
+    """Rows of a trial and its seconds; remembered by the key."""
+    start = time.perf_counter()
+    try:
+        rows = work(trial)
+    except Exception as error:
+        raise RuntimeError(f"{trial.label} failed: {type(error).__name__}: {error}") from error
+    return tuple(_plain(row) for row in rows), time.perf_counter() - start
+
+
+def _leave_interrupts() -> None:
+    """Let the parent alone answer Ctrl-C: it stops the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _function(work: Callable[..., Any]) -> Any:
+    return inspect.unwrap(work.func if isinstance(work, functools.partial) else work)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Scalar]:
+    """Return the row with plain Python scalars."""
+    plain: dict[str, Scalar] = {}
+    for name, value in row.items():
+        scalar = value.item() if isinstance(value, np.generic) else value
+        if scalar is not None and not isinstance(scalar, (str, int, float, bool)):
+            raise InvalidInput(f"a row holds scalars; {name!r} is a {type(value).__name__}")
+        plain[str(name)] = scalar
+    return plain
+
+
+# -- identity: of the code, and of a trial ---------------------------------------------------------------------------
+
+
+@functools.cache
+def sources() -> dict[str, bytes]:
+    """SHA-256 of every file of the package that a trial can depend on, by its path in it."""
+    paths = {path.relative_to(ROOT): path for path in sorted(ROOT.rglob("*.py"))}
+    return {
+        inside.as_posix(): hashlib.sha256(path.read_bytes()).digest()
+        for inside, path in paths.items()
+        if inside.parts[0] not in APART and (inside.parts[0] != "lab" or PICTURES.isdisjoint(inside.parts))
+    }
+
+
+def source_version(work: Callable[..., Any] | None = None) -> str:
+    """Return the version of the package with a digest of its sources, and of the file of ``work`` if that is elsewhere.
+
+    A result in the cache is used again only if nothing changed that it could depend on. The digest is in every CSV row,
+    after the ``+``.
+    """
+    hashed = hashlib.sha256(b"".join(sources().values()))
+    if work is not None:
+        file = inspect.getsourcefile(_function(work))
+        if file is not None and ROOT not in (path := Path(file).resolve()).parents:
+            hashed.update(path.read_bytes())
+    return f"{metadata.version('semilocal')}+{hashed.hexdigest()[:12]}"
+
+
+def stream(*identity: Any) -> np.random.Generator:
+    """Return a generator that depends on the identity (strings, numbers, tuples of them) and on nothing else.
+
+    Examples
+    --------
+    >>> stream("a", 1).random() == stream("a", 1).random()
+    True
+    >>> stream("a", 1).random() == stream("a", 2).random()
+    False
+    """
+    words = np.frombuffer(_digest(list(identity)), dtype="<u4")
+    return np.random.default_rng(np.random.SeedSequence([int(word) for word in words]))
+
+
+def _digest(identity: Any) -> bytes:
+    """Return the SHA-256 of the identity's canonical JSON; a float and the equal integer are the same."""
+    return hashlib.sha256(json.dumps(_canonical(identity), sort_keys=True, allow_nan=False).encode()).digest()
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_canonical(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    # epsilon=1 and epsilon=1.0 must not be two experiments
+    return int(value) if isinstance(value, float) and value.is_integer() else value
