@@ -392,7 +392,8 @@ def test_a_report_that_another_worker_is_just_storing_is_stored_once(postgres: P
     start(first, TASK.id, 1000.5)
     with ThreadPoolExecutor(1) as other:
         with first._writing() as connection:
-            first._insert_reports(connection, 1, [report(NAMES[1])])
+            columns = {"pseudonym": [NAMES[1]], "body": [report(NAMES[1]).body]}
+            assert first._insert_new(connection, "reports", {"campaign": 1, "round": 1}, columns)
             later = other.submit(second.apply, [report(name) for name in NAMES[:3]])
             waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             while not later.done() and first._run(connection, waits).fetchone() == (0,):

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any
 
 from ...errors import MissingExtra, StoreUnavailable, printable
-from .sql import Enrolment, FoundParticipant, FoundReport, Incoming, SQLStore, check_version, migrations
+from .sql import SQLStore, check_version, migrations
 
 try:
     import psycopg
@@ -49,37 +49,6 @@ _WORDS = {
 }  # fmt: skip
 Connection = psycopg.Connection[TupleRow]
 _by_pseudonym = attrgetter("pseudonym")
-
-# Sub-selects and not joins: each is one step down a primary key, whatever the planner believes.
-_LOOK = """
-SELECT (SELECT verifier FROM participants p WHERE p.campaign = %(id)s AND p.pseudonym = i.pseudonym),
-       (SELECT body FROM reports r WHERE r.campaign = %(id)s AND r.round = i.round AND r.pseudonym = i.pseudonym)
-FROM unnest(%(pseudonyms)b::bytea[], %(rounds)b::int[]) WITH ORDINALITY AS i (pseudonym, round, n)
-ORDER BY i.n
-"""
-# In the order of pseudonyms, so that two workers with the same ones wait for each other in one direction only.
-_INSERT = """
-INSERT INTO reports (campaign, round, pseudonym, body)
-SELECT %s, i.round, i.pseudonym, i.body
-FROM unnest(%b::int[], %b::bytea[], %b::bytea[]) AS i (round, pseudonym, body)
-ORDER BY i.round, i.pseudonym
-ON CONFLICT DO NOTHING
-"""
-_ENROL = """
-INSERT INTO participants (campaign, pseudonym, verifier)
-SELECT %s, i.pseudonym, i.verifier FROM unnest(%b::bytea[], %b::bytea[]) AS i (pseudonym, verifier)
-ORDER BY i.pseudonym
-ON CONFLICT DO NOTHING
-"""
-_EACH = "FROM unnest(%b::bytea[]) AS i ({})"
-_LOCK_TOKENS = f"""
-SELECT t.* {_EACH.format("hash")},
-       LATERAL (SELECT hash, used_by FROM tokens WHERE hash = i.hash AND campaign = %s FOR UPDATE) t
-"""
-_USE_TOKENS = """
-UPDATE tokens SET used_by = i.mark FROM unnest(%b::bytea[], %b::bytea[]) AS i (hash, mark)
-WHERE tokens.hash = i.hash AND tokens.campaign = %s
-"""
 
 
 class PostgresStore(SQLStore[Connection]):
@@ -172,6 +141,9 @@ class PostgresStore(SQLStore[Connection]):
             for table in tables:
                 connection.execute(f"VACUUM FULL {table}")
 
+    def _run_many(self, connection: Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        connection.cursor().executemany(_marked(sql), rows)
+
     def _insert_rows(
         self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
     ) -> None:
@@ -183,60 +155,32 @@ class PostgresStore(SQLStore[Connection]):
             (*fixed.values(), *columns.values()),
         )
 
-    def _select_in(
-        self, connection: Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
-        keys: Sequence[bytes],
-    ) -> list[tuple[bytes, Any]]:  # fmt: skip
-        key, value = columns
-        where = "".join(f"{name} = %s AND " for name in fixed)
-        sql = f"SELECT i.{key}, (SELECT {value} FROM {table} t WHERE {where} t.{key} = i.{key}) {_EACH.format(key)}"
-        rows = connection.execute(sql, (*fixed.values(), list(keys))).fetchall()
-        return [(bytes(name), found) for name, found in rows if found is not None]
-
-    def _insert_tokens(self, connection: Connection, number: int, hashes: Sequence[bytes]) -> None:
-        connection.execute("INSERT INTO tokens SELECT unnest(%b::bytea[]), %s", (list(hashes), number))
-
-    def _find_reports(self, connection: Connection, number: int, items: list[Incoming]) -> Sequence[FoundReport]:
-        names, rounds = [item.pseudonym for item in items], [item.round for item in items]
-        return connection.execute(_LOOK, {"id": number, "pseudonyms": names, "rounds": rounds}).fetchall()
-
-    def _insert_reports(self, connection: Connection, number: int, items: list[Incoming]) -> bool:
-        rounds, names = [item.round for item in items], [item.pseudonym for item in items]
-        bodies = [item.body for item in items]
-        return _all_or_none(connection, len(items), _INSERT, (number, rounds, names, bodies))
-
-    def _find_participants(
-        self, connection: Connection, number: int, items: list[Enrolment]
-    ) -> Sequence[FoundParticipant]:
-        # In the order of hashes, so that two workers lock tokens in the same order.
-        hashes = sorted(item.token for item in items if item.token is not None)
-        tokens: dict[bytes | None, bytes | None] = dict(connection.execute(_LOCK_TOKENS, (hashes, number)).fetchall())
-        wanted = [item.pseudonym for item in items]
-        names = dict(
-            self._select_in(connection, "participants", ("pseudonym", "verifier"), {"campaign": number}, wanted)
-        )
-        return [
-            (names.get(item.pseudonym), (tokens[item.token],) if item.token and item.token in tokens else None)
-            for item in items
-        ]
-
-    def _insert_participants(self, connection: Connection, number: int, items: list[Enrolment]) -> bool:
-        names, verifiers = [item.pseudonym for item in items], [item.verifier for item in items]
-        if not _all_or_none(connection, len(items), _ENROL, (number, names, verifiers)):
+    def _insert_new(
+        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+    ) -> bool:
+        try:
+            with connection.transaction():  # a savepoint
+                self._insert_rows(connection, table, fixed, columns)
+        except psycopg.errors.UniqueViolation:
             return False
-        used = [item for item in items if item.token is not None]
-        if used:
-            connection.execute(_USE_TOKENS, ([item.token for item in used], [item.used_by for item in used], number))
         return True
 
-
-def _all_or_none(connection: Connection, count: int, sql: str, values: tuple[Any, ...]) -> bool:
-    """Insert rows; False, and none is inserted, if another worker has inserted some of them."""
-    with connection.transaction() as savepoint:
-        done = connection.execute(sql, values).rowcount == count
-        if not done:
-            raise psycopg.Rollback(savepoint)
-    return done
+    def _select_in(
+        self, connection: Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
+        keys: Sequence[bytes], *, lock: bool = False,
+    ) -> list[tuple[bytes, Any]]:  # fmt: skip
+        if not keys:
+            return []
+        key, value = columns
+        where = "".join(f"{name} = %s AND " for name in fixed)
+        one = f"SELECT {value} FROM {table} WHERE {where} {key} = i.name"
+        # A sub-select and not a join: each key is one step down a primary key, whatever the planner believes.
+        sql = f"SELECT i.name, ({one}) FROM unnest(%b::bytea[]) AS i (name)"
+        if lock:
+            sql = f"SELECT i.name, t.* FROM unnest(%b::bytea[]) AS i (name), LATERAL ({one} FOR UPDATE) AS t"
+        values = (list(keys), *fixed.values()) if lock else (*fixed.values(), list(keys))
+        rows = connection.execute(sql, values).fetchall()
+        return [(bytes(name), found) for name, found in rows if found is not None]
 
 
 def _row(cursor: psycopg.Cursor[TupleRow]) -> TupleRow:

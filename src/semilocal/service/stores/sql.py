@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
+from operator import attrgetter
 from string import Template
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -63,6 +64,7 @@ class Enrolment(NamedTuple):
 
 
 Item = Incoming | Enrolment
+AnyItem = TypeVar("AnyItem", Incoming, Enrolment)
 What = Literal["query", "closed", "checkpoint", "seal"]
 Outcome = Literal[
     "stored", "again", "other-answer", "unauthorized", "round-closed", "not-open-yet", "campaign-ended", "no-such-task",
@@ -334,41 +336,35 @@ class SQLStore(ABC, Generic[C]):
         """Lock a campaign until the transaction ends: alone, or together with others who do not want it alone."""
 
     @abstractmethod
-    def _find_reports(self, connection: C, number: int, items: list[Incoming]) -> Sequence[FoundReport]:
-        """What is stored about each report."""
-
-    @abstractmethod
-    def _insert_reports(self, connection: C, number: int, items: list[Incoming]) -> bool:
-        """Insert new reports; False, and nothing is inserted, if another worker inserted some meanwhile."""
-
-    @abstractmethod
-    def _find_participants(self, connection: C, number: int, items: list[Enrolment]) -> Sequence[FoundParticipant]:
-        """What is stored about each enrolment."""
-
-    @abstractmethod
-    def _insert_participants(self, connection: C, number: int, items: list[Enrolment]) -> bool:
-        """Insert new participants and mark their tokens as used; False as in ``_insert_reports``."""
+    def _run_many(self, connection: C, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Execute a statement inside a transaction for each row of values."""
 
     @abstractmethod
     def _insert_rows(
         self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
     ) -> None:
-        """Insert rows in one statement: ``fixed`` is the same in all. Values of a column are integers, or bytes of one
-        length."""
+        """Insert rows in one statement: ``fixed`` is the same in all; a column has integers, or bytes."""
+
+    def _insert_new(
+        self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+    ) -> bool:
+        """The same; False, and nothing is inserted, if another worker has inserted some of them meanwhile."""
+        self._insert_rows(connection, table, fixed, columns)
+        return True
 
     @abstractmethod
     def _select_in(
-        self, connection: C, table: str, columns: tuple[str, str], fixed: Mapping[str, int], keys: Sequence[bytes]
-    ) -> list[tuple[bytes, Any]]:
-        """Two columns of the rows whose first column is one of the keys."""
+        self, connection: C, table: str, columns: tuple[str, str], fixed: Mapping[str, int], keys: Sequence[bytes],
+        *, lock: bool = False,
+    ) -> list[tuple[bytes, Any]]:  # fmt: skip
+        """Two columns of the rows whose first column is one of the keys; rows without a value are left out.
+
+        With ``lock`` nobody else changes these rows before the transaction ends.
+        """
 
     @abstractmethod
     def wipe(self, tables: Sequence[str]) -> None:
         """Leave no trace of deleted rows in the files of the database; raise ``StoreUnavailable`` if it is busy."""
-
-    @abstractmethod
-    def _insert_tokens(self, connection: C, number: int, hashes: Sequence[bytes]) -> None:
-        """Insert new tokens."""
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -454,7 +450,7 @@ class SQLStore(ABC, Generic[C]):
             number = self._number(connection, task)
             if number is None:
                 raise InvalidInput("tokens belong to a campaign; there is none with this task")
-            self._insert_tokens(connection, number, hashes)
+            self._insert_rows(connection, "tokens", {"campaign": number}, {"hash": list(hashes)})
 
     def message(self, task: bytes, round_: int, what: What) -> bytes | None:
         """A stored message of a round."""
@@ -540,23 +536,54 @@ class SQLStore(ABC, Generic[C]):
         self, connection: C, number: int, phase: Phase, closed: int, items: list[Incoming]
     ) -> list[Outcome]:
         while items:
-            found = self._find_reports(connection, number, items)
-            outcomes = judge_reports(items, found, phase=phase, closed=closed)
-            new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
-            if not new or self._insert_reports(connection, number, new):
+            outcomes = judge_reports(items, self._find_reports(connection, number, items), phase=phase, closed=closed)
+            new = _stored(items, outcomes)
+            columns = {"pseudonym": [item.pseudonym for item in new], "body": [item.body for item in new]}
+            fixed = {"campaign": number, "round": closed + 1}
+            if not new or self._insert_new(connection, "reports", fixed, columns):
                 return outcomes
         return []
+
+    def _find_reports(self, connection: C, number: int, items: list[Incoming]) -> list[FoundReport]:
+        """What is stored about each report."""
+        names = [item.pseudonym for item in items]
+        verifiers = dict(
+            self._select_in(connection, "participants", ("pseudonym", "verifier"), {"campaign": number}, names)
+        )
+        bodies = {}
+        for round_ in {item.round for item in items}:
+            fixed = {"campaign": number, "round": round_}
+            names = [item.pseudonym for item in items if item.round == round_]
+            for name, body in self._select_in(connection, "reports", ("pseudonym", "body"), fixed, names):
+                bodies[round_, name] = body
+        return [(verifiers.get(item.pseudonym), bodies.get((item.round, item.pseudonym))) for item in items]
 
     def _add_participants(
         self, connection: C, number: int, campaign: Campaign, items: list[Enrolment]
     ) -> list[Outcome]:
-        status = self._status(connection, number)
+        status, fixed = self._status(connection, number), {"campaign": number}
         while True:
             found = self._find_participants(connection, number, items)
             outcomes = judge_enrolments(items, found, campaign=campaign, phase=status.phase, enrolled=status.enrolled)
-            new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
-            if not new or self._insert_participants(connection, number, new):
+            new = _stored(items, outcomes)
+            columns = {"pseudonym": [item.pseudonym for item in new], "verifier": [item.verifier for item in new]}
+            if not new or self._insert_new(connection, "participants", fixed, columns):
+                used = [(item.used_by, item.token, number) for item in new if item.token is not None]
+                self._run_many(connection, "UPDATE tokens SET used_by = ? WHERE hash = ? AND campaign = ?", used)
                 return outcomes
+
+    def _find_participants(self, connection: C, number: int, items: list[Enrolment]) -> list[FoundParticipant]:
+        """What is stored about each enrolment."""
+        fixed, names = {"campaign": number}, [item.pseudonym for item in items]
+        # In the order of hashes, so that two workers lock tokens in the same order.
+        hashes = sorted({item.token for item in items if item.token is not None})
+        known = dict(self._select_in(connection, "tokens", ("hash", "campaign"), fixed, hashes, lock=True))
+        used = dict(self._select_in(connection, "tokens", ("hash", "used_by"), fixed, hashes))
+        verifiers = dict(self._select_in(connection, "participants", ("pseudonym", "verifier"), fixed, names))
+        return [
+            (verifiers.get(item.pseudonym), (used.get(item.token),) if item.token in known else None)  # type: ignore[arg-type]
+            for item in items
+        ]
 
     # -- rounds ------------------------------------------------------------------------------------------------
 
@@ -572,6 +599,12 @@ class SQLStore(ABC, Generic[C]):
             (fold,) = self._run(connection, "SELECT fold FROM campaigns WHERE id = ?", number).fetchone()
             campaign, status = self._campaign(connection, number), self._status(connection, number)
             yield LockedCampaign(self, connection, number, campaign, status, fold)
+
+
+def _stored(items: list[AnyItem], outcomes: list[Outcome]) -> list[AnyItem]:
+    """What is to be stored, by pseudonym: two workers with the same ones wait for each other in one direction only."""
+    new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
+    return sorted(new, key=attrgetter("pseudonym"))
 
 
 class LockedCampaign(Generic[C]):

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from ...errors import InvalidInput, StoreUnavailable
-from .sql import Enrolment, FoundParticipant, FoundReport, Incoming, SQLStore, check_version, migrations
+from .sql import SQLStore, check_version, migrations
 
 __all__ = ["SQLiteStore", "check_file", "lock_for_serving"]
 
@@ -34,42 +34,6 @@ _SETTINGS = (
     "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cache_size = -32768", "wal_autocheckpoint = 4000",
     "secure_delete = ON",
 )  # fmt: skip
-# A batch goes in and out in one piece: json_each gives the rows, names and bodies are cut out of long strings. Each
-# step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop would
-# starve us.
-_LOOK_REPORTS = """
-SELECT json_group_array(json_array(key, hex(verifier), hex(body))) FROM (
-    SELECT key,
-           (SELECT verifier FROM participants WHERE campaign = :id AND pseudonym = name) AS verifier,
-           (SELECT body FROM reports WHERE campaign = :id AND round = round_ AND pseudonym = name) AS body
-    FROM (SELECT key, substr(:names, key * 16 + 1, 16) AS name, json_extract(value, '$[0]') AS round_
-          FROM json_each(:rows))
-)
-"""
-_ADD_REPORTS = """
-INSERT INTO reports (campaign, round, pseudonym, body)
-SELECT :id, json_extract(value, '$[0]'), substr(:names, key * 16 + 1, 16),
-       substr(:bodies, json_extract(value, '$[1]'), json_extract(value, '$[2]'))
-FROM json_each(:rows)
-"""
-_LOOK_PARTICIPANTS = """
-SELECT json_group_array(json_array(key, hex(verifier), known, hex(used))) FROM (
-    SELECT key,
-           (SELECT verifier FROM participants
-            WHERE campaign = :id AND pseudonym = substr(:names, key * 16 + 1, 16)) AS verifier,
-           (SELECT 1 FROM tokens WHERE hash = substr(:tokens, key * 32 + 1, 32) AND campaign = :id) AS known,
-           (SELECT used_by FROM tokens WHERE hash = substr(:tokens, key * 32 + 1, 32) AND campaign = :id) AS used
-    FROM json_each(:rows)
-)
-"""
-_ADD_PARTICIPANTS = """
-INSERT INTO participants (campaign, pseudonym, verifier)
-SELECT :id, substr(:names, key * 16 + 1, 16), substr(:verifiers, key * 32 + 1, 32) FROM json_each(:rows)
-"""
-_USE_TOKENS = """
-UPDATE tokens SET used_by = substr(:marks, j.key * 32 + 1, 32)
-FROM json_each(:rows) AS j WHERE hash = substr(:tokens, j.key * 32 + 1, 32) AND campaign = :id
-"""
 
 
 class SQLiteStore(SQLStore[sqlite3.Connection]):
@@ -84,7 +48,7 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         Whether to create or check the tables now.
     """
 
-    gather = 0.0  # a transaction costs next to nothing: write at once
+    gather = 0.001  # a thread that wakes costs more than a transaction
 
     def __init__(self, path: str, *, worker: str = "0", check: bool = True) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
@@ -173,30 +137,44 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
 
     # -- batches -----------------------------------------------------------------------------------------------
 
+    # A batch goes in and out in one piece: json_each gives the rows, names and bodies are cut out of long strings. Each
+    # step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop would
+    # starve us.
+
+    def _run_many(self, connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        connection.executemany(sql, rows)
+
     def _insert_rows(
         self, connection: sqlite3.Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
     ) -> None:
-        names, values, cut = list(columns), dict[str, Any](fixed), []
-        numbers = [name for name in names if isinstance(columns[name][0], int)]
-        for name in names:
-            if name in numbers:
-                cut.append(f"json_extract(value, '$[{numbers.index(name)}]')")
+        values, cut = dict[str, Any](fixed), []
+        rows: list[list[int]] = [[] for _ in next(iter(columns.values()))]
+        for name, column in columns.items():
+            place = f"json_extract(value, '$[{len(rows[0])}]')"
+            if isinstance(column[0], int):
+                cut.append(place)
+                for row, number in zip(rows, column, strict=True):
+                    row.append(number)
                 continue
-            width = len(columns[name][0])
-            values[name] = b"".join(columns[name])
-            if len(values[name]) != width * len(columns[name]):
-                raise InvalidInput(f"the values of {name} must have one length")
-            cut.append(f"substr(:{name}, key * {width} + 1, {width})" if width else "zeroblob(0)")
-        values["rows"] = _json([list(row) for row in zip(*(columns[name] for name in numbers), strict=True)]
-                               if numbers else [[]] * len(columns[names[0]]))  # fmt: skip
+            values[name], widths = b"".join(column), {len(one) for one in column}
+            if len(widths) == 1:
+                (width,) = widths
+                cut.append(f"substr(:{name}, key * {width} + 1, {width})" if width else "zeroblob(0)")
+                continue
+            cut.append(f"substr(:{name}, {place}, json_extract(value, '$[{len(rows[0]) + 1}]'))")
+            begin = 1
+            for row, one in zip(rows, column, strict=True):
+                row += (begin, len(one))
+                begin += len(one)
         values_sql = ", ".join([*(f":{name}" for name in fixed), *cut])
         connection.execute(
-            f"INSERT INTO {table} ({', '.join([*fixed, *names])}) SELECT {values_sql} FROM json_each(:rows)", values
+            f"INSERT INTO {table} ({', '.join([*fixed, *columns])}) SELECT {values_sql} FROM json_each(:rows)",
+            {**values, "rows": _json(rows)},
         )
 
     def _select_in(
         self, connection: sqlite3.Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
-        keys: Sequence[bytes],
+        keys: Sequence[bytes], *, lock: bool = False,
     ) -> list[tuple[bytes, Any]]:  # fmt: skip
         if not keys:
             return []
@@ -204,44 +182,14 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
         where = "".join(f"{name} = :{name} AND " for name in fixed)
         sql = (
             f"SELECT json_group_array(json_array(hex({key}), CASE typeof({value}) WHEN 'blob' THEN hex({value}) "
-            f"ELSE {value} END)) FROM {table} WHERE {where} {key} IN "
+            f"ELSE {value} END)) FROM {table} WHERE {where} {value} IS NOT NULL AND {key} IN "
             f"(SELECT substr(:keys, key * {len(keys[0])} + 1, {len(keys[0])}) FROM json_each(:rows))"
         )
         parameters = {**fixed, "keys": b"".join(keys), "rows": _json([0] * len(keys))}
+        rows = msgspec.json.decode(connection.execute(sql, parameters).fetchone()[0])
         return [
-            (bytes.fromhex(name), bytes.fromhex(found) if isinstance(found, str) else found)
-            for name, found in _rows(connection, sql, parameters)
+            (bytes.fromhex(name), bytes.fromhex(found) if isinstance(found, str) else found) for name, found in rows
         ]
-
-    def _insert_tokens(self, connection: sqlite3.Connection, number: int, hashes: Sequence[bytes]) -> None:
-        connection.executemany("INSERT INTO tokens VALUES (?, ?, NULL)", [(digest, number) for digest in hashes])
-
-    def _find_reports(
-        self, connection: sqlite3.Connection, number: int, items: list[Incoming]
-    ) -> Sequence[FoundReport]:
-        found: list[Any] = [None] * len(items)
-        for key, verifier, body in _rows(connection, _LOOK_REPORTS, _report_columns(number, items)):
-            found[key] = (bytes.fromhex(verifier) or None, bytes.fromhex(body) or None)
-        return found
-
-    def _insert_reports(self, connection: sqlite3.Connection, number: int, items: list[Incoming]) -> bool:
-        connection.execute(_ADD_REPORTS, _report_columns(number, items))
-        return True
-
-    def _find_participants(
-        self, connection: sqlite3.Connection, number: int, items: list[Enrolment]
-    ) -> Sequence[FoundParticipant]:
-        found: list[Any] = [None] * len(items)
-        for key, verifier, known, used in _rows(connection, _LOOK_PARTICIPANTS, _columns(number, items)):
-            found[key] = (bytes.fromhex(verifier) or None, (bytes.fromhex(used) or None,) if known else None)
-        return found
-
-    def _insert_participants(self, connection: sqlite3.Connection, number: int, items: list[Enrolment]) -> bool:
-        connection.execute(_ADD_PARTICIPANTS, _columns(number, items))
-        with_token = [item for item in items if item.token is not None]
-        if with_token:
-            connection.execute(_USE_TOKENS, _columns(number, with_token))
-        return True
 
 
 def check_file(path: str, *, new: bool = False) -> None:
@@ -314,34 +262,6 @@ def _make_private(path: Path) -> None:
                     name.chmod(0o600)
     except OSError as error:
         raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
-
-
-def _report_columns(number: int, items: list[Incoming]) -> dict[str, Any]:
-    """Reports as a statement takes them: each row has its round, and where its body begins and how long it is."""
-    rows, place = [], 1
-    for item in items:
-        rows.append((item.round, place, len(item.body)))
-        place += len(item.body)
-    return {
-        "id": number, "rows": _json(rows),
-        "names": b"".join([item.pseudonym for item in items]), "bodies": b"".join([item.body for item in items]),
-    }  # fmt: skip
-
-
-def _columns(number: int, items: list[Enrolment]) -> dict[str, Any]:
-    return {
-        "id": number,
-        "rows": _json([0] * len(items)),
-        "names": b"".join([item.pseudonym for item in items]),
-        "verifiers": b"".join([item.verifier for item in items]),
-        "tokens": b"".join([item.token or bytes(32) for item in items]),
-        "marks": b"".join([item.used_by or bytes(32) for item in items]),
-    }
-
-
-def _rows(connection: sqlite3.Connection, sql: str, values: dict[str, Any]) -> list[list[Any]]:
-    rows: list[list[Any]] = msgspec.json.decode(connection.execute(sql, values).fetchone()[0])
-    return rows
 
 
 def _json(value: Any) -> str:
