@@ -26,7 +26,7 @@ from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..geometry.mistakes import likely_mistake
 from ..geometry.places import LATITUDE, LONGITUDE, PLACES, parse_bounds, parse_numbers
-from ..geometry.sides import is_geographic
+from ..geometry.units import is_geographic
 from ..hierarchy import AnyTree, SphereTree
 from ..io.trees import read_tree
 from ..protocol.plan import OWN, Release

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..arrays import exact
 from ..errors import InvalidInput, ServerViolation, printable
-from ..geometry.sides import at_least, lengths_words, side_unit
+from ..geometry.units import at_least, lengths_words, side_unit
 from ..protocol.keys import pseudonym, rounding_word, upload_entropy
 from ..protocol.policy import Policy, check_sides
 from ..protocol.task import Task

@@ -315,8 +315,8 @@ def open_files(
     opened = check_files(list_files(paths), numbers, texts)
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
-        for file, rows in opened:
-            yield from file.batches(rows, wanted)
+        for _, rows in opened:
+            yield from rows.batches(wanted)
 
     names = dict.fromkeys(name for file, _ in opened for name in file.columns)
     return make(

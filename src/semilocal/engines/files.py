@@ -34,8 +34,8 @@ from ..geometry.places import DEGREES, LATITUDE, LONGITUDE
 from ..words import delimiter_of
 
 __all__ = [
-    "AXES", "BATCH", "PARQUET", "Pieces", "TableFile", "check_files", "check_numbers", "codes_of", "geometry_of",
-    "list_files", "load_arrow", "open_file", "open_parquet", "read_csv", "reason_of",
+    "AXES", "BATCH", "PARQUET", "Pieces", "Rows", "TableFile", "check_files", "check_numbers", "codes_of",
+    "geometry_of", "list_files", "load_arrow", "open_file", "open_parquet", "reason_of",
 ]  # fmt: skip
 
 PARQUET = (".parquet", ".parq", ".pq")  # how the names of such files end
@@ -94,6 +94,13 @@ class Pieces(NamedTuple):
     each: Sequence[Callable[[], Iterator[tuple[int, list[Floats]]]]]
 
 
+class Rows(NamedTuple):
+    """A pyarrow schema, and a function that gives record batches of some columns, in the order of the rows."""
+
+    schema: Any
+    batches: Callable[[Sequence[str]], Iterator[Any]]
+
+
 class TableFile:
     """One file: which columns there are, and what they hold."""
 
@@ -116,13 +123,9 @@ class TableFile:
         """Columns as they are written: one list per name."""
         raise NotImplementedError
 
-    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
-        """A pyarrow dataset or table with the columns, those of numbers and texts with these types."""
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Rows:
+        """The rows as record batches; columns of numbers and texts have these types where the format has none."""
         raise NotImplementedError
-
-    def batches(self, rows: Any, wanted: Sequence[str]) -> Iterator[Any]:
-        """Record batches of such rows with these columns, in the order of the file."""
-        yield from rows.to_batches(columns=list(wanted), batch_size=BATCH, batch_readahead=_AHEAD, fragment_readahead=1)
 
     def spelled(self, name: str) -> str:
         """A column as the file spells it: capitals do not matter if only one is meant."""
@@ -154,6 +157,11 @@ class TableFile:
         return f"{self.row_word} {row}"
 
 
+def _scanned(dataset: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """Record batches of a pyarrow dataset."""
+    yield from dataset.to_batches(columns=list(columns), batch_size=BATCH, batch_readahead=_AHEAD, fragment_readahead=1)
+
+
 def open_file(path: Path) -> TableFile:
     """The reader of a file, by the ending of its name."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -182,7 +190,7 @@ def check_numbers(schema: Any, columns: Sequence[str], where: object) -> None:
 
 def check_files(
     paths: Sequence[Path], numbers: Sequence[str], texts: Sequence[str], *, alike: bool = False
-) -> list[tuple[TableFile, Any]]:
+) -> list[tuple[TableFile, Rows]]:
     """Files with their rows; refuses a file without a column, or with texts of another type than the first file's.
 
     With ``alike`` the numbers must be of the same type as well, for an engine that would cut them.
@@ -240,12 +248,12 @@ def codes_of(column: Any) -> Integers:
 class _CsvFile(TableFile):
     kind = "csv"
     row_word = "data line"
+    _delimiter = ","
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         with self._lines() as lines:
-            header = next(lines, None)
-            self._delimiter, self._header_line = lines.delimiter, lines.line_num
+            self._header_line, header = next(lines, (0, None))
         if header is None:
             raise InvalidInput(f"{path}: is empty; the first line must name the columns")
         names = tuple(name.strip() for name in header)
@@ -259,7 +267,7 @@ class _CsvFile(TableFile):
         self.columns = names
 
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
-        table = self._quick(wanted, labels)
+        table = self.quick(wanted, labels)
         if table is None:
             return self._read_lines(wanted, labels)
         numbers = np.empty((len(wanted), len(table)))
@@ -268,7 +276,7 @@ class _CsvFile(TableFile):
         return numbers, [codes_of(table.column(name)) for name in labels]
 
     def pieces(self, wanted: Sequence[str]) -> Pieces | None:
-        table = self._quick(wanted, ())
+        table = self.quick(wanted)
         if table is None:
             return None
         batches = table.to_batches()
@@ -279,8 +287,32 @@ class _CsvFile(TableFile):
 
         return Pieces(len(table), [partial(piece, number) for number in range(len(batches))])
 
-    def _quick(self, wanted: Sequence[str], labels: Sequence[str]) -> Any:
-        return read_csv(self.path, self.columns, wanted, labels, delimiter=self._delimiter, header=self._header_line)
+    def quick(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> Any:
+        """Columns of numbers and texts as a pyarrow table: several times faster than line by line.
+
+        None if the file is small or not plain enough, or pyarrow is not there.
+        """
+        if self.path.stat().st_size < WORTH_IT or set(wanted) & set(labels):
+            return None
+        if not _is_plain(self.path, self._header_line):
+            return None
+        try:
+            from pyarrow import ArrowInvalid, csv, float64, string
+        except ImportError:
+            return None
+        try:
+            with _open_bytes(self.path) as file:
+                return csv.read_csv(
+                    file if self.path.suffix.lower() == ".gz" else self.path,
+                    read_options=csv.ReadOptions(column_names=list(self.columns), skip_rows=self._header_line),
+                    parse_options=csv.ParseOptions(delimiter=self._delimiter, quote_char=False),
+                    convert_options=csv.ConvertOptions(
+                        include_columns=list(dict.fromkeys([*wanted, *labels])), null_values=[],
+                        column_types={**dict.fromkeys(wanted, float64()), **dict.fromkeys(labels, string())},
+                    ),
+                )  # fmt: skip
+        except ArrowInvalid:
+            return None
 
     def _read_lines(self, wanted: Sequence[str], labels: Sequence[str]) -> tuple[Floats, list[Integers]]:
         """Line by line, which can name the line that is wrong."""
@@ -291,9 +323,9 @@ class _CsvFile(TableFile):
         texts = [(codes.add, self.columns.index(name)) for codes, name in zip(coded, labels, strict=True)]
         with self._lines() as lines:
             next(lines)
-            for row in lines:
+            for line, row in lines:
                 if len(row) != width:
-                    self._refuse_line(lines.line_num, f"has {len(row)} cells, the header {width}", "fix that line")
+                    self._refuse_line(line, f"has {len(row)} cells, the header {width}", "fix that line")
                 try:
                     for append, place in numbers:
                         append(float(row[place]))
@@ -302,7 +334,7 @@ class _CsvFile(TableFile):
                     what = "is not a number" if cell else "is empty"
                     if _is_number(cell.replace(",", ".", 1)):
                         what, fix = "has a decimal comma", "write numbers with a point"
-                    self._refuse_line(lines.line_num, f"column {self.columns[place]!r} {what}", fix)
+                    self._refuse_line(line, f"column {self.columns[place]!r} {what}", fix)
                 for add, place in texts:
                     add(row[place].strip())
         columns = [np.frombuffer(store, dtype=np.float64) if store else np.empty(0) for store in found]
@@ -312,10 +344,10 @@ class _CsvFile(TableFile):
         places = [self.columns.index(name) for name in names]
         with self._lines() as lines:
             next(lines)
-            kept = [[row[place] for place in places] for row in lines]
+            kept = [[row[place] for place in places] for _, row in lines]
         return [list(column) for column in zip(*kept, strict=True)] if kept else [[] for _ in names]
 
-    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Rows:
         arrow = load_arrow()
         kinds = dict.fromkeys(texts, arrow.string()) | dict.fromkeys(numbers, arrow.float64())
         form = arrow.dataset.CsvFileFormat(
@@ -323,108 +355,48 @@ class _CsvFile(TableFile):
             convert_options=arrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=True, null_values=[""]),
             read_options=arrow.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_line),
         )
-        self._numbers = tuple(numbers)
-        with self._naming_the_line(arrow):
-            return arrow.dataset.dataset(str(self.path), format=form)
 
-    def batches(self, rows: Any, wanted: Sequence[str]) -> Iterator[Any]:
-        with self._naming_the_line(load_arrow()):
-            yield from super().batches(rows, wanted)
+        @contextlib.contextmanager
+        def naming_the_line() -> Iterator[None]:
+            """What Arrow cannot read is read again line by line, which names the line."""
+            try:
+                yield
+            except (arrow.ArrowInvalid, OSError) as error:
+                self._read_lines(numbers, [])
+                raise InvalidInput(f"{self.path}: cannot be read: {reason_of(error)}; fix the file") from None
 
-    @contextlib.contextmanager
-    def _naming_the_line(self, arrow: Any) -> Iterator[None]:
-        """What Arrow cannot read is read again line by line, which names the line."""
-        try:
-            yield
-        except (arrow.ArrowInvalid, OSError) as error:
-            reason = re.sub(
-                r"(invalid value|Float value|Integer value|got \d+):? .*", r"\1", str(error).splitlines()[0]
-            )
-            self._read_lines(self._numbers, [])
-            raise InvalidInput(f"{self.path}: cannot be read: {reason}; fix the file") from None
+        def batches(columns: Sequence[str]) -> Iterator[Any]:
+            with naming_the_line():
+                yield from _scanned(dataset, columns)
+
+        with naming_the_line():
+            dataset = arrow.dataset.dataset(str(self.path), format=form)
+        return Rows(dataset.schema, batches)
 
     def place(self, row: int) -> str:
         with self._lines() as lines:  # only on the way to an error: lines are not remembered while reading
-            next(itertools.islice(lines, row + 1, None))
-            return f"line {lines.line_num}"
+            return f"line {next(itertools.islice(lines, row + 1, None))[0]}"
 
     def _refuse_line(self, line: int, what: str, fix: str) -> NoReturn:
         raise InvalidInput(f"{self.path}, line {line}: {what}; {fix}")
 
     @contextlib.contextmanager
-    def _lines(self) -> Iterator[_Lines]:
+    def _lines(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
+        """The lines that are not empty, with their numbers; the first names the columns."""
         with _open_text(self.path) as stream:
+            reader: Any = None
             try:
-                delimiter = delimiter_of(stream.readline(_LONGEST_HEADER))
+                self._delimiter = delimiter_of(stream.readline(_LONGEST_HEADER))
                 stream.seek(0)
-                lines = _Lines(stream, delimiter)
-                yield lines
+                reader = csv.reader(stream, delimiter=self._delimiter, strict=True)
+                yield ((reader.line_num, row) for row in reader if row)
             except csv.Error as error:
-                self._refuse_line(lines.line_num, f"is not CSV ({error})", "fix that line")
+                self._refuse_line(reader.line_num, f"is not CSV ({error})", "fix that line")
             except UnicodeDecodeError as error:
                 raise InvalidInput(f"{self.path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 why = _why(error)
                 raise InvalidInput(f"{self.path}: the gzip data is damaged ({why}); get the file again") from None
-
-
-class _Lines:
-    """csv.reader without the empty lines, with the number of the line it is at."""
-
-    def __init__(self, stream: io.TextIOBase, delimiter: str) -> None:
-        self.delimiter = delimiter
-        self._reader = csv.reader(stream, delimiter=delimiter, strict=True)
-        self._filled = filter(None, self._reader)
-
-    def __iter__(self) -> Iterator[list[str]]:
-        return self._filled
-
-    def __next__(self) -> list[str]:
-        return next(self._filled)
-
-    @property
-    def line_num(self) -> int:
-        return self._reader.line_num
-
-
-def read_csv(
-    path: Path, columns: Sequence[str], wanted: Sequence[str], labels: Sequence[str], *, delimiter: str, header: int
-) -> Any:
-    """Columns of numbers and labels as a pyarrow table: several times faster than line by line.
-
-    None if the file is small or not plain enough, or pyarrow is not there.
-
-    Parameters
-    ----------
-    path : Path
-    columns : sequence of str
-        All columns of the file.
-    wanted, labels : sequence of str
-        Those to read: as numbers, and as texts (see :func:`codes_of`).
-    delimiter : str
-        Between two cells.
-    header : int
-        The line that names the columns; the first is 1.
-    """
-    if path.stat().st_size < WORTH_IT or not _is_plain(path, header) or set(wanted) & set(labels):
-        return None
-    try:
-        from pyarrow import ArrowInvalid, csv, float64, string
-    except ImportError:
-        return None
-    try:
-        with _open_bytes(path) as file:
-            return csv.read_csv(
-                file if path.suffix.lower() == ".gz" else path,
-                read_options=csv.ReadOptions(column_names=list(columns), skip_rows=header),
-                parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False),
-                convert_options=csv.ConvertOptions(
-                    include_columns=list(dict.fromkeys([*wanted, *labels])), null_values=[],
-                    column_types={**dict.fromkeys(wanted, float64()), **dict.fromkeys(labels, string())},
-                ),
-            )  # fmt: skip
-    except ArrowInvalid:
-        return None
 
 
 def _is_plain(path: Path, header: int) -> bool:
@@ -585,34 +557,27 @@ class _ParquetFile(TableFile):
         found = dict(self._named(table.combine_chunks().to_batches()[0], names, 0)) if len(table) else {}
         return [found[name].to_pylist() if found else [] for name in names]
 
-    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Rows:
+        arrow = load_arrow()
         # Without this, Arrow keeps the bytes of a whole file until its last row was read.
-        dataset = load_arrow().dataset
-        form = dataset.ParquetFileFormat(
-            default_fragment_scan_options=dataset.ParquetFragmentScanOptions(pre_buffer=False)
-        )
-        found = dataset.dataset(str(self.path), format=form)
-        return found if self._points is None else _WithPoints(found, self)
+        options = arrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        form = arrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
+        dataset = arrow.dataset.dataset(str(self.path), format=form)
 
-    def batches(self, rows: Any, wanted: Sequence[str]) -> Iterator[Any]:
+        def with_points(columns: Sequence[str]) -> Iterator[Any]:
+            start = 0
+            for batch in _scanned(dataset, self._stored(columns)):
+                named = self._named(batch, columns, start)
+                yield arrow.RecordBatch.from_arrays([column for _, column in named], names=[name for name, _ in named])
+                start += len(batch)
+
         if self._points is None:
-            yield from super().batches(rows, wanted)
-            return
-        start, arrow = 0, load_arrow()
-        for batch in super().batches(rows.stored, self._stored(wanted)):
-            named = self._named(batch, wanted, start)
-            yield arrow.RecordBatch.from_arrays([column for _, column in named], names=[name for name, _ in named])
-            start += len(batch)
-
-
-class _WithPoints:
-    """A dataset with coordinates in place of points: its schema."""
-
-    def __init__(self, stored: Any, file: _ParquetFile) -> None:
-        arrow, self.stored = load_arrow(), stored
-        fields = [stored.schema.field(name) if name in stored.schema.names else arrow.field(name, arrow.float64())
-                  for name in file.columns]  # fmt: skip
-        self.schema = arrow.schema(fields)
+            return Rows(dataset.schema, partial(_scanned, dataset))
+        fields = [
+            arrow.field(name, arrow.float64()) if self._is_axis(name) else dataset.schema.field(name)
+            for name in self.columns
+        ]
+        return Rows(arrow.schema(fields), with_points)
 
 
 def _coordinates(column: Any) -> tuple[Floats, Any]:
@@ -682,15 +647,13 @@ class _GeoJsonFile(TableFile):
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
         return [[_properties(feature).get(name) for feature in self._features] for name in names]
 
-    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Rows:
         wanted = list(dict.fromkeys((*DEGREES, *numbers)))
         columns: dict[str, Any] = dict(zip(wanted, self.read(wanted)[0], strict=True))
         for name, column in zip(texts, self.texts(texts), strict=True):
             columns[name] = [None if text is None else str(text) for text in column]
-        return load_arrow().table(columns)
-
-    def batches(self, rows: Any, wanted: Sequence[str]) -> Iterator[Any]:
-        yield from rows.select(list(wanted)).to_batches(max_chunksize=BATCH)
+        table = load_arrow().table(columns)
+        return Rows(table.schema, lambda chosen: table.select(list(chosen)).to_batches(max_chunksize=BATCH))
 
     def _position(self, row: int, feature: Any) -> Sequence[float]:
         geometry = feature.get("geometry") if isinstance(feature, dict) else None

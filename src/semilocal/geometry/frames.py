@@ -16,9 +16,8 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra, listed_columns
 from .box import Box
-from .crs import check_crs
 from .places import LATITUDE, LONGITUDE
-from .shapes import latitude_first
+from .units import check_crs, latitude_first
 
 __all__ = [
     "axes_in_order", "check_index", "column_names", "count_content", "frame_columns", "frame_points", "is_axis",

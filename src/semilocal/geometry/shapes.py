@@ -15,12 +15,10 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra, printable
 from .box import Box
-from .crs import check_crs
-from .places import LATITUDE
 from .polygons import Polygons
-from .sides import is_geographic
+from .units import check_crs, is_geographic, latitude_first
 
-__all__ = ["as_polygons", "as_shapes", "h3_shapes", "has_shapes", "latitude_first"]
+__all__ = ["as_polygons", "as_shapes", "h3_shapes", "has_shapes"]
 
 Shapes = npt.NDArray[np.object_]  # shapely geometries
 _LEAST_CELL = 1 << 59  # of H3, as an integer
@@ -133,11 +131,6 @@ def h3_shapes(cells: Iterable[str | int]) -> Shapes:
             raise InvalidInput(f"H3 cell {row} ({cell}) holds a pole and has no outline in degrees; leave it out")
         out.append(_in_degrees(np.array(h3.cell_to_boundary(cell))[:, ::-1]))
     return _objects(out)
-
-
-def latitude_first(box: Box) -> bool:
-    """Whether the domain's axes are the other way round than those of GeoJSON."""
-    return is_geographic(box) and box.names[0].lower() in LATITUDE
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, as_integer
 from ..errors import InvalidInput
-from ..geometry import earth, sides
+from ..geometry import units
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons as Shapes
 from . import spans
@@ -164,7 +164,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     def sides(self, cells: npt.ArrayLike) -> Floats:
         """Lengths of each cell's sides, in km where the axes are longitude and latitude: float64[m, d]."""
-        return sides.sides(self.boxes(cells), self.box)
+        return units.sides(self.boxes(cells), self.box)
 
     @property
     def smallest_sides(self) -> Floats:
@@ -173,7 +173,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     def areas(self, cells: npt.ArrayLike) -> Floats:
         """Areas in km² on a map, else products of the sides in units of the axes: float64[m]."""
-        return earth.areas(self.boxes(cells), geographic=earth.is_map(self.box))
+        return units.areas(self.boxes(cells), geographic=units.is_map(self.box))
 
     @property
     def leaves(self) -> dict[str, float]:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, Words, cut_repr, is_integer, on_all_cores, shown
 from ..errors import InvalidInput
-from ..geometry import outline, sides
+from ..geometry import outline, units
 from ..geometry.box import Box
 from .base import ROOT, Cells, Polygons
 from .hilbert import along_curve, ends_on_grid, next_halving, turn_below
@@ -235,7 +235,7 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         ticks = np.stack(np.meshgrid(*ends), axis=-1).reshape(-1, dimensions)
         lower = np.stack([*map(self._edge, axes, ticks.T)], axis=1)
         upper = np.stack([*map(self._end, axes, (ticks + widths).T)], axis=1)
-        return np.asarray(sides.sides(np.stack([lower, upper], axis=1), self.box).min(axis=0))
+        return np.asarray(units.sides(np.stack([lower, upper], axis=1), self.box).min(axis=0))
 
     def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
         """One outline per interval, in two dimensions: the outer ring, then holes, without points on straight lines."""

@@ -27,9 +27,9 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, Integers, is_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.earth import RADIUS_KM
 from ..geometry.faces import FACE_KM, FACES, on_earth, on_face, wrapped
 from ..geometry.polygons import Polygons as Shapes
+from ..geometry.units import RADIUS_KM
 from .base import Cells, Polygons
 from .prefix import PrefixTree, cell_array
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..arrays import Floats, Integers, short_repr
 from ..geometry.box import Box
-from ..geometry.earth import is_map
 from ..geometry.places import PLACES
+from ..geometry.units import is_map
 from ..hierarchy.base import Cells, Hierarchy
 from ..hierarchy.table import TableTree
 from ..pooled.partition import PooledPartition

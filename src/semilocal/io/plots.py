@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
-from ..geometry.earth import aspect, is_map
+from ..geometry.units import aspect, is_map
 from ..hierarchy.base import Hierarchy
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark

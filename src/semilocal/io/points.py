@@ -20,7 +20,7 @@ from ..errors import InvalidInput, OutsideDomain
 from ..geometry.box import Box
 from ..geometry.mistakes import mistake_words
 from ..geometry.places import LATITUDE
-from ..geometry.sides import is_geographic
+from ..geometry.units import is_geographic
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.ranks import SortedCodes
 

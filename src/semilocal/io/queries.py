@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -17,23 +17,24 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, short_repr
-from ..engines.files import TableFile, geometry_of, open_file, open_parquet
+from ..engines.files import PARQUET, TableFile, geometry_of, open_file, open_parquet
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
-from ..geometry.crs import check_crs
-from ..geometry.shapes import as_shapes, latitude_first
+from ..geometry.shapes import as_shapes
+from ..geometry.units import check_crs, latitude_first
 from ..hierarchy import AnyTree, TableTree
 from .files import read_text
 from .points import read_points
 from .regions import box_geometries
 
 __all__ = [
-    "AREA_FILES", "CORNERS", "MOST_CELLS", "Properties", "Queries", "boxes_around", "corner_names", "features_of",
-    "grid_queries", "is_geoparquet", "label_queries", "read_area_file", "read_queries",
+    "CORNERS", "MOST_CELLS", "Properties", "Queries", "corner_names", "grid_queries", "label_queries",
+    "read_queries",
 ]  # fmt: skip
 
 CORNERS = ("x0", "y0", "x1", "y1")
 MOST_CELLS = 10_000_000
+AREA_FILES = (".gpkg", ".fgb", ".shp")
 H3_NAMES = ("h3", "h3_cell", "h3_index", "h3index")
 
 
@@ -105,9 +106,9 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
         raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else 'No such file'}; check the path")
     if kind in (".geojson", ".json"):
         return _from_geojson(path, box)
-    if kind in AREA_FILES and (kind != ".parquet" or is_geoparquet(path)):
+    if kind in AREA_FILES or (kind in PARQUET and geometry_of(open_parquet(path).schema_arrow) is not None):
         _check_plane(path, box)
-        return _from_shapes(path, box, *read_area_file(path, box))
+        return _from_shapes(path, box, *_read_frame(path, box))
     source = open_file(path)
     if isinstance(tree, TableTree) and tree.leaves:
         named = [name for name in source.columns if name.lower() in ("label", tree.name.lower())]
@@ -121,18 +122,16 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
         kept = dict(zip([cells[0], *others], texts, strict=True))
         return _from_shapes(path, box, list(map(str, texts[0])), kept)
     wanted = [f"{name}_{end}" for end in ("lower", "upper") for name in box.names]
-    try:
-        table = read_points(path, columns=wanted, row_is="query")
-    except InvalidInput as error:
-        if box.dimensions != 2 or "has no column" not in str(error):
-            raise
-        if missing := [name for name in CORNERS if name not in map(str.lower, source.columns)]:
+    there = [name.lower() for name in source.columns]
+    if box.dimensions == 2 and not all(name.lower() in there for name in wanted):
+        if missing := [name for name in CORNERS if name not in there]:
             raise InvalidInput(
                 f"{path}: has no column {missing[0]!r}, and no other areas. Areas are boxes (columns "
                 f"{', '.join(CORNERS)}, or {', '.join(wanted)}), polygons (.geojson, .gpkg, GeoParquet), or H3 cells "
                 "(a column called h3)"
-            ) from None
-        table = read_points(path, columns=CORNERS, row_is="query")
+            )
+        wanted = list(CORNERS)
+    table = read_points(path, columns=wanted, row_is="query")
     boxes = table.points.reshape(len(table), 2, -1)
     turned = (boxes[:, 0] > boxes[:, 1]).any(axis=1)
     if turned.any():
@@ -194,7 +193,10 @@ def _from_shapes(path: Path, box: Box, areas: Any, properties: Mapping[str, list
         shapes = as_shapes(areas, box)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
-    return Queries(_in_axes(boxes_around(shapes), box), properties, shapes)
+    import shapely
+
+    boxes = np.asarray(shapely.bounds(shapes)).reshape(-1, 2, 2)
+    return Queries(_in_axes(boxes, box), properties, shapes)
 
 
 def _in_axes(boxes: Floats, box: Box) -> Floats:
@@ -225,12 +227,6 @@ def grid_queries(text: str, box: Box) -> Queries:
 
 
 Properties = Mapping[str, list[Any]]  # one entry per area
-Found = tuple[Any, Properties]  # shapes object[q]
-
-
-def read_area_file(path: Path, box: Box) -> Found:
-    """Geometries of a .gpkg, .fgb, .shp or GeoParquet file, and the other columns; its CRS must fit the domain."""
-    return AREA_FILES[path.suffix.lower()](path, box)
 
 
 def features_of(path: Path) -> list[Mapping[str, Any]]:
@@ -259,86 +255,28 @@ def features_of(path: Path) -> list[Mapping[str, Any]]:
     return features
 
 
-def is_geoparquet(path: Path) -> bool:
-    """Whether a Parquet file says where its geometries are."""
-    return geometry_of(open_parquet(path).schema_arrow) is not None
-
-
-def _read_geoparquet(path: Path, box: Box) -> Found:
-    try:
-        import shapely
-    except ImportError:
-        raise MissingExtra("shapely", "maps") from None
-    file = open_parquet(path)
-    found = geometry_of(file.schema_arrow)
-    assert found is not None
-    name, column = found.name, found.column
-    if column.get("encoding") != "WKB":
-        raise InvalidInput(f"{path}: column {name!r} is encoded as {column.get('encoding')!r}; write it as WKB")
-    # The format says: no entry means longitude and latitude, null means unknown.
-    crs = column.get("crs", {"type": "GeographicCRS", "name": "OGC:CRS84"})
-    check_crs(None if crs is None else _ProjJson.of(crs), box, what=f"{path}: the polygons")
-    table = file.read()
-    shapes = shapely.from_wkb(table.column(name).to_numpy(), on_invalid="raise")
-    return shapes, _plain({other: table.column(other).to_pylist() for other in table.column_names if other != name})
-
-
-def _read_with_pyogrio(path: Path, box: Box) -> Found:
+def _read_frame(path: Path, box: Box) -> tuple[Any, Properties]:
+    """Geometries object[q] of a file for maps, and the other columns; its CRS must fit the domain."""
     try:
         import geopandas
     except ImportError:
         raise MissingExtra("geopandas", "maps") from None
     try:
-        frame = geopandas.read_file(path, engine="pyogrio")
-    except Exception as error:  # pyogrio's errors have no common base that is public
+        parquet = path.suffix.lower() in PARQUET
+        frame = geopandas.read_parquet(path) if parquet else geopandas.read_file(path, engine="pyogrio")
+    except Exception as error:  # the errors of readers have no common base that is public
         raise InvalidInput(f"{path}: cannot be read ({str(error).splitlines()[0]}); check the file") from None
     if not isinstance(frame, geopandas.GeoDataFrame):
         raise InvalidInput(f"{path}: has no geometries; there must be at least one polygon")
     check_crs(frame.crs, box, what=f"{path}: the polygons")
     others = frame.drop(columns=frame.geometry.name)
-    return np.asarray(frame.geometry.values, dtype=object), _plain({str(n): others[n].tolist() for n in others})
+    return np.asarray(frame.geometry.values, dtype=object), {
+        str(n): list(map(_plain, others[n].tolist())) for n in others
+    }
 
 
-AREA_FILES: Mapping[str, Callable[[Path, Box], Found]] = MappingProxyType(
-    dict.fromkeys((".gpkg", ".fgb", ".shp"), _read_with_pyogrio) | {".parquet": _read_geoparquet}
-)
-
-
-@dataclass(frozen=True)
-class _ProjJson:
-    """As much of a CRS in PROJJSON as must be known."""
-
-    name: str
-    is_geographic: bool
-    code: int | None
-
-    @staticmethod
-    def of(document: Any) -> _ProjJson:
-        metadata = document if isinstance(document, dict) else {}
-        code = metadata.get("id") or {}
-        return _ProjJson(
-            str(metadata.get("name", "unknown")), "Geographic" in str(metadata.get("type")),
-            code.get("code") if code.get("authority") == "EPSG" else None,
-        )  # fmt: skip
-
-    def to_epsg(self) -> int | None:
-        """The number in EPSG's list, if it is there."""
-        return self.code
-
-
-def _plain(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    return {name: [_plain_value(value) for value in column] for name, column in columns.items()}
-
-
-def _plain_value(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """What JSON and CSV can say; dates and the like as text, missing numbers as nothing."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def boxes_around(shapes: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
-    """The smallest box around each: float64[q, 2, 2]."""
-    import shapely
-
-    return np.asarray(shapely.bounds(shapes)).reshape(-1, 2, 2)

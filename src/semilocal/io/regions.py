@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from ..arrays import Floats
 from ..errors import InvalidInput
-from ..geometry.earth import areas
-from ..geometry.shapes import latitude_first
+from ..geometry.units import areas, latitude_first
 from ..hierarchy.base import Polygons
 from ..hierarchy.codes import cell_names
 from ..pooled.partition import PooledPartition

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
-from ..geometry.crs import crs_of
-from ..geometry.shapes import latitude_first
+from ..geometry.units import crs_of, latitude_first
 from ..protocol.cellmap import CodeMap
 from ..protocol.mark import NAME, Mark
 from .files import replacing

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.places import LATITUDE, LONGITUDE
-from ..geometry.sides import KILOMETRES_PER_DEGREE
+from ..geometry.units import KILOMETRES_PER_DEGREE
 from ..hierarchy.dyadic import Cells
 from ..protocol.mark import Mark
 from ..protocol.promise import Guarantee, marked

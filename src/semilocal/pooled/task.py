@@ -18,7 +18,7 @@ import msgspec
 from ..arrays import is_integer, is_number, require, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.sides import at_least, lengths_words, side_unit
+from ..geometry.units import at_least, lengths_words, side_unit
 from ..hierarchy import BinaryTree, Halved, SphereTree, TableTree
 from ..hierarchy.tables import in_twos
 from ..protocol.canonical import Identified, read_canonical

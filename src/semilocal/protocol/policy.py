@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import is_integer, is_number, plain, require, shown
 from ..errors import InvalidInput, ServerViolation
-from ..geometry.sides import at_least, lengths_words, side_unit
+from ..geometry.units import at_least, lengths_words, side_unit
 from .plan import Plan
 from .promise_words import BETWEEN, loss_words, values_words
 from .task import MAX_K, Task

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import short_repr
 from ..errors import InvalidInput
-from ..geometry.sides import lengths_words, side_unit
+from ..geometry.units import lengths_words, side_unit
 from ..words import number_of
 from . import promise_words as wording
 from .promise_words import INSIDE, LIMITS, PARTICIPANT, Adjacency, Trust

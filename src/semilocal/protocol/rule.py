@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..arrays import Flags, Floats, Integers
-from ..geometry.sides import at_least
+from ..geometry.units import at_least
 from ..hierarchy.base import Cells
 from ..randomizer.base import Randomizer
 from .estimate import Pieces, Walls, estimate

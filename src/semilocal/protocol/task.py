@@ -15,7 +15,7 @@ import msgspec
 from ..arrays import is_integer, is_number, plain, require, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.sides import at_least, is_geographic, lengths_words, side_unit
+from ..geometry.units import at_least, is_geographic, lengths_words, side_unit
 from ..hierarchy import MAX_BITS, ROOT, AnyTree, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from ..randomizer.base import check_epsilon

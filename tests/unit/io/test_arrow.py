@@ -47,7 +47,7 @@ def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def by_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     with monkeypatch.context() as slow:
-        slow.setattr("semilocal.engines.files.read_csv", lambda *_, **__: None)
+        slow.setattr("semilocal.engines.files._CsvFile.quick", lambda *_: None)
         return read_points(path, labels=["id"])
 
 
@@ -75,7 +75,7 @@ def test_what_is_wrong_is_named_as_before(tmp_path: Path, monkeypatch: pytest.Mo
 def test_plain_files_really_take_the_quick_way(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(PLAIN["commas"].replace("id,x,y", '"id","x","y"'))  # as many programs write it
-    found = files.read_csv(path, ("id", "x", "y"), ["x", "y"], ["id"], delimiter=",", header=1)
+    found = files._CsvFile(path).quick(["x", "y"], ["id"])
     assert found is not None
     assert [found.column(name).to_pylist() for name in ("x", "y")] == [[1.5, -0.25, 0.1], [2.0, 1000.0, 7.0]]
     assert files.codes_of(found.column("id")).tolist() == [1, 2, 1]
@@ -95,7 +95,7 @@ def test_plain_gzipped_files_take_the_quick_way_and_damaged_ones_are_named(tmp_p
     path = tmp_path / "people.csv.gz"
     whole = gzip.compress(PLAIN["commas"].encode())
     path.write_bytes(whole)
-    found = files.read_csv(path, ("id", "x", "y"), ["x"], ["id"], delimiter=",", header=1)
+    found = files._CsvFile(path).quick(["x"], ["id"])
     assert found is not None
     assert found.column("x").to_pylist() == [1.5, -0.25, 0.1]
     path.write_bytes(whole[:-6])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from semilocal import Box, Task, simulate
-from semilocal.geometry.earth import areas, aspect, is_map
 from semilocal.geometry.places import named_box
+from semilocal.geometry.units import areas, aspect, is_map
 from semilocal.hierarchy import SphereTree
 from semilocal.hierarchy.tables import from_labels
 from semilocal.io.map_rows import MOST_LABELS, OPEN, REGION, domain_json, frame, partition_rows, split_rows

@@ -11,7 +11,7 @@ import pytest
 
 from semilocal import Box
 from semilocal.errors import InvalidInput
-from semilocal.geometry.sides import at_least
+from semilocal.geometry.units import at_least
 from semilocal.hierarchy import BinaryTree
 from semilocal.pooled import MAX_LEVELS, UNITS, PooledTask
 

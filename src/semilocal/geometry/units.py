@@ -1,0 +1,184 @@
+"""Units of a domain's axes: degrees or units of their own, lengths and areas in kilometres, and the reference system.
+
+A domain says what its axes are by their names: longitude and latitude are degrees, ``Box.mercator()`` is Web Mercator,
+others have units of their own. Knows names of axes and one radius. Knows no participants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Flags, Floats
+from ..errors import InvalidInput, printable
+from .box import MERCATOR, Box
+from .places import LATITUDE, LONGITUDE
+
+__all__ = [
+    "KILOMETRES_PER_DEGREE", "RADIUS_KM", "areas", "aspect", "at_least", "check_crs", "crs_of", "is_geographic",
+    "is_map", "latitude_first", "lengths_words", "side_unit", "sides",
+]  # fmt: skip
+
+RADIUS_KM = 6371.0088  # of the sphere with the mean radius of the Earth
+KILOMETRES_PER_DEGREE = 111.32  # along a meridian, and along the equator
+_ROUNDING = 1e-9  # edges and cosines are rounded: a side that is short by no more counts as long enough
+
+
+def is_geographic(box: Box) -> bool:
+    """Whether the axes are called longitude and latitude, in any order and any usual spelling."""
+    names = [name.lower() for name in box.names]
+    return len(names) == 2 and any(n in LATITUDE for n in names) and any(n in LONGITUDE for n in names)
+
+
+def latitude_first(box: Box) -> bool:
+    """Whether the domain's axes are the other way round than those of GeoJSON."""
+    return is_geographic(box) and box.names[0].lower() in LATITUDE
+
+
+def is_map(box: Box) -> bool:
+    """Whether a map with north at the top can be drawn: the axes are longitude and latitude in degrees, in this order.
+
+    Examples
+    --------
+    >>> is_map(Box((-10, 35), (5, 45), names=("lon", "lat"))), is_map(Box((35, -10), (45, 5), names=("lat", "lon")))
+    (True, False)
+    """
+    return is_geographic(box) and box.names[0].lower() in LONGITUDE and box.lower[1] >= -90 and box.upper[1] <= 90
+
+
+def areas(boxes: Floats, *, geographic: bool) -> Floats:
+    """Areas of boxes float64[m, 2, d]: km² on the sphere, or products of the sides in the axes' own units. float64[m].
+
+    Examples
+    --------
+    >>> round(float(areas(np.array([[[-180.0, -90.0], [180.0, 90.0]]]), geographic=True)[0]) / 1e6)
+    510
+    """
+    sides = boxes[:, 1] - boxes[:, 0]
+    if not geographic:
+        return np.asarray(np.prod(sides, axis=1))
+    heights = np.diff(np.sin(np.radians(boxes[:, :, 1])), axis=1)[:, 0]
+    return np.asarray(RADIUS_KM**2 * np.radians(sides[:, 0]) * heights)
+
+
+def aspect(box: Box) -> float:
+    """Length of one unit of the second axis over one of the first: 1 / cos of the middle latitude, or 1."""
+    if not is_map(box):
+        return 1.0
+    middle = np.radians((box.lower[1] + box.upper[1]) / 2)
+    return float(1.0 / max(np.cos(middle), 0.1))
+
+
+def side_unit(box: Box) -> str:
+    """The unit of :func:`sides`, for people: "km", or nothing where the axes have units of their own."""
+    return "km" if is_geographic(box) else ""
+
+
+def sides(boxes: npt.ArrayLike, domain: Box) -> Floats:
+    """Length of the sides of boxes, shape (n, 2, d), inside a domain: float64[n, d].
+
+    In units of the axes, or in kilometres in a geographic domain: a degree of longitude is taken at the middle of
+    the box.
+
+    Examples
+    --------
+    >>> sides([[[0, 0], [1, 2]]], Box((0, 0), (9, 9)))
+    array([[1., 2.]])
+    >>> sides([[[0, 59], [1, 61]]], Box((-180, -90), (180, 90), names=("lon", "lat"))).round(1)
+    array([[ 55.7, 222.6]])
+    """
+    corners = np.asarray(boxes, dtype=np.float64)
+    found = np.asarray(corners[:, 1] - corners[:, 0])
+    if not is_geographic(domain):
+        return found
+    latitude = next(axis for axis, name in enumerate(domain.names) if name.lower() in LATITUDE)
+    found = found * KILOMETRES_PER_DEGREE
+    found[:, 1 - latitude] *= np.cos(np.radians(corners[:, :, latitude].mean(axis=1)))
+    return found
+
+
+def at_least(lengths: npt.ArrayLike, least: tuple[float, ...]) -> Flags:
+    """Whether no side is shorter than allowed: bool[n].
+
+    Parameters
+    ----------
+    lengths : array_like, shape (n, d)
+        As :func:`sides` or a hierarchy gives them.
+    least : tuple of float
+        One length per axis, or one for all; empty for no limit.
+
+    Examples
+    --------
+    >>> at_least([[1, 2], [1, 0.5]], (1.0,)).tolist()
+    [True, False]
+    """
+    return np.asarray((np.asarray(lengths) >= np.array(least or (0.0,)) * (1 - _ROUNDING)).all(axis=1))
+
+
+def lengths_words(lengths: Floats) -> str:
+    """Lengths as people write them.
+
+    Examples
+    --------
+    >>> lengths_words(np.array([0.25, 1.0])), lengths_words(np.array([921.2, 1068.7]))
+    ('0.25 x 1', '921 x 1,069')
+    """
+    return " x ".join(f"{length:,.0f}" if 1e3 <= length < 1e9 else f"{length:.3g}" for length in lengths.tolist())
+
+
+# -- reference systems -----------------------------------------------------------------------------------------------
+
+_WEB_MERCATOR = 3857
+
+
+def crs_of(box: Box) -> str | None:
+    """The name of a domain's reference system; None if its axes have units of their own.
+
+    Examples
+    --------
+    >>> crs_of(Box.world()), crs_of(Box.mercator()), crs_of(Box((0, 0), (1, 1)))
+    ('EPSG:4326', 'EPSG:3857', None)
+    """
+    if is_geographic(box):
+        return "EPSG:4326"
+    return "EPSG:3857" if box.names == MERCATOR else None
+
+
+def check_crs(crs: Any, box: Box, *, what: str) -> None:
+    """Refuse coordinates whose reference system is missing or is not that of the domain.
+
+    Parameters
+    ----------
+    crs : pyproj.CRS or None
+        Of a GeoSeries or GeoDataFrame.
+    box : Box
+    what : str
+        How to call the coordinates in the message.
+    """
+    wanted = crs_of(box)
+    if wanted is None:
+        if crs is not None and crs.is_geographic:
+            axes = " and ".join(map(repr, box.names))
+            raise InvalidInput(
+                f"{what} have the CRS {_name(crs)}, in degrees, and the axes of the domain are called {axes}; call "
+                "them lon and lat if they are degrees, else convert the coordinates to the domain's units"
+            )
+        return
+    number = wanted.split(":")[1]
+    if crs is None:
+        raise InvalidInput(
+            f"{what} have no CRS, and the domain is in {wanted}; if they are in it as well, say so with "
+            f".set_crs({number})"
+        )
+    fits = crs.is_geographic if is_geographic(box) else crs.to_epsg() == _WEB_MERCATOR
+    if not fits:
+        raise InvalidInput(
+            f"{what} have the CRS {_name(crs)}, and the domain is in {wanted}; convert them with .to_crs({number})"
+        )
+
+
+def _name(crs: Any) -> str:
+    code = crs.to_epsg()
+    return f"EPSG:{code} ({printable(crs.name)})" if code else printable(crs.name)
