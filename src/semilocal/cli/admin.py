@@ -413,8 +413,9 @@ class AdminClient:
         what = "progress" if self._token else "state"
         path, words = f"/tasks/{task}/{what}", "the state of the campaign"
         data = self.request("GET", path, admin=bool(self._token))
-        kind = self._parsed(data, path, dict[str, Any], words).get("kind")
-        return self._parsed(data, path, PairState if kind == "pair" else CampaignState, words)
+        if self._parsed(data, path, dict[str, Any], words).get("kind") == "pair":
+            return self._parsed(data, path, PairState, words)
+        return self._parsed(data, path, CampaignState, words)
 
     def task(self, task: str) -> bytes:
         """The bytes of the task; its id is checked."""

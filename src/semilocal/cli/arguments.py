@@ -158,7 +158,7 @@ def parse_release(text: str, names: Sequence[str]) -> ReleaseForm:
     'own:fare'
     """
     if text in ("counts", "points"):
-        return ReleaseForm(text)
+        return ReleaseForm(text)  # type: ignore[arg-type]
     kind, _, rest = text.partition(":")
     function, _, epsilon = rest.rpartition(":")
     if kind not in ("mean", "values") or not function:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from ..engines import Engine
 from ..io.progress import Progress
 from ..protocol.promise import Trust
-from ..release.whom import DELTA, TRUSTS, K
+from ..release.job import DELTA, TRUSTS, K
 from ..simulation.people import MAX_ROWS_PER_USER
 from .arguments import BOX_HELP, TREE_HELP
 from .options import ADVANCED, FILE, Positive, Seed, Share, flat, number, option, whole

@@ -1,64 +1,58 @@
-"""What the job commands (partition, counts, mean, points) have in common: positions, people, the run.
+"""What the job commands (partition, counts, mean, points) have in common: from what was typed to a job, and its result.
 
-A job command takes :class:`~semilocal.cli.job_options.JobOptions` beside its own options, and gives :func:`run_job` a
-function from a :class:`Job` to an :class:`~semilocal.cli.output.Outcome`. Knows options and files. Computes nothing
-itself.
+A command gives :func:`run_job` a function from a :class:`Request` to an :class:`Outcome`. Knows options, files, words.
+Computes nothing itself: :class:`semilocal.release.job.Job` does.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 import numpy as np
 
-from .. import release
-from ..accounting import Ledger
-from ..arrays import exact
 from ..engines.source import Source
 from ..errors import InvalidInput
+from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..hierarchy import AnyTree
-from ..hierarchy.ranks import SortedCodes
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, choose_columns, fit, read_located, read_points
-from ..pooled.task import PooledTask
-from ..pooled.task import Trust as PooledTrust
 from ..protocol.column import Column
-from ..protocol.keys import SECRET_BYTES
-from ..protocol.mark import Mark
-from ..protocol.task import Task
-from ..release import split
-from ..release.count_release import CountsRelease
-from ..release.pooled_counts import PooledCounts, pooled_counts, run_pooled
-from ..release.streamed import AnyRun, Rows, count_rows, play_rows, with_mark
-from ..release.whom import crowd_of
+from ..protocol.promise import Guarantee
+from ..protocol.promise_words import FROM_DATA
+from ..release.job import Done, Job, Question
+from ..release.pooled_counts import PooledCounts
+from ..release.streamed import AnyRun
 from ..simulation.person_columns import person_columns
-from ..simulation.simulate import Run, simulate
+from ..simulation.simulate import Run
 from .arguments import named_domain
 from .catalogue import DONE
 from .engines import OwnValue, engine_of, open_rows, position_columns
 from .job_options import JobOptions, MapFiles, Promise, task_options
-from .output import Outcome, promise_to_people, tell
-from .people import chosen_rows, person_labels
+from .people import person_labels, row_owners
 
 __all__ = [
-    "HTML", "REGIONS", "TRANSCRIPT", "Job", "OwnValue", "check_basemap", "run_job", "without", "write_map",
-    "write_transcript",
+    "HTML", "REGIONS", "TRANSCRIPT", "Function", "Outcome", "OwnValue", "Request", "check_basemap", "run_job",
+    "write_map", "write_transcript",
 ]  # fmt: skip
 
 REGIONS = (".geojson", ".csv", ".parquet")
 HTML = (".html",)
 TRANSCRIPT = (".slt",)
 _POOLED = ("epsilon", "resolution")  # options of a task that do not need trust nobody
+Function = Callable[[Box, AnyTree | None], BoundedFunction]
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """Positions in their domain, and what was asked.
+class Request:
+    """A job as it was typed, ready to be run.
 
     Attributes
     ----------
@@ -68,93 +62,26 @@ class Job:
     options : JobOptions
     transcript : Path or None
         Where all that was published goes.
-    points : float64[n, d] or Source
-        One row per participant; none where `located` has them.
     box : Box
-    rng : numpy.random.Generator
-    column : Column or None
-        The participants' own values, if the job asks for a column.
     tree : hierarchy or None
         Where the domain is more than a box.
-    located : list of SortedCodes or None
-        The participants' deepest cells where these are enough. Counting takes them out: the answers need the memory.
+    streamed : bool
+        Whether an engine has the rows.
+    shown : float64[n, 2] or None
+        The positions, if they are public and pictures may show them.
+    waiting : list of Job
+        The job. Running takes it out: the answers need the memory of its rows.
     """
 
     file: Path
     promise: Promise
     options: JobOptions
     transcript: Path | None
-    points: Rows
     box: Box
-    rng: np.random.Generator
-    column: Column | None = None
-    tree: AnyTree | None = None
-    located: list[SortedCodes] | None = None
-
-    @classmethod
-    def read(
-        cls, file: Path, promise: Promise, options: JobOptions, transcript: Path | None = None,
-        value: OwnValue | None = None, *, only_counted: bool = False,
-    ) -> Job:  # fmt: skip
-        """Read the positions, and a column of values if one is asked for, and draw the rows that stand for people.
-
-        With ``only_counted`` their deepest cells are enough where somebody is trusted.
-        """
-        data, people = options.data, options.people
-        _check_trust(promise)
-        if promise.bounds == "data" and not data.public_data:
-            raise InvalidInput(
-                "--bounds data publishes the outermost positions without any protection; name a public box, or say "
-                "--public-data if all positions are public anyway"
-            )
-        rng = np.random.default_rng(options.output.seed)  # without a seed it is drawn from the operating system
-        if (engine := engine_of(file, promise.bounds, options)) != "memory":
-            source, tree, own = open_rows(file, promise.bounds, options, engine, rng, value)
-            return cls(file, promise, options, transcript, source, source.box, rng, own, tree)
-        columns, leaves = position_columns(promise.bounds, data)
-        if (
-            only_counted
-            and leaves is None
-            and (job := cls._read_located(file, promise, options, transcript, rng, columns))
-        ):
-            return job
-        names, labels = () if value is None else (value.name,), person_labels(people)
-        with options.output.step(f"reading {file.name}"):
-            table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels, words=leaves)
-        column = None if value is None else _column(value, table)
-        box, tree = _domain(promise.bounds, table)
-        points, clipped = fit(table, box, clip=data.clip)
-        if data.clip:  # whether anybody was outside is not public
-            what = f"moved {clipped:,} of {len(table):,} positions" if data.public_data else "moves positions outside"
-            warnings.warn(f"--clip {what} to the edge of {box}", UserWarning, stacklevel=2)
-        rows = chosen_rows(people, table, rng, pooled=promise.trust != "nobody")
-        if rows is not None:
-            points, column = points[rows], None if column is None else column.rows(rows)
-        return cls(file, promise, options, transcript, points, box, rng, column, tree)
-
-    @classmethod
-    def _read_located(
-        cls, file: Path, promise: Promise, options: JobOptions, transcript: Path | None, rng: np.random.Generator,
-        columns: list[str] | None,
-    ) -> Job | None:  # fmt: skip
-        """A job with cells in place of positions; None if these are needed, to choose rows or to say what is wrong."""
-        data, people = options.data, options.people
-        if promise.trust == "nobody" or data.clip or promise.bounds == "data" or not file.is_file():
-            return None
-        names, _, others = choose_columns(file, x=data.x, y=data.y, columns=columns)
-        if people.user is not None or (person_columns(others) and not people.rows_are_people):
-            return None
-        person_labels(people)  # refuses options that do not fit
-        box, tree = named_domain(promise.bounds, tuple(names))
-        job = cls(file, promise, options, transcript, np.empty((0, box.dimensions)), box, rng, None, tree)
-        with options.output.step(f"reading {file.name}"):
-            located = read_located(file, names, job.pooled_task().hierarchy)
-        return None if located is None else replace(job, located=[located])
-
-    @property
-    def domain(self) -> dict[str, Any]:
-        """What every task takes: the box, or the tree over it."""
-        return {"box": self.box} if self.tree is None else {"hierarchy": self.tree}
+    tree: AnyTree | None
+    streamed: bool
+    shown: Any
+    waiting: list[Job]
 
     @property
     def counted_in(self) -> str:
@@ -166,80 +93,33 @@ class Job:
         """Whether the participants trust somebody."""
         return self.promise.trust != "nobody"
 
-    @property
-    def noise_rng(self) -> np.random.Generator | None:
-        """The generator of seeded noise; None for the operating system's."""
-        return None if self.options.output.seed is None else self.rng
+    def run(self, **changes: Any) -> Done:
+        """Run it, with changes of its fields."""
+        with self.options.output.step("counting" if self.pooled else "rounds played") as step:
+            job = replace(self.waiting.pop(), progress=lambda *_: step.advance(), **changes)
+            return replace(job.run(), data=None)
 
-    @property
-    def mark(self) -> Mark:
-        """Of runs where nobody is trusted: this program plays all participants."""
-        return Mark(seeded=self.options.output.seed is not None, seed=self.options.output.seed)
 
-    @property
-    def cap(self) -> float | None:
-        """The most that one participant may lose; a person may be several."""
-        cap = self.promise.cap
-        return None if cap is None else cap / self.options.people.rows_per_user
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a job found.
 
-    @property
-    def person_limit(self) -> Ledger:
-        """An empty ledger with the cap of a person."""
-        cap = self.promise.cap
-        return Ledger(cap=None if cap is None else exact(cap))
+    Attributes
+    ----------
+    done : Done
+        What it rests on.
+    found : dict
+        For JSON.
+    words : list of str
+        For people.
+    table : str
+        Goes to stdout by itself; the words then go to stderr.
+    """
 
-    @property
-    def task_options(self) -> dict[str, Any]:
-        """Options of ``Task.build``, with their defaults."""
-        return crowd_of(None, None) | task_options(self.promise, self.promise.cells)
-
-    def pooled_task(self) -> PooledTask:
-        """The task where somebody is trusted."""
-        promise = self.promise
-        return PooledTask.build(
-            **self.domain, epsilon=promise.epsilon, trust=cast(PooledTrust, promise.trust),
-            resolution=promise.cells.resolution, max_reports=self.options.people.rows_per_user,
-        )  # fmt: skip
-
-    def counted(self) -> tuple[AnyRun | PooledCounts, CountsRelease | PooledCounts]:
-        """Counts, and what they come from; all of epsilon goes to the map."""
-        if not self.pooled:
-            run, ledger = self.partition()
-            return run, release.counts(run, ledger=ledger)
-        task = self.pooled_task()
-        cost = self.person_limit.pooled(task)  # refuses before counting
-        with self.options.output.step("counting"):
-            people = self.points if self.located is None else self.located.pop()
-            published = run_pooled(task, people, rng=self.noise_rng, seed=self.options.output.seed)
-            result = pooled_counts(published, ledger=cost)
-        return result, result
-
-    def partition(self) -> tuple[AnyRun, Ledger]:
-        """Find the regions; all of epsilon goes to them."""
-        task = Task.build(**self.domain, **self.task_options)
-        self.person_limit + Ledger.of(task).times(self.options.people.rows_per_user)  # refuses before anybody is asked
-        ledger = Ledger.of(task, cap=self.cap)
-        with self.options.output.step("rounds played") as step:
-
-            def progress(*_: int) -> None:
-                step.advance()
-
-            if self.transcript is None:
-                return with_mark(play_rows(self.points, task, rng=self.rng, progress=progress), self.mark), ledger
-            points = self.points  # a transcript has every report, in memory
-            if isinstance(points, Source):
-                points = np.concatenate([np.empty((0, self.box.dimensions)), *points.batches()])
-            secrets = [self.rng.bytes(SECRET_BYTES) for _ in range(count_rows(points))]
-            return with_mark(simulate(points, task, secrets=secrets, progress=progress), self.mark), ledger
-
-    def partition_for_values(self) -> tuple[AnyRun, split.Split, Ledger]:
-        """Find the regions with a part of epsilon; the rest is for values."""
-        with self.options.output.step("rounds played") as step:
-            run, parts, ledger = split.partition_for_values(
-                self.points, **({"box": None} | self.domain), rng=self.rng, cap=self.cap,
-                progress=lambda *_: step.advance(), values_only=self.column is not None, **self.task_options,
-            )  # fmt: skip
-        return with_mark(run, self.mark), parts, ledger
+    done: Done
+    found: dict[str, Any]
+    words: list[str]
+    table: str = field(default="", repr=False)
 
 
 def run_job(
@@ -247,77 +127,37 @@ def run_job(
     file: Path,
     promise: Promise,
     options: JobOptions,
-    work: Callable[[Job], Outcome],
+    work: Callable[[Request], Outcome],
     *,
+    question: Question = "counts",
+    about: OwnValue | Function | None = None,
     outputs: Mapping[str, tuple[Path | None, Sequence[str]]] | None = None,
     inputs: Sequence[Path | None] = (),
     transcript: Path | None = None,
-    value: OwnValue | None = None,
     only_counted: bool = False,
 ) -> int:
-    """Check the outputs, read the positions, do the work, and say what came out and what it cost."""
+    """Check the outputs, read the positions, do the work, and say what came out and what it cost.
+
+    With ``only_counted`` the deepest cells of the positions are enough where somebody is trusted.
+    """
     outputs = {**(outputs or {}), "--transcript": (transcript, TRANSCRIPT)}
     check_outputs(outputs, inputs=[file, *inputs])
-    job = Job.read(file, promise, options, transcript, value, only_counted=only_counted)
+    _check_promise(promise, options)
+    rng = None if options.output.seed is None else np.random.default_rng(options.output.seed)
+    request = _read(_Asked(file, promise, options, transcript, question, about, rng), only_counted=only_counted)
     tables = (".csv", *TRANSCRIPT, *([".parquet"] if command == "points" else []))
     for option, (path, _) in outputs.items():
-        if path is not None and path.suffix.lower() not in tables and job.box.dimensions != 2:
+        if path is not None and path.suffix.lower() not in tables and request.box.dimensions != 2:
             raise InvalidInput(
-                f"{option} {path}: maps and pictures need two dimensions, the positions have {job.box.dimensions}; "
-                "write .csv"
+                f"{option} {path}: maps and pictures need two dimensions, the positions have "
+                f"{request.box.dimensions}; write .csv"
             )
-    outcome = work(job)
-    tell(command, promise, options, outcome)
+    _tell(command, request, work(request))
     return DONE
 
 
-def check_basemap(html: Path | None, basemap: Path | None) -> None:
-    """Refuse a base map that nothing is drawn on, and one that cannot be read, before anything is written."""
-    if basemap is None:
-        return
-    if html is None:
-        raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
-    from ..io.plots import read_basemap
-
-    read_basemap(basemap)
-
-
-def write_map(job: Job, files: MapFiles, run: AnyRun | PooledCounts, result: CountsRelease | PooledCounts) -> list[str]:
-    """Write the map of --html; the name of the file."""
-    if files.html is None:
-        return []
-    from ..page.single import write_html
-
-    numbers = {job.counted_in: f"{result.total:,}", "regions": f"{len(result.partition):,}"}
-    write_html(
-        files.html, run if isinstance(run, Run) else result.partition,
-        promise_to_people(job.promise, job.options, run, result.spent),
-        title=f"{job.file.name}, trust {job.promise.trust}", numbers=numbers, basemap=files.basemap,
-    )  # fmt: skip
-    return [str(files.html)]
-
-
-def write_transcript(job: Job, run: AnyRun | PooledCounts) -> list[str]:
-    """Write all that was published, for ``semilocal verify``; the name of the file."""
-    if job.transcript is None:
-        return []
-    with replacing(job.transcript) as stream:
-        if isinstance(run, Run):
-            from ..transcript.file import write_events
-
-            write_events(stream, run.events, seed=job.options.output.seed)
-        elif isinstance(run, PooledCounts):
-            stream.write(run.published.to_bytes())
-    return [str(job.transcript)]
-
-
-def without(options: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The other options."""
-    return {name: value for name, value in options.items() if name not in names}
-
-
-def _check_trust(promise: Promise) -> None:
-    """Refuse options of another answer to: whom do the participants trust?"""
+def _check_promise(promise: Promise, options: JobOptions) -> None:
+    """Refuse options of another answer to: whom do the participants trust? And extremes that are not public."""
     given = task_options(promise, promise.cells)
     wrong = [f"--{name.replace('_', '-')}" for name in given if name not in _POOLED]
     if promise.trust != "nobody" and wrong:
@@ -325,6 +165,88 @@ def _check_trust(promise: Promise) -> None:
             f"{', '.join(wrong)}: not with --trust {promise.trust}, which promises plain differential privacy without "
             "regions and crowds; leave it out, or take --trust nobody"
         )
+    if promise.bounds == "data" and not options.data.public_data:
+        raise InvalidInput(
+            "--bounds data publishes the outermost positions without any protection; name a public box, or say "
+            "--public-data if all positions are public anyway"
+        )
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What was typed, before the file is read."""
+
+    file: Path
+    promise: Promise
+    options: JobOptions
+    transcript: Path | None
+    question: Question
+    about: OwnValue | Function | None
+    rng: np.random.Generator | None
+
+    def ready(
+        self, data: Any, box: Box, tree: AnyTree | None, *, column: Column | None = None, users: Any = None,
+        shown: Any = None,
+    ) -> Request:  # fmt: skip
+        """The request for these rows."""
+        promise, options = self.promise, task_options(self.promise.cells)
+        if tree is not None:
+            options["hierarchy"] = tree
+        f = self.about(box, tree) if callable(self.about) else column
+        job = Job(
+            question=self.question, data=data, f=f, box=box if tree is None else None, epsilon=promise.epsilon,
+            trust=promise.trust, delta=promise.delta, k=promise.k, rng=self.rng, cap=promise.cap, users=users,
+            rows=self.options.people.rows_each, options=options, seed=self.options.output.seed,
+            keyed=self.transcript is not None,
+        )  # fmt: skip
+        streamed = isinstance(data, Source)
+        return Request(
+            self.file, promise, self.options, self.transcript, box, tree, streamed, shown, [job]
+        )  # fmt: skip
+
+
+def _read(asked: _Asked, *, only_counted: bool) -> Request:
+    """Read the positions, and a column of values if one is asked for."""
+    file, options, bounds = asked.file, asked.options, asked.promise.bounds
+    data, people = options.data, options.people
+    value = asked.about if isinstance(asked.about, OwnValue) else None
+    if (engine := engine_of(file, bounds, options)) != "memory":
+        draws = asked.rng or np.random.default_rng()
+        source, tree, own = open_rows(file, bounds, options, engine, draws, value)
+        return asked.ready(source, source.box, tree, column=own)
+    columns, leaves = position_columns(bounds, data)
+    if only_counted and leaves is None and (request := _read_located(asked, columns)):
+        return request
+    names, labels = () if value is None else (value.name,), person_labels(people)
+    with options.output.step(f"reading {file.name}"):
+        table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels, words=leaves)
+    column = None if value is None else _column(value, table)
+    box, tree = _domain(bounds, table)
+    points, clipped = fit(table, box, clip=data.clip)
+    if data.clip:  # whether anybody was outside is not public
+        what = f"moved {clipped:,} of {len(table):,} positions" if data.public_data else "moves positions outside"
+        warnings.warn(f"--clip {what} to the edge of {box}", UserWarning, stacklevel=2)
+    users = row_owners(people, table, pooled=asked.promise.trust != "nobody")
+    return asked.ready(points, box, tree, column=column, users=users, shown=points if data.public_data else None)
+
+
+def _read_located(asked: _Asked, columns: list[str] | None) -> Request | None:
+    """Cells in place of positions; None if these are needed, to choose rows or to say what is wrong."""
+    file, promise, people, data = asked.file, asked.promise, asked.options.people, asked.options.data
+    if promise.trust == "nobody" or data.clip or promise.bounds == "data" or not file.is_file():
+        return None
+    names, _, others = choose_columns(file, x=data.x, y=data.y, columns=columns)
+    if people.user is not None or (person_columns(others) and not people.rows_are_people):
+        return None
+    person_labels(people)  # refuses options that do not fit
+    box, tree = named_domain(promise.bounds, tuple(names))
+    empty = asked.ready(np.empty((0, box.dimensions)), box, tree)
+    with asked.options.output.step(f"reading {file.name}"):
+        located = read_located(file, names, empty.waiting[0].planned().hierarchy)
+    return None if located is None else asked.ready(located, box, tree)
 
 
 def _column(value: OwnValue, table: Table) -> Column:
@@ -351,3 +273,83 @@ def _domain(bounds: str, table: Table) -> tuple[Box, AnyTree | None]:
         stacklevel=2,
     )
     return box, None
+
+
+# -- writing and telling -----------------------------------------------------------------------------------------------
+
+
+def check_basemap(html: Path | None, basemap: Path | None) -> None:
+    """Refuse a base map that nothing is drawn on, and one that cannot be read, before anything is written."""
+    if basemap is None:
+        return
+    if html is None:
+        raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
+    from ..io.plots import read_basemap
+
+    read_basemap(basemap)
+
+
+def write_map(request: Request, files: MapFiles, done: Done) -> list[str]:
+    """Write the map of --html; the name of the file."""
+    if files.html is None:
+        return []
+    from ..page.single import write_html
+
+    numbers = {request.counted_in: f"{done.result.total:,}", "regions": f"{len(done.result.partition):,}"}
+    write_html(
+        files.html, done.run if isinstance(done.run, Run) else done.result.partition, _promised(request, done),
+        title=f"{request.file.name}, trust {request.promise.trust}", numbers=numbers, basemap=files.basemap,
+    )  # fmt: skip
+    return [str(files.html)]
+
+
+def write_transcript(request: Request, done: Done) -> list[str]:
+    """Write all that was published, for ``semilocal verify``; the name of the file."""
+    if request.transcript is None:
+        return []
+    with replacing(request.transcript) as stream:
+        if isinstance(done.run, Run):
+            from ..transcript.file import write_events
+
+            write_events(stream, done.run.events, seed=request.options.output.seed)
+        elif isinstance(done.result, PooledCounts):
+            stream.write(done.result.published.to_bytes())
+    return [str(request.transcript)]
+
+
+def _promised(request: Request, done: Done) -> Guarantee:
+    """What is promised to a person, who may have several rows."""
+    found: Guarantee = done.result.guarantee
+    if request.promise.bounds != "data":
+        return found
+    return msgspec.structs.replace(found, notes=(*found.notes, FROM_DATA))
+
+
+def _participants(done: Done) -> int:
+    found: int = (done.run if isinstance(done.run, AnyRun) else done.result).participants
+    return found
+
+
+def _tell(command: str, request: Request, outcome: Outcome) -> None:
+    """Print results and promise: as one JSON object, or in words; the whole statement if it is asked for."""
+    output, done = request.options.output, outcome.done
+    promised, seed = _promised(request, done), output.seed
+    if output.json:
+        everything = {"command": command, request.counted_in: _participants(done), **outcome.found}
+        everything |= {"privacy": promised.to_json(), "simulation": done.result.simulated, "seed": seed}
+        print(json.dumps(everything))
+        return
+    lines = list(outcome.words)
+    if seed is not None:
+        lines.insert(0, f"Seed {seed} makes the noise repeatable, so it protects nobody.")
+    if output.explain:
+        lines += ["", promised.text(), "", str(done.result.spent)]
+    else:
+        lines.append(f"Promised: {promised.sentence()}")
+        if FROM_DATA in promised.notes:
+            lines.append(FROM_DATA)
+        if promised.rows > 1:
+            lines.append(f"One person may have {promised.rows} rows: the losses are for all of them together.")
+        lines.append("The whole statement: --explain.")
+    print("\n".join(lines), file=sys.stderr if outcome.table else sys.stdout, flush=True)
+    print(outcome.table, end="")

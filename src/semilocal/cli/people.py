@@ -13,7 +13,6 @@ import numpy as np
 from ..arrays import Integers
 from ..errors import InvalidInput
 from ..io.points import Table
-from ..simulation.people import draw_rows
 from ..simulation.person_columns import (
     COMMAND,
     DEVICES,
@@ -24,7 +23,7 @@ from ..simulation.person_columns import (
 )
 from .job_options import People, PeopleWithRows
 
-__all__ = ["check_people", "chosen_rows", "person_labels", "warn_of_others"]
+__all__ = ["check_people", "person_labels", "row_owners", "warn_of_others"]
 
 
 def check_people(people: People) -> None:
@@ -63,8 +62,8 @@ def warn_of_others(user: str, columns: Sequence[str]) -> None:
         )
 
 
-def chosen_rows(people: People, table: Table, rng: np.random.Generator, *, pooled: bool) -> Integers | None:
-    """The rows that stand for people, ascending, None for all; refuses a file that holds some people several times.
+def row_owners(people: People, table: Table, *, pooled: bool) -> Integers | None:
+    """Whose row each is, None if every row is another person; refuses a file that holds some people several times.
 
     ``pooled`` says that the participants trust somebody.
     """
@@ -81,4 +80,4 @@ def chosen_rows(people: People, table: Table, rng: np.random.Generator, *, poole
         raise InvalidInput(
             f"{table.path}, {table.place(row)}: --user column {people.user!r} is empty; remove such rows"
         )
-    return draw_rows(codes, rows_per_user=people.rows_each, rng=rng)
+    return codes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from semilocal.cli.job_options import People, PeopleWithRows
-from semilocal.cli.people import chosen_rows, person_labels
+from semilocal.cli.people import person_labels, row_owners
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
@@ -73,7 +73,7 @@ def test_the_value_that_is_asked_for_is_no_person(
 def test_a_refusal_advises_only_options_that_the_command_has(table: Path, options: People, several: bool) -> None:
     found = read_points(table, labels=person_labels(options))
     with pytest.raises(InvalidInput, match="--user 'user_id'") as refusal:
-        chosen_rows(options, found, np.random.default_rng(1), pooled=False)
+        row_owners(options, found, pooled=False)
     assert ("--rows-per-user" in str(refusal.value)) == several == hasattr(options, "rows_per_user")
 
 

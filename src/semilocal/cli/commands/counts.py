@@ -11,7 +11,6 @@ from .. import jobs
 from ..answers import NO_BOXES, QueryOptions, answer_columns, queries_of, write_answers
 from ..job_options import JobFile, JobOptions, MapFiles, Promise
 from ..options import FILE
-from ..output import Outcome
 
 __all__ = ["run"]
 
@@ -38,28 +37,28 @@ def run(
     jobs.check_basemap(files.html, files.basemap)
     outputs = {"--out": (out, jobs.REGIONS), "--html": (files.html, jobs.HTML)}
     return jobs.run_job(
-        "counts", file, promise, job, lambda job: _counts(job, asked, out, files), outputs=outputs,
+        "counts", file, promise, job, lambda request: _counts(request, asked, out, files), outputs=outputs,
         inputs=[asked.queries, files.basemap], transcript=files.transcript, only_counted=True,
     )  # fmt: skip
 
 
-def _counts(job: jobs.Job, asked: QueryOptions, out: Path | None, files: MapFiles) -> Outcome:
-    queries = queries_of(asked, job.box, job.tree)
-    run, result = job.counted()
-    with job.options.output.step("answering"):
-        answers = result.answer(queries.areas, rounding=asked.rounding)
-        columns = answer_columns(queries, answers, job.box, level=asked.level, mark=result.partition.mark)
+def _counts(request: jobs.Request, asked: QueryOptions, out: Path | None, files: MapFiles) -> jobs.Outcome:
+    queries = queries_of(asked, request.box, request.tree)
+    done = request.run(rounding=asked.rounding)
+    result, mark = done.result, done.result.partition.mark
+    with request.options.output.step("answering"):
+        columns = answer_columns(queries, result.query(queries.areas), request.box, level=asked.level, mark=mark)
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     words = [f"{number_of(len(queries), 'query', 'queries')} over {number_of(len(result.partition), 'region')}"]
-    if job.counted_in == "rows":
-        words.append(f"Counts are of rows: one person may be in them {job.options.people.rows_per_user} times.")
-    with job.options.output.step("writing"):
-        table = write_answers(queries, columns, out, job.box, mark=result.partition.mark)
-        written = jobs.write_transcript(job, run) + ([] if out is None else [str(out)])
-        written += jobs.write_map(job, files, run, result)
+    if request.counted_in == "rows":
+        words.append(f"Counts are of rows: one person may be in them {request.options.people.rows_per_user} times.")
+    with request.options.output.step("writing"):
+        table = write_answers(queries, columns, out, request.box, mark=mark)
+        written = jobs.write_transcript(request, done) + ([] if out is None else [str(out)])
+        written += jobs.write_map(request, files, done)
     if written:
         found["files"] = written
         words += [f"wrote {path}" for path in written]
     if out is None:
         found["answers"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return Outcome(run, result.spent, found, words, table=table)
+    return jobs.Outcome(done, found, words, table)

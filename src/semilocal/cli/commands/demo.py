@@ -36,7 +36,7 @@ from ...protocol.policy import Policy
 from ...protocol.promise import Guarantee
 from ...protocol.task import Task
 from ...release import onecall
-from ...release.whom import TRUSTS
+from ...release.job import TRUSTS
 from ...testing import ADMIN_TOKEN, Server
 from ...words import number_of
 from ..admin import AdminClient

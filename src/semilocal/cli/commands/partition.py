@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ...engines.source import Source
 from ...io.plots import PICTURES, need_matplotlib, save_picture
 from ...io.regions import write_regions
 from ...protocol.partition import Partition
@@ -15,7 +14,6 @@ from ...words import number_of
 from .. import jobs
 from ..job_options import JobFile, JobOptions, MapFiles, Promise
 from ..options import FILE
-from ..output import Outcome
 
 __all__ = ["run"]
 
@@ -44,29 +42,27 @@ def run(
         need_matplotlib()
     outputs = {"--out": (out, jobs.REGIONS), "--plot": (plot, PICTURES), "--html": (files.html, jobs.HTML)}
     return jobs.run_job(
-        "partition", file, promise, job, lambda job: _partition(job, out, plot, files), outputs=outputs,
+        "partition", file, promise, job, lambda request: _partition(request, out, plot, files), outputs=outputs,
         inputs=[files.basemap], transcript=files.transcript, only_counted=plot is None,
     )  # fmt: skip
 
 
-def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFiles) -> Outcome:
-    run, result = job.counted()
-    partition, crowds = result.partition, result.partition.crowds
-    with job.options.output.step("writing"):
+def _partition(request: jobs.Request, out: Path | None, plot: Path | None, files: MapFiles) -> jobs.Outcome:
+    done = request.run()
+    partition, crowds = done.result.partition, done.result.partition.crowds
+    with request.options.output.step("writing"):
         if out is not None:
             write_regions(partition, out)
         if plot is not None:
-            shown = job.points if job.options.data.public_data and not isinstance(job.points, Source) else None
-            save_picture(partition, plot, points=shown)
+            save_picture(partition, plot, points=request.shown)
         written = [str(path) for path in (out, plot) if path is not None]
-        written += jobs.write_map(job, files, run, result)
-        written += jobs.write_transcript(job, run)
+        written += jobs.write_map(request, files, done) + jobs.write_transcript(request, done)
     found: dict[str, Any] = {
         "regions": len(partition),
         "crowds": {"smallest": round(crowds.min()), "median": float(np.median(crowds)), "largest": round(crowds.max())},
     }
-    kind = "estimated crowds" if job.pooled else "crowds"
-    people = number_of(result.total, job.counted_in.removesuffix("s"))
+    kind = "estimated crowds" if request.pooled else "crowds"
+    people = number_of(done.result.total, request.counted_in.removesuffix("s"))
     words = (
         f"{people}, {number_of(len(partition), 'region')} with {kind} from {crowds.min():,.0f} to {crowds.max():,.0f} "
         f"(median {np.median(crowds):,.0f})"
@@ -75,4 +71,4 @@ def _partition(job: jobs.Job, out: Path | None, plot: Path | None, files: MapFil
         found["share_below_k"] = partition.share_below_k
         words += f"; {100 * partition.share_below_k:.3g} % share a region with fewer than k = {partition.task.k}"
     found["files"] = written
-    return Outcome(run, result.spent, found, [f"{words}.", *(f"wrote {path}" for path in written)])
+    return jobs.Outcome(done, found, [f"{words}.", *(f"wrote {path}" for path in written)])

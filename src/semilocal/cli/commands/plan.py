@@ -12,7 +12,7 @@ from ...errors import InvalidInput
 from ...io.files import check_outputs
 from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
-from ...release.whom import DELTA, K
+from ...release.job import DELTA, K
 from ...words import number_of
 from ..arguments import BOX_HELP, parse_box
 from ..catalogue import DONE, FOUND

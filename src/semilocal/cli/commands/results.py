@@ -196,7 +196,7 @@ def _json(document: Any, indent: int | None = None) -> bytes:
 def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:
     task = found.partition.task
     queries = queries_of(asked, task.box, task.hierarchy)
-    answers = found.answer(queries.areas, rounding=asked.rounding)
+    answers = found.query(queries.areas, rounding=asked.rounding)
     table = write_answers(queries, answer_columns(queries, answers, task.box, level=asked.level), out, task.box)
     many, regions = number_of(len(queries), "query", "queries"), number_of(len(found.partition), "region")
     print(f"{many} over {regions}\n{statement}", file=sys.stderr)

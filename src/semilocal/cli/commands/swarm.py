@@ -18,12 +18,13 @@ from ...io.files import read_text
 from ...io.points import fit, read_for_box, read_points
 from ...protocol.participant import Policy
 from ...protocol.task import Task
+from ...simulation.people import draw_rows
 from ...words import number_of
 from ..catalogue import DONE, FOUND
 from ..devices import Consent, TaskUrl, answering, check_asked, find_task, reach, say, server_of
 from ..job_options import People
 from ..options import ADVANCED, FOLDER, ExistingFile, Seed, flat, number, option, whole
-from ..people import chosen_rows, person_labels
+from ..people import person_labels, row_owners
 
 if TYPE_CHECKING:
     from ...sharing.pair import PairTask
@@ -134,8 +135,8 @@ def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tup
     else:
         table = read_points(args.points, columns=columns["values"], **columns)
         line = f"{number_of(len(table), 'value')} from the column {table.names[0]}; the task needs no positions"
-    rows = chosen_rows(people, table, rng, pooled=not isinstance(task, Task))
-    rows = np.arange(len(table)) if rows is None else rows
+    owners = row_owners(people, table, pooled=not isinstance(task, Task))
+    rows = np.arange(len(table)) if owners is None else draw_rows(owners, rows_per_user=1, rng=rng)
     if not needed:
         points = np.empty((len(rows), 0))
     elif args.drop_outside:
