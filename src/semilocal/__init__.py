@@ -58,7 +58,7 @@ register(
     tables=lambda: import_module(".io.tables", __name__),
     regions=lambda: import_module(".io.regions", __name__),
     plots=lambda: import_module(".io.plots", __name__),
-    notebook=lambda: import_module(".page.notebook", __name__),
+    notebook=lambda: import_module(".page.single", __name__),
 )
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

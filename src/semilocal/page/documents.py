@@ -82,16 +82,10 @@ def round_document(curator: Curator, closed: AnyClosed, expected: int | None) ->
     """
     number = closed.round
     if isinstance(closed, ValueClosed):
-        what = curator.plan.releases[closed.index].what
-        received = sum(closed.responders)
         return {
-            "round": number,
-            "kind": "values",
-            "what": what,
-            "received": received,
-            "expected": expected,
-            "rows": None,
-        }
+            "round": number, "kind": "values", "what": curator.plan.releases[closed.index].what, "rows": None,
+            "received": sum(closed.responders), "expected": expected,
+        }  # fmt: skip
     document = {
         "round": number, "kind": "cells", "whole": True, "received": sum(head.reports for head in closed.heads),
         "expected": expected, "what": _asked(closed), "regions": len(curator.logs),
@@ -136,29 +130,26 @@ class RoundDocuments:
     def read(self, task: bytes, number: int) -> bytes:
         """The document of a round that is closed, as gzipped JSON."""
         with self._lock:  # one reader computes, the others wait for it
-            key = (task, number)
-            if key not in self._kept:
+            if (task, number) not in self._kept:
                 self._build(task, number)
-            self._kept.move_to_end(key)
-            return self._kept[key]
+            self._kept.move_to_end((task, number))
+            return self._kept[task, number]
 
     def _build(self, task: bytes, number: int) -> None:
         """Follow the campaign up to a round, and keep the documents of all rounds on the way."""
         campaign = self._store.campaign(task)
         if campaign is None:
             raise InvalidInput("there is no campaign with this task")
-        curator = self._curators.get(task)
+        curator = self._curators.pop(task, None)
         if curator is None or curator.round > number:
             curator = catch_up(self._store, campaign, 0)
         while curator.round <= number:
-            closing = curator.round
+            closing, expected = curator.round, curator.expected
             message = decode_closed(self._store.message(task, closing, "closed") or b"")
-            expected = curator.expected
             catch_up(self._store, campaign, closing, curator)
             document = round_document(curator, message, expected)
             self._kept[task, closing] = gzip.compress(msgspec.json.encode(document), 5, mtime=0)
         self._curators[task] = curator
-        self._curators.move_to_end(task)
         while len(self._curators) > _CURATORS:
             self._curators.popitem(last=False)
         while sum(map(len, self._kept.values())) > _CACHE_BYTES and len(self._kept) > 1:

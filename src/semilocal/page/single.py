@@ -1,4 +1,4 @@
-"""A map as one file: data, styles and modules inside, nothing to fetch. Made of the same modules as the page.
+"""A map as one file, or in a notebook: data, styles and modules inside, nothing to fetch. Made of the page's modules.
 
 Knows results that have a map. Writes nothing but what is public about them.
 """
@@ -29,13 +29,17 @@ from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.promise import Guarantee
+from ..release.counts import Mapped, counts
 from ..simulation.simulate import Run
+from ..words import number_of
 
 __all__ = [
     "FOLDERS", "content_security_policy", "import_map", "index_html", "map_html", "media_type", "module_urls",
-    "modules_of", "packed_file", "rounds_of", "static_files", "write_html",
+    "modules_of", "packed_file", "result_html", "rounds_of", "static_files", "write_html",
 ]  # fmt: skip
 
+HEIGHT = 680  # of the frame in a notebook
+MOST_CELLS = 30_000  # more would make a notebook of many megabytes
 _POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:"
 
 
@@ -116,6 +120,39 @@ def write_html(
         rounds_of(result), result.task.hierarchy, promise, title=title, numbers=numbers, basemap=basemap, mark=mark
     )
     write_text(path, document)
+
+
+def result_html(result: Mapped | Run) -> str:
+    """The result as HTML: a line of numbers, the promise in a sentence, and the map (one or two dimensions)."""
+    mapped: Any = result
+    if isinstance(result, Run):  # its map is drawn from the rounds, and the sum of all crowds is public
+        mapped = counts(result)
+    partition = mapped.partition
+    counted = "participants" if mapped.guarantee.rows == 1 else "rows"
+    numbers = {counted: f"{mapped.total:,}", "regions": f"{len(partition):,}", **_value(mapped)}
+    line = " · ".join(f"{html.escape(name)}: <b>{html.escape(text)}</b>" for name, text in numbers.items())
+    words = f"<p>{line}</p><p>{html.escape(mapped.guarantee.sentence())}</p>"
+    box = partition.task.box
+    if box.dimensions > 2:
+        return f"<div>{words}<p>{box.dimensions} dimensions have no map.</p></div>"
+    if len(partition) > MOST_CELLS:
+        return f"<div>{words}<p>The map has {number_of(len(partition), 'cell')}; draw it with plot().</p></div>"
+    rounds = rounds_of(result if isinstance(result, Run) else partition)
+    document = map_html(
+        rounds, partition.task.hierarchy, mapped.guarantee, title=type(result).__name__, numbers=numbers,
+        mark=partition.mark,
+    )  # fmt: skip
+    frame = f'sandbox="allow-scripts allow-downloads" width="100%" height="{HEIGHT}" style="border:0"'
+    return f'<div>{words}<iframe title="map" {frame} srcdoc="{html.escape(document)}"></iframe></div>'
+
+
+def _value(mapped: Any) -> dict[str, str]:
+    """The number that was released, with its interval, if there is one."""
+    value = getattr(mapped, "value", None)
+    if not isinstance(value, float):
+        return {}
+    low, high = mapped.interval()
+    return {"value": f"{value:.5g}, 95 % interval {low:.5g} to {high:.5g}"}
 
 
 # -- the files of the page: read once, with their types, and how modules find each other -----------------------------

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 import semilocal as sl
 from semilocal.io.map_rows import split_rows
-from semilocal.page.notebook import result_html
+from semilocal.page.single import result_html
 from semilocal.pooled.play import Published
 from semilocal.protocol.mark import Mark
 from semilocal.release.counts import pooled_counts, run_pooled
