@@ -24,7 +24,8 @@ __all__ = ["PRIOR", "STEPS", "Pieces", "Walls", "estimate"]
 
 PRIOR = 0.5  # people: the strength of the prior by which cuts are chosen
 STEPS = 60
-_BATCH = 1 << 16  # numbers in a padded array: it stays in the processor's cache
+_BATCH = 1 << 14  # numbers in a padded array: all of them stay in the processor's cache
+_LONG = 64  # regions side by side: from then on sums are made row by row
 
 
 class Walls(NamedTuple):
@@ -114,38 +115,54 @@ def estimate(lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float
         rows = order[begin : begin + max(256, _BATCH // (widest + 1))]
         begin += len(rows)
         width = int(counts[rows[-1]])
-        exists = np.arange(width) < counts[rows, None]
-        at = np.minimum(walls.first[rows, None] + np.arange(width), len(walls.cuts) - 1)
-        yes = np.where(exists, walls.yes[at], 0).astype(np.float64)
-        no = np.where(exists, walls.asked[at] - walls.yes[at], 0).astype(np.float64)
-        piece = np.arange(width + 1) <= counts[rows, None]
-        where = np.minimum(first[rows, None] + np.arange(width + 1), first[-1] - 1)
+        place = np.arange(width + 1)[:, None]
+        exists, piece = place[:-1] < counts[rows], place <= counts[rows]
+        at = np.minimum(walls.first[rows] + place[:-1], len(walls.cuts) - 1)
+        yes, asked = (np.where(exists, column[at], 0).astype(np.float64) for column in (walls.yes, walls.asked))
+        where = np.minimum(first[rows] + place, first[-1] - 1)
         length = np.where(piece, (ends[where] - starts[where]).astype(np.float64), 0.0)
-        length /= np.cumsum(length, axis=1)[:, -1:]
-        found = _shares(yes, no, length, counts[rows], p, prior, steps)
-        share[where[piece]] = found[piece]
+        length /= _running(length)[-1]
+        share[where[piece]] = _shares(yes, asked, length, counts[rows], p, prior, steps)[piece]
     return Pieces(first, starts, ends, share)
 
 
-def _shares(yes: Floats, no: Floats, length: Floats, counts: Integers, p: float, prior: float, steps: int) -> Floats:
-    """Shares of padded rows: yes, no float64[r, w], length float64[r, w + 1] to float64[r, w + 1]."""
+def _shares(yes: Floats, asked: Floats, length: Floats, counts: Integers, p: float, prior: float, steps: int) -> Floats:
+    """Shares of padded columns: yes, asked float64[w, r], length float64[w + 1, r] to float64[w + 1, r]."""
     q = 1.0 - p
-    share = np.where(length > 0, 0.5 / (counts[:, None] + 1) + 0.5 * length, 0.0)
-    added = prior * length
-    total = np.cumsum(yes + no, axis=1)[:, -1:] + prior
-    factor = np.empty_like(share)
+    share = np.where(length > 0, 0.5 / (counts + 1) + 0.5 * length, 0.0)
+    total = _running(asked)[-1] + prior
+    added, answers = prior * length / total, 1.0 - prior / total
+    yes, asked = yes * ((p - q) / total), asked * ((p - q) / total)
+    above, chance, spread, factor = np.empty_like(yes), np.empty_like(yes), np.empty_like(yes), np.empty_like(share)
+    step = factor[1:]
     for _ in range(steps):
+        _running(share[:0:-1], above[::-1])
         # Chance of "yes" at each wall: q, and p - q more for the people above it.
-        above = q + (p - q) * np.maximum(1.0 - np.cumsum(share[:, :-1], axis=1), 0.0)
-        says_yes, says_no = yes / above, no / (1.0 - above)
-        # A piece above a wall explains its yes with p and its no with q; a piece below the other way round.
-        step = (p - q) * (says_yes - says_no)
-        factor[:, 0] = np.cumsum(q * says_yes + p * says_no, axis=1)[:, -1]
-        np.cumsum(step, axis=1, out=factor[:, 1:])
-        factor[:, 1:] += factor[:, :1]
-        np.maximum(factor, 0.0, out=factor)
+        np.multiply(above, p - q, out=chance)
+        chance += q
+        # A piece above a wall explains its yes with p and its no with q, one below the other way round: the difference.
+        np.multiply(asked, chance, out=step)
+        np.subtract(yes, step, out=step)
+        np.subtract(1.0, chance, out=spread)
+        spread *= chance
+        step /= spread
+        # All pieces together explain all answers: so much does the first.
+        above *= step
+        np.subtract(answers, _running(above, spread)[-1], out=factor[0])
+        _running(factor, factor)
         share *= factor
         share += added
-        share /= total
-    share /= np.cumsum(share, axis=1)[:, -1:]
+    share /= _running(share)[-1]
     return share
+
+
+def _running(values: Floats, out: Floats | None = None) -> Floats:
+    """Sums of the first rows, in order: numpy's are slow across long rows, and calls are slow for short ones."""
+    if out is None:
+        out = np.empty_like(values)
+    if values.shape[1] < _LONG:
+        return np.cumsum(values, axis=0, out=out)
+    out[:1] = values[:1]
+    for row in range(1, len(values)):
+        np.add(out[row - 1], values[row], out=out[row])
+    return out

@@ -29,7 +29,7 @@ from ..hierarchy.base import Cells
 from ..randomizer.base import Randomizer
 from .estimate import Pieces, Walls, estimate
 from .task import Task
-from .thresholds import level, needed_many, passing, tail, thresholds
+from .thresholds import level, levels, needed_many, passing, tail, thresholds
 
 __all__ = [
     "ROUNDS_OF_A_QUESTION", "Asking", "Census", "first_portion", "go_on", "questions", "randomizer_for", "refinements",
@@ -41,6 +41,7 @@ _LOW, _HIGH = 0.4, 0.6  # a cut lies where the estimated share below it is in be
 _CHANCE_TO_END = 0.3  # of a split at an even cut, with everybody asked: below it a region ends
 _CHANCE_TO_GO_ON = 0.5  # of passing, after the first portion
 _PORTION = 0.35  # of the asked, at most
+_MANY, _FEW = 1000, 1 / 8  # where at least so many may be asked, at most this share of them is asked all at once
 _SHARE_NOISE = 0.12  # standard error of the share that the first portion gives, at least
 _FEWEST = 8  # people: fewer are not asked
 _TOLERANCE = 1e-6  # by which two correct programs may differ in a tail
@@ -150,11 +151,11 @@ def questions(task: Task, census: Census) -> Asking:
 
 def _halves(task: Task, census: Census) -> Asking:
     k, epsilon = _planned_crowd(task), task.randomizer.epsilon
-    levels = np.array([level(task.delta, failed) for failed in census.failed.tolist()])
+    bounds = levels(task.delta, census.failed)
     rows = np.flatnonzero(census.askable >= max(2 * k, _FEWEST))
-    askable, levels = census.askable[rows], levels[rows]
-    asked = np.minimum(needed_many(askable, k, epsilon, levels), askable)
-    t = thresholds(askable, asked, task.k, epsilon, levels) + task.tolerate_liars  # each liar adds one at the most
+    askable, bounds = census.askable[rows], bounds[rows]
+    asked = np.minimum(needed_many(askable, k, epsilon, bounds), askable)
+    t = thresholds(askable, asked, task.k, epsilon, bounds) + task.tolerate_liars  # each liar adds one at the most
     # A question to all F at an even cut; if fewer suffice for an uneven one, it surely splits an even one.
     hopeful = (asked < askable) | (passing(t, asked, epsilon, 0.5) >= _CHANCE_TO_END)
     keep = np.flatnonzero(hopeful & (asked >= _FEWEST))
@@ -176,6 +177,9 @@ def _halves(task: Task, census: Census) -> Asking:
     above, doubt = _expected(pieces, cuts)
     most = first_portion(task)
     portion = np.minimum(np.maximum(np.minimum((_PORTION * asked).astype(np.int64), most), _FEWEST), asked)
+    # A first portion spares people and costs a round. Where many are free, nobody needs to be spared.
+    many = (some.askable >= _MANY) & (asked <= _FEW * some.askable)
+    portion = np.where(many, asked, portion)
     return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t[keep], above[keep], doubt[keep])
 
 

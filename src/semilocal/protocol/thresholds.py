@@ -30,9 +30,9 @@ largest numbers that are allowed. All sums are made in a fixed order: a row give
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ from ..arrays import Floats, Integers, as_column, as_integer, as_integers, requi
 from ..errors import InvalidInput
 from ..randomizer.response import RandomizedResponse
 
-__all__ = ["SLACK", "level", "needed", "needed_many", "passing", "power", "tail", "threshold", "thresholds"]
+__all__ = ["SLACK", "level", "levels", "needed", "needed_many", "passing", "power", "tail", "threshold", "thresholds"]
 
 SLACK = 1e-6
 """A device accepts a published t if its own tail is at most (1 + SLACK) times the level: above any rounding."""
@@ -54,7 +54,7 @@ _MOST = 1 << 40  # people
 _WIDE = 512  # values of h for which the matrix is kept; beyond, laws are made one by one
 _TERMS = 1 << 20  # of the sums that are made at once
 _REMEMBERED = 1 << 18  # thresholds of one k and epsilon
-_Case = TypeVar("_Case", bound=Hashable)
+_POWERS = 10 ** np.arange(14)
 _FIRST, _GROWTH = 8, 1.15  # the numbers of people that ``needed`` tries
 
 
@@ -73,9 +73,13 @@ def level(delta: float, failed: int) -> float:
     >>> level(0.5, 0), level(0.75, 1)
     (0.25, 0.125)
     """
+    return float(levels(delta, np.array([as_integer(failed, "failed", low=0)]))[0])
+
+
+def levels(delta: float, failed: Integers) -> Floats:
+    """The levels of many questions: int64[m] to float64[m]."""
     require(0.0 < delta < 1.0, "delta", "above 0 and below 1", delta)
-    failed = as_integer(failed, "failed", low=0)
-    return delta / ((failed + 1) * (failed + 2))
+    return np.asarray(delta / ((failed + 1.0) * (failed + 2.0)))
 
 
 def tail(askable: int, asked: int, k: int, epsilon: float, t: int) -> float:
@@ -106,7 +110,7 @@ def tail(askable: int, asked: int, k: int, epsilon: float, t: int) -> float:
     askable = as_integer(askable, "askable", low=0, high=_MOST)
     asked = as_integer(asked, "asked", low=0, high=askable)
     t = as_integer(t, "t", low=0)
-    return float(_law(np.array([askable]), asked, k, epsilon).tail(np.array([t]))[0])
+    return float(_law(np.array([askable]), np.array([asked]), k, epsilon).tail(np.array([t]))[0])
 
 
 def threshold(askable: int, asked: int, k: int, epsilon: float, level: float) -> int:
@@ -139,18 +143,9 @@ def thresholds(askable: npt.ArrayLike, asked: npt.ArrayLike, k: int, epsilon: fl
     int64[m]
     """
 
-    def find(missing: list[tuple[int, int, float]]) -> dict[tuple[int, int, float], int]:
-        by_asked: dict[int, list[tuple[int, int, float]]] = {}
-        for case in missing:
-            by_asked.setdefault(case[1], []).append(case)
-        found: dict[tuple[int, int, float], int] = {}
-        for size, rows in by_asked.items():
-            counts = _search([row[0] for row in rows], size, k, epsilon, [row[2] for row in rows])
-            found.update(zip(rows, counts.tolist(), strict=True))
-        return found
-
-    cases = list(zip(*_columns(k, askable, asked, levels), strict=True))
-    return np.array(_recall(_known_thresholds(k, epsilon), cases, find), dtype=np.int64)
+    known = _known(k, epsilon)
+    people, drawn, bounds = _columns(k, askable, asked, levels)
+    return known.recall((people, drawn, bounds), lambda missing: _search(*missing, k, epsilon))
 
 
 def passing(
@@ -205,22 +200,21 @@ def needed_many(
 ) -> Integers:
     """How many to ask in many regions; the same as :func:`needed` one by one. int64[m]."""
 
-    def find(missing: list[tuple[int, float]]) -> dict[tuple[int, float], int]:
-        found = dict.fromkeys(missing, 0)  # no number is enough
-        waiting = missing
+    def find(missing: list[npt.NDArray[Any]]) -> Integers:
+        people, bounds = missing
+        found = np.zeros(len(people), dtype=np.int64)  # no number is enough
+        waiting = np.arange(len(people))
         for size in _sizes():
-            waiting = [case for case in waiting if case[0] > size and not found[case]]
-            if not waiting:
+            waiting = waiting[(people[waiting] > size) & (found[waiting] == 0)]
+            if not len(waiting):
                 return found
-            counts = _search([case[0] for case in waiting], size, k, epsilon, [case[1] for case in waiting])
-            enough = passing(counts, size, epsilon, share) >= chance
-            found.update((waiting[i], size) for i in np.flatnonzero(enough).tolist())
+            counts = _search(people[waiting], np.full(len(waiting), size), bounds[waiting], k, epsilon)
+            found[waiting[passing(counts, size, epsilon, share) >= chance]] = size
         return found
 
     people, _, bounds = _columns(k, askable, askable, levels)
-    cases = [(_rounded(count), bound) for count, bound in zip(people, bounds, strict=True)]
-    sizes = np.array(_recall(_known_sizes(k, epsilon, share, chance), cases, find), dtype=np.int64)
-    return np.where(sizes > 0, sizes, np.array(people, dtype=np.int64))
+    sizes = _known(k, epsilon, share, chance).recall((_rounded(people), bounds), find)
+    return np.where(sizes > 0, sizes, people)
 
 
 # -- what is asked for, and what is remembered -----------------------------------------------------------------------
@@ -228,8 +222,8 @@ def needed_many(
 
 def _columns(
     k: int, askable: npt.ArrayLike, asked: npt.ArrayLike, levels: npt.ArrayLike
-) -> tuple[list[int], list[int], list[float]]:
-    """The checked columns as lists of Python's own numbers."""
+) -> tuple[Integers, Integers, Floats]:
+    """The checked columns."""
     as_integer(k, "k", low=1, high=_MOST)
     bounds = as_column(levels, "levels", np.size(askable))
     people, drawn = (
@@ -243,34 +237,49 @@ def _columns(
     good = (bounds >= _LEAST) & (bounds < 1.0)
     if not good.all():
         raise InvalidInput(f"a level must be from {_LEAST:g} to below 1; got {bounds[int(np.argmin(good))]}")
-    return people.tolist(), drawn.tolist(), bounds.tolist()
+    return people, drawn, bounds
 
 
-def _recall(known: dict[_Case, int], cases: list[_Case], find: Callable[[list[_Case]], dict[_Case, int]]) -> list[int]:
-    """What is known of the cases; what is not is found first. Several threads may do this at once."""
-    answers = {case: known.get(case, -1) for case in set(cases)}
-    found = find([case for case, answer in answers.items() if answer < 0])
-    if len(known) + len(found) > _REMEMBERED:
-        known.clear()
-    known.update(found)
-    answers.update(found)
-    return [answers[case] for case in cases]
+class _Known:
+    """What was found before, by case."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int | float, ...], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def recall(
+        self, columns: Sequence[npt.NDArray[Any]], find: Callable[[list[npt.NDArray[Any]]], Integers]
+    ) -> Integers:
+        """What is known of the cases; what is not is found first. Several threads may do this at once."""
+        place = np.zeros(len(columns[0]), dtype=np.int64)
+        for column in columns:
+            values, number = np.unique(column, return_inverse=True)
+            place = np.unique(place * len(values) + number, return_inverse=True)[1]
+        first = np.empty(int(place.max(initial=-1)) + 1, dtype=np.int64)
+        first[place] = np.arange(len(place))
+        cases = list(zip(*(column[first].tolist() for column in columns), strict=True))
+        known = self._found
+        answers = np.array([known.get(case, -1) for case in cases], dtype=np.int64)
+        missing = np.flatnonzero(answers < 0)
+        if len(missing):
+            answers[missing] = find([column[first[missing]] for column in columns])
+            if len(known) + len(missing) > _REMEMBERED:
+                known.clear()
+            known.update(zip([cases[i] for i in missing.tolist()], answers[missing].tolist(), strict=True))
+        return answers[place]
 
 
 @lru_cache(maxsize=64)
-def _known_thresholds(k: int, epsilon: float) -> dict[tuple[int, int, float], int]:
-    return {}
+def _known(k: int, epsilon: float, share: float = 0.0, chance: float = 0.0) -> _Known:
+    return _Known()
 
 
-@lru_cache(maxsize=64)
-def _known_sizes(k: int, epsilon: float, share: float, chance: float) -> dict[tuple[int, float], int]:
-    return {}
-
-
-def _rounded(askable: int) -> int:
+def _rounded(askable: Integers) -> Integers:
     """Rounded down to two digits from 400 on."""
-    digit = 10 ** (len(str(askable)) - 2) if askable >= 400 else 1
-    return askable // digit * digit
+    digit = 10 ** np.maximum(np.searchsorted(_POWERS, askable, side="right") - 2, 0)
+    return np.where(askable >= 400, askable // digit * digit, askable)
 
 
 def _sizes() -> Iterator[int]:
@@ -283,21 +292,23 @@ def _sizes() -> Iterator[int]:
 # -- the search ------------------------------------------------------------------------------------------------------
 
 
-def _search(askable: list[int], asked: int, k: int, epsilon: float, levels: list[float]) -> Integers:
-    """Thresholds of questions to equally many people: int64[n]."""
-    width = min(k - 1, asked) + 1
-    at_once = max(1, _TERMS // width**2) if width <= _WIDE + 1 else 1
+def _search(askable: Integers, asked: Integers, levels: Floats, k: int, epsilon: float) -> Integers:
+    """Thresholds of n questions: int64[n]."""
+    widths = np.minimum(k - 1, asked) + 1
     out = np.empty(len(askable), dtype=np.int64)
-    for begin in range(0, len(askable), at_once):
-        rows = slice(begin, begin + at_once)
-        law, bound = _law(np.array(askable[rows]), asked, k, epsilon), np.array(levels[rows])
-        # Rounding keeps order, so the computed tail falls with t as the true one does.
-        low, high = np.zeros(len(bound), dtype=np.int64), np.full(len(bound), asked + 1)
-        while (low < high).any():
-            middle = (low + high) // 2
-            rare = law.tail(middle) <= bound
-            low, high = np.where(rare, low, middle + 1), np.where(rare, middle, high)
-        out[rows] = high
+    for width in np.unique(widths).tolist():
+        own = np.flatnonzero(widths == width)
+        at_once = max(1, _TERMS // width) if width <= _WIDE + 1 else 1
+        for begin in range(0, len(own), at_once):
+            rows = own[begin : begin + at_once]
+            law, bound = _law(askable[rows], asked[rows], k, epsilon), levels[rows]
+            # Rounding keeps order, so the computed tail falls with t as the true one does.
+            low, high = np.zeros(len(rows), dtype=np.int64), asked[rows] + 1
+            while (low < high).any():
+                middle = (low + high) // 2
+                rare = law.tail(middle) <= bound
+                low, high = np.where(rare, low, middle + 1), np.where(rare, middle, high)
+            out[rows] = high
     return out
 
 
@@ -313,38 +324,49 @@ class _Binomial(NamedTuple):
 
 
 class _Law(NamedTuple):
-    """The law of T for n numbers of askable people, as G + B."""
+    """The law of T for n questions, as G + B."""
 
-    first: int
-    mass: Floats  # float64[n, w], P(G = first + j)
-    others: _Binomial  # B
+    first: Integers  # int64[n], of G and B together
+    mass: Floats  # float64[n, w], P(G = j)
+    upper: Floats  # the tails of all B, one after the other
+    start: Integers  # int64[n]
+    size: Integers  # int64[n]
 
     def tail(self, t: Integers) -> Floats:
         """Upper bounds on P(T >= t), one t a row: float64[n]."""
         width = self.mass.shape[1]
-        upper = self.others.tail
-        place = t[:, None] - np.arange(self.first + self.others.first, self.first + self.others.first + width)
-        terms = self.mass * upper[np.clip(place, 0, len(upper) - 1)]
-        grown = 1.0 + _UNIT * (width + len(upper))
+        place = (t - self.first)[:, None] - np.arange(width)
+        np.clip(place, 0, self.size[:, None] - 1, out=place)
+        place += self.start[:, None]
+        terms = self.mass * self.upper[place]
+        grown = 1.0 + _UNIT * (width + self.size)
         return np.asarray(np.minimum(np.cumsum(terms, axis=1)[:, -1] * grown + _TINY, 1.0))
 
 
-def _law(askable: Integers, asked: int, k: int, epsilon: float) -> _Law:
-    """The law of T; one row only if k is above ``_WIDE + 1``."""
+def _law(askable: Integers, asked: Integers, k: int, epsilon: float) -> _Law:
+    """The law of T for questions with the same ``min(k - 1, asked)``; one only if k is above ``_WIDE + 1``."""
     p, q = _chances(epsilon)
-    most = min(k - 1, asked)
+    most = min(k - 1, int(asked[0]))
     if most <= _WIDE:
-        drawn = _drawn(askable, asked, k, 0, most)
-        mass = np.cumsum(drawn.T[:, :, None] * _matrix(epsilon, most)[:, None, :], axis=0)[-1]
-        return _Law(0, mass, _binomial(asked - most, q, p))
-    count = int(askable[0])
+        drawn, matrix = _drawn(askable, asked, k, 0, most), _matrix(epsilon, most)
+        mass = drawn[:, :1] * matrix[0]
+        for h in range(1, most + 1):
+            mass += drawn[:, h, None] * matrix[h]
+        sizes, row = np.unique(asked - most, return_inverse=True)
+        laws = [_binomial(size, q, p) for size in sizes.tolist()]
+        size = np.array([len(law.tail) for law in laws])
+        start = np.cumsum(size) - size
+        first = np.array([law.first for law in laws])
+        return _Law(first[row], mass, np.concatenate([law.tail for law in laws]), start[row], size[row])
+    count, drawn_now = int(askable[0]), int(asked[0])
     inside = min(k - 1, count)
-    mean, reach = asked * inside / count, math.sqrt(min(asked, inside) * _REACH) + 1.0
-    low = max(0, asked + inside - count, math.floor(mean - reach))
+    mean, reach = drawn_now * inside / count, math.sqrt(min(drawn_now, inside) * _REACH) + 1.0
+    low = max(0, drawn_now + inside - count, math.floor(mean - reach))
     high = min(most, math.ceil(mean + reach))
-    surely = _binomial(low, p, q)
+    surely, others = _binomial(low, p, q), _binomial(drawn_now - high, q, p)
     mass = np.convolve(_polynomial(_drawn(askable, asked, k, low, high), p, q)[0], surely.mass)
-    return _Law(surely.first, mass[None], _binomial(asked - high, q, p))
+    begin = np.array([surely.first + others.first])
+    return _Law(begin, mass[None], others.tail, np.array([0]), np.array([len(others.tail)]))
 
 
 @lru_cache(maxsize=256)
@@ -353,9 +375,9 @@ def _chances(epsilon: float) -> tuple[float, float]:
     return RandomizedResponse(epsilon, 2).probabilities
 
 
-def _drawn(askable: Integers, asked: int, k: int, low: int, high: int) -> Floats:
+def _drawn(askable: Integers, asked: Integers, k: int, low: int, high: int) -> Floats:
     """P(h of the drawn are on the side) for h = low … high: float64[n, high - low + 1]."""
-    count = askable[:, None].astype(np.float64)
+    count, asked = askable[:, None].astype(np.float64), asked[:, None]
     inside = np.minimum(count, k - 1)
     h = np.arange(low, high, dtype=np.float64)
     more = (inside - h) * (asked - h)

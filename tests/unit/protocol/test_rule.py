@@ -67,7 +67,15 @@ def test_m_is_what_the_test_needs_and_t_is_the_exact_threshold() -> None:
         m = min(needed(askable, 20, 1.0, level(0.05, failed)), askable)
         assert asking.asked.tolist() == [m]
         assert asking.threshold.tolist() == [threshold(askable, m, 20, 1.0, level(0.05, failed))]
-        assert 8 <= asking.portion[0] <= min(m, first_portion(TASK))
+        assert 8 <= asking.portion[0] <= m
+        assert (asking.portion[0] <= first_portion(TASK)) == (askable < 1000)
+
+
+def test_few_of_many_are_asked_all_at_once() -> None:
+    for askable in (999, 1000, 10_000):
+        asking = questions(TASK, whole(askable))
+        at_once = askable >= 1000 and 8 * asking.asked[0] <= askable
+        assert (asking.portion == asking.asked).all() == at_once
 
 
 def test_more_failures_need_more_answers() -> None:
@@ -131,7 +139,7 @@ def test_every_part_must_reach_the_threshold_and_nothing_splits_without_one() ->
 
 
 def test_the_rest_is_asked_if_passing_is_likely() -> None:
-    asking = questions(TASK, whole(10_000))
+    asking = questions(TASK, whole(900))
     portion = asking.portion
     assert go_on(TASK, asking, portion, portion // 2).tolist() == [True]
     assert go_on(TASK, asking, portion, portion).tolist() == [False]  # everybody is above
