@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ _WIDE = 512  # values of h for which the matrix is kept; beyond, laws are made o
 _TERMS = 1 << 20  # of the sums that are made at once
 _REMEMBERED = 1 << 18  # thresholds of one k and epsilon
 _POWERS = 10 ** np.arange(14)
+_AT_ONCE = 5  # of these numbers
 _FIRST, _GROWTH = 8, 1.15  # the numbers of people that ``needed`` tries
 
 
@@ -203,13 +205,15 @@ def needed_many(
     def find(missing: list[npt.NDArray[Any]]) -> Integers:
         people, bounds = missing
         found = np.zeros(len(people), dtype=np.int64)  # no number is enough
-        waiting = np.arange(len(people))
-        for size in _sizes():
-            waiting = waiting[(people[waiting] > size) & (found[waiting] == 0)]
-            if not len(waiting):
-                return found
-            counts = _search(people[waiting], np.full(len(waiting), size), bounds[waiting], k, epsilon)
-            found[waiting[passing(counts, size, epsilon, share) >= chance]] = size
+        waiting, ladder = np.arange(len(people)), _sizes()
+        while len(waiting):
+            sizes = np.array([*islice(ladder, _AT_ONCE)])
+            case, step = np.nonzero(people[waiting, None] > sizes)
+            at, size = waiting[case], sizes[step]
+            counts = _search(people[at], size, bounds[at], k, epsilon)
+            enough = passing(counts, size, epsilon, share) >= chance
+            found[at[enough][::-1]] = size[enough][::-1]  # the smallest one that is enough
+            waiting = waiting[(found[waiting] == 0) & (people[waiting] > sizes[-1])]
         return found
 
     people, _, bounds = _columns(k, askable, askable, levels)

@@ -2,7 +2,8 @@
 
 A region is a range of ranks, so a cut is one search, and who is at or above it is a comparison. What the protocol needs
 to know of a person is how many answers it has inside its region: one small number each. Answers are kept question by
-question, ordered by rank, so that the answers of a region's present members are one range of each question.
+question, ordered by rank, so that the answers of a region's present members are one range of each question. What is
+done in a step depends on the number of regions and answers, not on the number of people.
 
 Every region plays its next question in the same step, whatever round it is in; rounds are counted per region. What is
 asked, how many, and what the answers mean is decided in :mod:`semilocal.protocol.rule`, as for devices. Draws come from
@@ -30,9 +31,8 @@ from ..protocol.task import Task
 
 __all__ = ["Played", "Splits", "concatenate_ranges", "play"]
 
-_ONE_BY_ONE = 64  # regions: so few are drawn from one after the other
-_RANK_BITS = np.uint64(40)
-_LOW = (1 << 40) - 1
+_TOGETHER = 1 << 18  # people: draws from so many are made side by side
+_WORD_BITS = np.uint64(40)  # a rank and an answer
 
 
 class Splits(NamedTuple):
@@ -80,51 +80,49 @@ class Played:
 
 
 class _Answers:
-    """Answers question by question: a growing list of (question, rank, yes), ordered by question and rank."""
+    """Answers question by question, ordered by rank: a question's are one range, those of present members a part of it.
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._keys = np.empty(1 << 12, dtype=np.uint64)  # question, then rank
-        self._yes = np.zeros((1 << 12) + 1, dtype=np.int64)  # how many said yes before each answer
-        self.cuts = np.empty(0, dtype=np.uint64)
+    A word is a rank and, in its last bit, what was said.
+    """
 
-    def add(self, cuts: Cells, question: Integers, ranks: Integers, yes: Flags) -> tuple[Integers, Integers]:
-        """New questions with these cuts; who answered which of them (from 0) and what. Ranges of their answers."""
-        number = (question + len(self.cuts)).astype(np.uint64)
-        keys = (((number << _RANK_BITS) | ranks.astype(np.uint64)) << np.uint64(1)) | yes
+    def __init__(self, people: int) -> None:
+        self._count = 0
+        self._words = np.empty(1 << 12, dtype=np.uint32 if people < 1 << 31 else np.uint64)
+        self._yes = np.zeros((1 << 12) + 1, dtype=self._words.dtype)  # how many said yes before each answer
+
+    def add(self, question: Integers, ranks: Integers, yes: Flags, questions: int) -> tuple[Integers, Integers]:
+        """Who answered which of so many new questions, and what. Ranges of their answers."""
+        keys = (question.astype(np.uint64) << _WORD_BITS) | (ranks.astype(np.uint64) << np.uint64(1)) | yes
         keys.sort()
-        self._reserve(len(keys))
-        end = self.count + len(keys)
-        self._keys[self.count : end] = keys >> np.uint64(1)
-        np.cumsum(keys & np.uint64(1), out=self._yes[self.count + 1 : end + 1])
-        self._yes[self.count + 1 : end + 1] += self._yes[self.count]
-        counts = np.bincount(question, minlength=len(cuts))
-        last = self.count + np.cumsum(counts)
-        self.count, self.cuts = end, np.concatenate([self.cuts, cuts])
+        begin, self._count = self._count, self._count + len(keys)
+        if self._count > len(self._words):
+            size = max(self._count, len(self._words) * 3 // 2)
+            self._words.resize(size, refcheck=False)
+            self._yes.resize(size + 1, refcheck=False)
+        own = slice(begin, self._count)
+        self._words[own] = keys & ((np.uint64(1) << _WORD_BITS) - np.uint64(1))
+        np.cumsum(self._words[own] & 1, out=self._yes[begin + 1 : self._count + 1])
+        self._yes[begin + 1 : self._count + 1] += self._yes[begin]
+        counts = np.bincount(question, minlength=questions)
+        last = begin + np.cumsum(counts)
         return last - counts, last
 
-    def _reserve(self, more: int) -> None:
-        size = len(self._keys)
-        while size < self.count + more:
-            size *= 2
-        if size > len(self._keys):
-            keys, yes = np.empty(size, dtype=np.uint64), np.empty(size + 1, dtype=np.int64)
-            keys[: self.count], yes[: self.count + 1] = self._keys[: self.count], self._yes[: self.count + 1]
-            self._keys, self._yes = keys, yes
-
-    def before(self, question: Integers, rank: Integers) -> Integers:
-        """The place of the first answer to a question by this rank or a later one: int64[w]."""
-        wanted = (question.astype(np.uint64) << _RANK_BITS) | rank.astype(np.uint64)
-        return np.searchsorted(self._keys[: self.count], wanted)
+    def before(self, first: Integers, last: Integers, rank: Integers) -> Integers:
+        """In each of these ranges, the place of the first answer of this rank or a later one: int64[w]."""
+        low, high, wanted = first.copy(), last.copy(), rank << 1
+        while len(some := np.flatnonzero(low < high)):
+            middle = (low[some] + high[some]) >> 1
+            smaller = self._words[middle] < wanted[some]
+            low[some], high[some] = np.where(smaller, middle + 1, low[some]), np.where(smaller, high[some], middle)
+        return low
 
     def yes(self, first: Integers, last: Integers) -> Integers:
         """How many of the answers first to before last say yes."""
-        return self._yes[last] - self._yes[first]
+        return (self._yes[last] - self._yes[first]).astype(np.int64)
 
     def who(self, first: Integers, last: Integers) -> Integers:
         """The ranks that gave the answers in these ranges, one range after the other."""
-        places = concatenate_ranges(first, last)
-        return (self._keys[places] & np.uint64(_LOW)).astype(np.int64)
+        return (self._words[concatenate_ranges(first, last)] >> 1).astype(np.int64)
 
 
 class _Open(NamedTuple):
@@ -136,23 +134,37 @@ class _Open(NamedTuple):
     stop: Integers
     clock: Integers  # the last round that was played there
     ended: Flags
-    wall_region: Integers  # row of the region, ascending
-    wall_question: Integers
+    full: Integers  # members who may not be asked
+    wall_region: Integers  # row of the region; walls are ordered by region and cut
+    wall_cut: Cells
     wall_first: Integers  # answers of present members: first to before last
     wall_last: Integers
     wall_decides: Flags  # whether it counts in w
 
+    @classmethod
+    def without_walls(cls, lower: Cells, upper: Cells, start: Integers, stop: Integers, clock: Integers) -> _Open:
+        """Regions in which nothing was asked."""
+        none, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
+        some = np.zeros(len(lower), dtype=np.int64)
+        return cls(lower, upper, start, stop, clock, some > 0, some, none, codes, none, none, none > 0)
+
     def pick(self, chosen: Integers) -> _Open:
-        """Some of the regions, in any order, with their walls."""
+        """Some of the regions, ascending, with their walls."""
         new = np.full(len(self.lower), -1)
         new[chosen] = np.arange(len(chosen))
         own = np.flatnonzero(new[self.wall_region] >= 0)
-        own = own[np.argsort(new[self.wall_region[own]], kind="stable")]
-        return _Open(
-            self.lower[chosen], self.upper[chosen], self.start[chosen], self.stop[chosen], self.clock[chosen],
-            self.ended[chosen], new[self.wall_region[own]], self.wall_question[own], self.wall_first[own],
-            self.wall_last[own], self.wall_decides[own],
-        )  # fmt: skip
+        walls = (column[own] for column in self[8:])
+        return _Open(*(column[chosen] for column in self[:7]), new[self.wall_region[own]], *walls)
+
+
+class _Ended(NamedTuple):
+    """Regions of which nothing more is asked."""
+
+    lower: Cells
+    upper: Cells
+    start: Integers
+    stop: Integers
+    walls: Walls
 
 
 def play(
@@ -176,18 +188,14 @@ class _Play:
         self.task, self.ranks, self.rng = task, ranks, rng
         self.people = len(ranks)
         self.busy = np.zeros(self.people, dtype=np.uint8)  # answers inside one's region
-        self.answers = _Answers()
-        self.done: list[_Open] = []
+        self.answers = _Answers(self.people)
+        self.done: list[_Ended] = []
         self.splits: list[Splits] = []
         self.rounds, self.given, self.announced = 1, 0, self.people
 
     def play(self, progress: Callable[[int, int], None] | None) -> Played:
         lower, upper = (np.array([end], dtype=np.uint64) for end in self.task.hierarchy.ends)
-        none, empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
-        regions = _Open(
-            lower, upper, np.zeros(1, dtype=np.int64), np.array([self.people]), np.ones(1, dtype=np.int64),
-            np.zeros(1, dtype=bool), none, none, none, none, empty,
-        )  # fmt: skip
+        regions = _Open.without_walls(lower, upper, np.array([0]), np.array([self.people]), np.array([1]))
         step = 0
         ask = self._cut if self.task.rule == "cut" else self._all
         while len(regions.lower):
@@ -201,43 +209,43 @@ class _Play:
 
     def _cut(self, regions: _Open) -> _Open:
         """One question in every region; the regions of the next step."""
-        free = np.flatnonzero(self.busy < self.task.answers)
-        first = np.searchsorted(free, regions.start)
-        askable = np.searchsorted(free, regions.stop) - first
-        census = self._census(regions, askable)
+        census = self._census(regions)
         left = self.task.max_rounds - regions.clock
-        may_decide = ~regions.ended & (left >= ROUNDS_OF_A_QUESTION)
-        deciding, refining = np.flatnonzero(may_decide), np.flatnonzero(regions.ended)
-        asking = questions(self.task, census.rows(deciding))
-        chosen = deciding[asking.rows]
+        deciding, refining = ~regions.ended & (left >= ROUNDS_OF_A_QUESTION), np.flatnonzero(regions.ended)
+        rows = np.flatnonzero(deciding)
+        asking = questions(self.task, census.rows(rows))
+        chosen = rows[asking.rows]
         ended = np.ones(len(regions.lower), dtype=bool)
         ended[chosen] = False
         newly = np.flatnonzero(ended & ~regions.ended)
         # A region that ends now is refined at once: nothing was asked of it in this step.
         candidates = np.sort(np.concatenate([refining, newly]))
-        self._finish(regions.pick(candidates[left[candidates] < 1]))
         candidates = candidates[left[candidates] >= 1]
         more = refinements(self.task, census.rows(candidates))
-        refined = candidates[more.rows]
-        self._finish(regions.pick(np.setdiff1d(candidates, refined, assume_unique=True)))
-        rows = np.concatenate([chosen, refined])
-        return self._answer(regions, ended, asking.with_others(rows, more), free, first, askable)
+        rows = np.concatenate([chosen, candidates[more.rows]])
+        over = np.ones(len(regions.lower), dtype=bool)
+        over[rows] = False
+        self._finish(regions.pick(np.flatnonzero(over)))
+        order = np.argsort(rows)
+        asking = asking.with_others(rows, more).pick(order)
+        return self._answer(regions._replace(ended=ended), asking, census.askable[rows[order]])
 
-    def _census(self, regions: _Open, askable: Integers) -> Census:
-        count = len(regions.lower)
+    def _census(self, regions: _Open) -> Census:
+        count, members = len(regions.lower), regions.stop - regions.start
         failed = np.bincount(regions.wall_region[regions.wall_decides], minlength=count)
         walls = self._walls(regions)
-        return Census(regions.lower, regions.upper, regions.stop - regions.start, askable, failed, walls)
+        return Census(regions.lower, regions.upper, members, members - regions.full, failed, walls)
 
     def _walls(self, regions: _Open) -> Walls:
         """Answers of present members, those about equal cuts together."""
-        cuts = self.answers.cuts[regions.wall_question]
-        order = np.lexsort((cuts, regions.wall_region))
-        region, cuts = regions.wall_region[order], cuts[order]
-        asked = (regions.wall_last - regions.wall_first)[order]
-        yes = self.answers.yes(regions.wall_first, regions.wall_last)[order]
-        some = np.flatnonzero(asked > 0)
-        region, cuts, asked, yes = region[some], cuts[some], asked[some], yes[some]
+        some = np.flatnonzero(regions.wall_last > regions.wall_first)
+        begin, end = regions.wall_first[some], regions.wall_last[some]
+        region, cuts, asked, yes = (
+            regions.wall_region[some],
+            regions.wall_cut[some],
+            end - begin,
+            self.answers.yes(begin, end),
+        )
         new = np.ones(len(cuts), dtype=bool)
         new[1:] = (region[1:] != region[:-1]) | (cuts[1:] != cuts[:-1])
         begin = np.flatnonzero(new)
@@ -247,51 +255,50 @@ class _Play:
         first = np.searchsorted(region, np.arange(len(regions.lower) + 1))
         return Walls(first, cuts, asked, yes)
 
-    def _answer(
-        self, regions: _Open, ended: Flags, asking: Asking, free: Integers, first: Integers, askable: Integers
-    ) -> _Open:
+    def _answer(self, regions: _Open, asking: Asking, askable: Integers) -> _Open:
         """Draw who is asked, let them answer, judge, and make the next regions."""
         rows = asking.rows
         if not len(rows):
             return regions.pick(rows)
         cuts = asking.cuts[:, 0]
         middle = self.ranks.below(cuts)
-        who = self._draw(free, first[rows], askable[rows], asking.asked)
-        place = np.repeat(np.arange(len(rows)), asking.asked)
-        yes = (who >= middle[place]) ^ (self.rng.random(len(who)) >= self.task.truth)
-        last = np.cumsum(asking.asked)
-        begin = last - asking.asked
-        said = np.concatenate([[0], np.cumsum(yes)])
-        decides = asking.threshold > 0
-        portions = asking.portion < asking.asked
-        go = np.ones(len(rows), dtype=bool)
-        early = said[begin + asking.portion] - said[begin]
-        two = np.flatnonzero(portions)
-        go[two] = go_on(self.task, asking.pick(two), asking.portion[two], early[two])
-        total = np.where(go, asking.asked, asking.portion)
-        right = said[begin + total] - said[begin]
+        start, stop = regions.start[rows], regions.stop[rows]
+        who, place, yes = self._said(start, stop, askable, asking.portion, middle)
+        right = np.bincount(place[yes], minlength=len(rows))
+        most, first = self.task.answers, who
+        self.busy[first] += most  # nobody is asked twice
+        more = asking.asked - asking.portion
+        go = more == 0
+        two = np.flatnonzero(~go)
+        go[two] = go_on(self.task, asking.pick(two), asking.portion[two], right[two])
+        more *= go
+        later = self._said(start, stop, askable - asking.portion, more, middle)
+        who, place, yes = (np.concatenate(columns) for columns in zip((who, place, yes), later, strict=True))
+        self.busy[first] -= most - 1
+        self.busy[later[0]] += 1
+        right += np.bincount(later[1][later[2]], minlength=len(rows))
+        total = asking.portion + more
         split = go & splits(np.stack([total - right, right], axis=1), asking.threshold)
-        clock = regions.clock[rows] + 1 + (portions & go)
-        self.given += int(total.sum())
-        # Answers that left a wall are kept, and count in their people's books.
-        kept = (np.arange(len(who)) < np.repeat(begin + total, asking.asked)) & ~split[place]
-        walls = np.flatnonzero(~split)
-        number = np.cumsum(~split) - 1
-        self.busy[who[kept]] += 1
-        old = len(self.answers.cuts)
-        low, high = self.answers.add(cuts[walls], number[place[kept]], who[kept], yes[kept])
-        ends = regions.ended.copy()
-        ends[rows] = ended[rows]
         clocks = regions.clock.copy()
-        clocks[rows] = clock
-        regions = regions._replace(ended=ends, clock=clocks)
-        return self._next(regions, rows, cuts, middle, split, walls, old, low, high, decides)
+        clocks[rows] += 1 + (more > 0)
+        self.given += int(total.sum())
+        # Answers that left a wall are kept; the others lie outside of everybody's region now.
+        kept = ~split[place]
+        self.busy[who[~kept]] -= 1
+        own, place = who[kept], place[kept]
+        full = regions.full.copy()
+        now_full = self.busy[own] >= most
+        full[rows] += np.bincount(place[now_full], minlength=len(rows))
+        number = np.cumsum(~split) - 1
+        low, high = self.answers.add(number[place], own, yes[kept], int(number[-1]) + 1)
+        regions = regions._replace(clock=clocks, full=full)
+        stay = np.flatnonzero(~split)
+        parts = self._parts(regions, rows, cuts, middle, split)
+        new = np.searchsorted(parts.lower, regions.lower[rows[stay]])
+        return _with_walls(parts, new, cuts[stay], low, high, asking.threshold[stay] > 0)
 
-    def _next(
-        self, regions: _Open, rows: Integers, cuts: Cells, middle: Integers, split: Flags, walls: Integers, old: int,
-        low: Integers, high: Integers, decides: Flags,
-    ) -> _Open:  # fmt: skip
-        """The regions of the next step: whole ones with a new wall, and the halves of those that were split."""
+    def _parts(self, regions: _Open, rows: Integers, cuts: Cells, middle: Integers, split: Flags) -> _Open:
+        """The regions of the next step: whole ones, and the halves of those that were split."""
         count = len(regions.lower)
         state = np.zeros(count, dtype=np.int64)  # 0: no longer in play, 1: whole, 2: split
         state[rows] = 1 + split
@@ -310,54 +317,98 @@ class _Play:
         stop = np.where(halved & ~second, middle_at[parent], regions.stop[parent])
         clock = regions.clock[parent] + halved  # everybody announces a side in a round of its own
         # Walls of a split region go with the part that they lie strictly inside; the others free their people.
-        own = regions.wall_region
-        alive = state[own] > 0
-        question = regions.wall_question
-        cut, at = self.answers.cuts[question], cut_at[own]
-        is_split = state[own] == 2
+        own, cut = regions.wall_region, regions.wall_cut
+        at, is_split = cut_at[own], state[own] == 2
         to_second = is_split & (cut > at)
-        gone = ~alive | (is_split & (cut == at))
-        border = regions.wall_first.copy()
-        moved = np.flatnonzero(is_split & alive)
-        border[moved] = self.answers.before(question[moved], middle_at[own[moved]])
-        first = np.where(to_second, border, regions.wall_first)
-        last = np.where(is_split & ~to_second, border, regions.wall_last)
-        first, last = np.where(gone, regions.wall_last, first), np.where(gone, regions.wall_last, last)
-        self._free(regions, alive, first, last)
+        gone = (state[own] == 0) | (is_split & (cut == at))
+        first, last = regions.wall_first.copy(), regions.wall_last.copy()
+        moved = np.flatnonzero(is_split)
+        border = self.answers.before(first[moved], last[moved], middle_at[own[moved]])
+        second_ones = to_second[moved]
+        first[moved[second_ones]], last[moved[~second_ones]] = border[second_ones], border[~second_ones]
+        first[gone & is_split] = last[gone & is_split]
+        for begin, end in ((regions.wall_first, first), (last, regions.wall_last)):
+            # People whose answers lie outside their region now may be asked again.
+            np.subtract.at(self.busy, self.answers.who(begin[moved], end[moved]), 1)
         keep = np.flatnonzero(~gone)
-        region = np.concatenate([new[own[keep]] + to_second[keep], new[rows[walls]]])
-        columns = (
-            np.concatenate([question[keep], old + np.arange(len(walls))]),
-            np.concatenate([first[keep], low]),
-            np.concatenate([last[keep], high]),
-            np.concatenate([regions.wall_decides[keep], decides[walls]]),
-        )
-        order = np.argsort(region, kind="stable")
+        region, inside = new[own[keep]] + to_second[keep], halved[new[own[keep]]]
+        full = np.where(halved, self._full(region[inside], first[keep[inside]], last[keep[inside]], len(parent)),
+                        regions.full[parent])  # fmt: skip
         return _Open(
-            lower, upper, start, stop, clock, regions.ended[parent], region[order], *(c[order] for c in columns)
-        )
+            lower, upper, start, stop, clock, regions.ended[parent], full, region, cut[keep], first[keep], last[keep],
+            regions.wall_decides[keep],
+        )  # fmt: skip
 
-    def _free(self, regions: _Open, alive: Flags, first: Integers, last: Integers) -> None:
-        """People whose answers lie outside their region now may be asked again."""
-        before = self.answers.who(regions.wall_first[alive], first[alive])
-        after = self.answers.who(last[alive], regions.wall_last[alive])
-        self.busy[before] -= 1
-        self.busy[after] -= 1
+    def _full(self, region: Integers, first: Integers, last: Integers, regions: int) -> Integers:
+        """How many members have as many answers as they may give, from the answers in the walls of each region."""
+        counts = last - first
+        if (most := self.task.answers) > 1:
+            passed = np.concatenate([[0], np.cumsum(self.busy[self.answers.who(first, last)] >= most)])
+            ends = np.cumsum(counts)
+            counts = passed[ends] - passed[ends - counts]
+        return np.bincount(region, counts, minlength=regions).astype(np.int64) // most
 
-    def _draw(self, free: Integers, first: Integers, askable: Integers, asked: Integers) -> Integers:
-        """Who is asked, region after region, in the order of the draw. ``free`` is put into another order."""
-        if len(first) <= _ONE_BY_ONE:
-            rows = zip(first.tolist(), askable.tolist(), asked.tolist(), strict=True)
-            chosen = [begin + self.rng.choice(size, count, replace=False) for begin, size, count in rows]
-            return np.asarray(free[np.concatenate(chosen)])
-        active = np.argsort(-asked, kind="stable")
-        most = asked[active]
-        for place in range(int(most[0])):  # Fisher and Yates, all regions side by side
-            own = active[: int(np.searchsorted(-most, -place))]
-            here = first[own] + place
-            there = here + (self.rng.random(len(own)) * (askable[own] - place)).astype(np.int64)
-            free[here], free[there] = free[there], free[here]
-        return free[concatenate_ranges(first, first + asked)]
+    # -- draws -----------------------------------------------------------------------------------------------------
+
+    def _said(
+        self, start: Integers, stop: Integers, free: Integers, count: Integers, middle: Integers
+    ) -> tuple[Integers, Integers, Flags]:
+        """Draw so many of each region's free members: who they are, which region it is, and what they say."""
+        who = self._draw(start, stop, free, count)
+        place = np.repeat(np.arange(len(count), dtype=np.int32), count)
+        return who, place, (who >= middle.astype(who.dtype)[place]) ^ (self.rng.random(len(who)) >= self.task.truth)
+
+    def _draw(self, start: Integers, stop: Integers, free: Integers, count: Integers) -> Integers:
+        """Who is asked, region after region."""
+        out = np.empty(int(count.sum()), dtype=np.int32 if self.people < 1 << 31 else np.int64)
+        ends = np.cumsum(count)
+        row = 0
+        while row < len(start):  # regions whose people lie together
+            after = max(row + 1, int(np.searchsorted(stop, start[row] + _TOGETHER, side="right")))
+            low, rows = int(start[row]), slice(row, after)
+            own = out[ends[row] - count[row] : ends[after - 1]]
+            if stop[row] - low > _TOGETHER:
+                own[:] = self._draw_few(low, int(stop[row]), int(count[row]))
+            elif len(own):
+                people = np.flatnonzero(self.busy[low : stop[after - 1]] < self.task.answers)
+                first = np.searchsorted(people, start[rows] - low)
+                own[:] = people[self._choose(first, free[rows], count[rows], len(people))] + low
+            row = after
+        return out
+
+    def _draw_few(self, start: int, stop: int, count: int) -> Integers:
+        """The same in a region of very many people: most of those who are drawn are free, and no one twice."""
+        chosen = np.empty(0, dtype=np.int64)
+        while len(chosen) < count:
+            more = self.rng.integers(start, stop, count)
+            chosen = np.concatenate([chosen, more[self.busy[more] < self.task.answers]])
+            chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
+        return chosen[:count]
+
+    def _choose(self, first: Integers, size: Integers, count: Integers, places: int) -> npt.NDArray[np.int32]:
+        """So many different places of each range, drawn by lot."""
+        taken, owner = np.zeros(places, dtype=bool), np.empty(places, dtype=np.int32)
+        most = 2 * count > size  # fewer lots decide who is not asked
+        lots = np.where(most, size - count, count)
+        begin, width = np.repeat(first.astype(np.int32), lots), np.repeat(size.astype(np.int32), lots)
+        out, waiting = np.empty(len(begin), dtype=np.int32), np.arange(len(begin), dtype=np.int32)
+        # A lot is drawn again until its place is its own. All places are treated alike, so all choices are as likely.
+        while len(waiting):
+            place = (self.rng.random(len(waiting)) * width).astype(np.int32)
+            place += begin
+            owner[place[::-1]] = waiting[::-1]  # of several lots the first has it
+            good = (owner[place] == waiting) & ~taken[place]
+            mine = place[good]
+            out[waiting[good]] = mine
+            taken[mine] = True
+            again = ~good
+            waiting, begin, width = waiting[again], begin[again], width[again]
+        if not most.any():
+            return out
+        chosen, other = np.empty(int(count.sum()), dtype=np.int32), np.repeat(most, count)
+        there = concatenate_ranges(first[most], first[most] + size[most])
+        chosen[~other], chosen[other] = out[~np.repeat(most, lots)], there[~taken[there]]
+        return chosen
 
     # -- rule "all" ------------------------------------------------------------------------------------------------
 
@@ -401,11 +452,9 @@ class _Play:
             regions._replace(clock=_with(regions.clock, rows, clock)), rows[at[split[at]]],
             asking.cuts[at[split[at]], column[split[at]]],
         )  # fmt: skip
-        none, empty = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
-        return _Open(
-            edges[own, number], edges[own, number + 1], bounds[own, number], bounds[own, number + 1], clock[own] + 1,
-            np.zeros(len(own), dtype=bool), none, none, none, none, empty,
-        )  # fmt: skip
+        return _Open.without_walls(
+            edges[own, number], edges[own, number + 1], bounds[own, number], bounds[own, number + 1], clock[own] + 1
+        )
 
     def _end_cells(
         self, regions: _Open, rows: Integers, clock: Integers, asking: Asking, split: Flags, yes: Integers
@@ -413,25 +462,11 @@ class _Play:
         """Cells that did not split end; where answers are yes or no, the last question is a wall."""
         stay = np.flatnonzero(~split)
         ended = regions._replace(clock=_with(regions.clock, rows, clock)).pick(rows[stay])
-        plain = self.task.randomizer.words == 1 and self.task.randomizer.fanout == 2
-        if plain and len(stay):
-            self._cell_walls(ended, asking.cuts[stay, 0], asking.asked[stay], yes[stay])
+        if self.task.randomizer.words == 1 and self.task.randomizer.fanout == 2:
+            walls = Walls(np.arange(len(stay) + 1), asking.cuts[stay, 0], asking.asked[stay], yes[stay])
         else:
-            self._finish(ended)
-
-    def _cell_walls(self, ended: _Open, cuts: Cells, asked: Integers, yes: Integers) -> None:
-        """Keep one wall per cell as made-up answers: only their sums are read."""
-        place = np.repeat(np.arange(len(cuts)), asked)
-        nth = np.arange(len(place)) - np.repeat(np.cumsum(asked) - asked, asked)
-        old = len(self.answers.cuts)
-        low, high = self.answers.add(cuts, place, ended.start[place] + nth, nth < yes[place])
-        count = len(cuts)
-        self._finish(
-            ended._replace(
-                wall_region=np.arange(count), wall_question=old + np.arange(count), wall_first=low, wall_last=high,
-                wall_decides=np.ones(count, dtype=bool),
-            )
-        )  # fmt: skip
+            walls = Walls.none(len(stay))
+        self._finish(ended, walls)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -440,26 +475,47 @@ class _Play:
         once = np.unique(rows)
         self.announced += int((regions.stop[once] - regions.start[once]).sum())
 
-    def _finish(self, regions: _Open) -> None:
-        self.done.append(regions)
+    def _finish(self, regions: _Open, walls: Walls | None = None) -> None:
+        walls = self._walls(regions) if walls is None else walls
+        self.done.append(_Ended(regions.lower, regions.upper, regions.start, regions.stop, walls))
         self.rounds = max(self.rounds, int(regions.clock.max(initial=0)))
 
     def _result(self) -> Played:
-        offsets = np.cumsum([0] + [len(part.lower) for part in self.done]).tolist()
-        for place, offset in enumerate(offsets[:-1]):
-            self.done[place] = self.done[place]._replace(wall_region=self.done[place].wall_region + offset)
-        columns: list[Any] = [np.concatenate(column) for column in zip(*self.done, strict=True)]
-        whole = _Open(*columns)
-        whole = whole.pick(np.argsort(whole.lower))
+        lower, upper, start, stop = (np.concatenate(column) for column in list(zip(*self.done, strict=True))[:4])
+        order = np.argsort(lower)
+        counts = np.concatenate([np.diff(part.walls.first) for part in self.done])
+        told: list[Any] = [np.concatenate([part.walls[column] for part in self.done]) for column in (1, 2, 3)]
+        walls = Walls(np.concatenate([[0], np.cumsum(counts)]), *told).rows(order)
         none = np.empty(0, dtype=np.uint64)
         noted = [Splits(np.empty(0, dtype=np.int64), none, none, none), *self.splits]
         rounds, *codes = (np.concatenate(column) for column in zip(*noted, strict=True))
         by_round = np.argsort(rounds, kind="stable")
-        lower, cut, upper = (column[by_round].astype(np.uint64) for column in codes)
+        low, cut, high = (column[by_round].astype(np.uint64) for column in codes)
         return Played(
-            whole.lower, whole.upper, whole.start, whole.stop, self._walls(whole),
-            Splits(rounds[by_round].astype(np.int64), lower, cut, upper), self.rounds, self.given, self.announced,
+            lower[order], upper[order], start[order], stop[order], walls,
+            Splits(rounds[by_round].astype(np.int64), low, cut, high), self.rounds, self.given, self.announced,
         )  # fmt: skip
+
+
+def _with_walls(
+    regions: _Open, region: Integers, cuts: Cells, first: Integers, last: Integers, decides: Flags
+) -> _Open:
+    """The regions with one more wall in some of them (ascending), put where its cut belongs, behind equal ones."""
+    count = len(regions.lower)
+    new, at = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint64)
+    new[region], at[region] = 1, cuts
+    own = regions.wall_region
+    later = (new[own] > 0) & (regions.wall_cut > at[own])
+    old_place = np.arange(len(own)) + (np.cumsum(new) - new)[own] + later
+    walls = np.bincount(own, minlength=count)
+    smaller = walls - np.bincount(own[later], minlength=count)
+    new_place = (np.cumsum(walls) - walls + smaller)[region] + np.arange(len(region))
+    columns = []
+    for old, more in zip(regions[7:], (region, cuts, first, last, decides), strict=True):
+        column = np.empty(len(own) + len(region), dtype=old.dtype)
+        column[old_place], column[new_place] = old, more
+        columns.append(column)
+    return _Open(*regions[:7], *columns)
 
 
 def _with(column: Integers, rows: Integers, values: Integers) -> Integers:

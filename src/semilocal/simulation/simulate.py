@@ -9,12 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, check_generator, short_repr, sort_on_all_cores
 from ..errors import InvalidInput, NoCrowdWarning
+from ..hierarchy.base import Cells
 from ..hierarchy.ranks import SortedCodes
 from ..outputs import output
 from ..protocol.curator import Curator
@@ -96,12 +98,12 @@ def simulate(
     if secrets is not None:
         return _derived(positions, task, secrets, chain, dropout, rng)
     assert rng is not None
-    codes = task.hierarchy.codes(positions)
+    homes = task.hierarchy.codes(positions)
+    codes = homes.copy()
     sort_on_all_cores(codes)
     played = play(task, SortedCodes(codes), rng, progress=progress)
     partition = partition_of(task, played, Mark(seeded=True))
-    regions = SortedCodes(partition.lower[1:]).up_to(task.hierarchy.codes(positions)).astype(np.int32)
-    return Run(task, partition, regions, played.rounds, played.splits, played.answers, played.announcements)
+    return Run(task, partition, homes, played.rounds, played.splits, played.answers, played.announcements)
 
 
 def partition_of(task: Task, played: Played, mark: Mark) -> Partition:
@@ -195,8 +197,11 @@ class Run:
     ----------
     task : Task
     partition : Partition
+    homes : uint64[n] or int32[n]
+        Code of each participant, or the row of its region.
     regions : int32[n]
-        Row of each participant's region in the partition; -1 for those who never announced one.
+        Row of each participant's region in the partition; -1 for those who never announced one. Found when it is asked
+        for.
     rounds : int
         How many rounds the partition took.
     splits : Splits
@@ -212,7 +217,7 @@ class Run:
 
     task: Task
     partition: Partition
-    regions: npt.NDArray[np.int32]
+    homes: Cells | npt.NDArray[np.int32]
     rounds: int
     splits: Splits
     answers: int
@@ -225,14 +230,21 @@ class Run:
     @property
     def participants(self) -> int:
         """How many took part."""
-        return len(self.regions)
+        return len(self.homes)
+
+    @cached_property
+    def regions(self) -> npt.NDArray[np.int32]:
+        """Row of each participant's region."""
+        if self.homes.dtype == np.int32:
+            return self.homes.astype(np.int32, copy=False)
+        return SortedCodes(self.partition.lower[1:]).up_to(self.homes.astype(np.uint64, copy=False)).astype(np.int32)
 
     def check_points(self, points: npt.ArrayLike) -> Floats:
         """Positions of the run's participants, in their order, as float64[n, d]; others are refused."""
         positions = self.task.box.check(points)
-        if len(positions) != len(self.regions):
+        if len(positions) != self.participants:
             raise InvalidInput(
-                f"points must be the run's {len(self.regions)} participants in their order; got {len(positions)}"
+                f"points must be the run's {self.participants} participants in their order; got {len(positions)}"
             )
         return positions
 

@@ -107,7 +107,7 @@ def test_people_without_a_region_have_no_position() -> None:
     points, run = run_of(2, seed=8)
     regions = run.regions.copy()
     regions[:50] = -1
-    run, lost = replace(run, regions=regions), regions == -1
+    run, lost = replace(run, homes=regions), regions == -1
     for result in (quantize(run, points), resample(run, points, epsilon=1.0, rng=np.random.default_rng(8))):
         assert np.array_equal(np.isnan(result.points).all(axis=1), lost)
         assert result.stderr is not None

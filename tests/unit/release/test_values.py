@@ -70,7 +70,7 @@ def test_people_without_a_region_release_nothing() -> None:
     run = sl.simulate(points, sl.Task.build(unit_box(2), epsilon=2.0, delta=0.05, k=20), rng=rng)
     regions = run.regions.copy()
     regions[:100] = -1
-    run = replace(run, regions=regions)
+    run = replace(run, homes=regions)
     f = functions.coordinate(0)
     result = values(run, points, f, epsilon=1.0, rng=rng)
     assert np.array_equal(np.isnan(result.value), regions == -1)
