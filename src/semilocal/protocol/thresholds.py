@@ -147,7 +147,9 @@ def thresholds(askable: npt.ArrayLike, asked: npt.ArrayLike, k: int, epsilon: fl
 
     known = _known(k, epsilon)
     people, drawn, bounds = _columns(k, askable, asked, levels)
-    return known.recall((people, drawn, bounds), lambda missing: _search(*missing, k, epsilon))
+    return known.recall(
+        (people, drawn, bounds), lambda missing: _search(missing[0], missing[1], missing[2], k, epsilon)
+    )
 
 
 def passing(

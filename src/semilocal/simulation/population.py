@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from ..protocol.task import Task
 __all__ = ["Played", "Splits", "concatenate_ranges", "play"]
 
 _TOGETHER = 1 << 18  # people: draws from so many are made side by side
+_Numbers: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # of four bytes, if that is enough
 _WORD_BITS = np.uint64(40)  # a rank and an answer
 
 
@@ -90,7 +91,7 @@ class _Answers:
         self._words = np.empty(1 << 12, dtype=np.uint32 if people < 1 << 31 else np.uint64)
         self._yes = np.zeros((1 << 12) + 1, dtype=self._words.dtype)  # how many said yes before each answer
 
-    def add(self, question: Integers, ranks: Integers, yes: Flags, questions: int) -> tuple[Integers, Integers]:
+    def add(self, question: Integers, ranks: _Numbers, yes: Flags, questions: int) -> tuple[Integers, Integers]:
         """Who answered which of so many new questions, and what. Ranges of their answers."""
         keys = (question.astype(np.uint64) << _WORD_BITS) | (ranks.astype(np.uint64) << np.uint64(1)) | yes
         keys.sort()
@@ -101,7 +102,7 @@ class _Answers:
             self._yes.resize(size + 1, refcheck=False)
         own = slice(begin, self._count)
         self._words[own] = keys & ((np.uint64(1) << _WORD_BITS) - np.uint64(1))
-        np.cumsum(self._words[own] & 1, out=self._yes[begin + 1 : self._count + 1])
+        np.cumsum(keys & np.uint64(1), out=self._yes[begin + 1 : self._count + 1])
         self._yes[begin + 1 : self._count + 1] += self._yes[begin]
         counts = np.bincount(question, minlength=questions)
         last = begin + np.cumsum(counts)
@@ -122,7 +123,7 @@ class _Answers:
 
     def who(self, first: Integers, last: Integers) -> Integers:
         """The ranks that gave the answers in these ranges, one range after the other."""
-        return (self._words[concatenate_ranges(first, last)] >> 1).astype(np.int64)
+        return np.asarray(self._words[concatenate_ranges(first, last)], dtype=np.int64) >> 1
 
 
 class _Open(NamedTuple):
@@ -153,8 +154,9 @@ class _Open(NamedTuple):
         new = np.full(len(self.lower), -1)
         new[chosen] = np.arange(len(chosen))
         own = np.flatnonzero(new[self.wall_region] >= 0)
-        walls = (column[own] for column in self[8:])
-        return _Open(*(column[chosen] for column in self[:7]), new[self.wall_region[own]], *walls)
+        columns: list[Any] = [column[chosen] for column in self[:7]]
+        columns.append(new[self.wall_region[own]])
+        return _Open(*columns, *(column[own] for column in self[8:]))
 
 
 class _Ended(NamedTuple):
@@ -352,15 +354,15 @@ class _Play:
 
     def _said(
         self, start: Integers, stop: Integers, free: Integers, count: Integers, middle: Integers
-    ) -> tuple[Integers, Integers, Flags]:
+    ) -> tuple[_Numbers, _Numbers, Flags]:
         """Draw so many of each region's free members: who they are, which region it is, and what they say."""
         who = self._draw(start, stop, free, count)
         place = np.repeat(np.arange(len(count), dtype=np.int32), count)
         return who, place, (who >= middle.astype(who.dtype)[place]) ^ (self.rng.random(len(who)) >= self.task.truth)
 
-    def _draw(self, start: Integers, stop: Integers, free: Integers, count: Integers) -> Integers:
+    def _draw(self, start: Integers, stop: Integers, free: Integers, count: Integers) -> _Numbers:
         """Who is asked, region after region."""
-        out = np.empty(int(count.sum()), dtype=np.int32 if self.people < 1 << 31 else np.int64)
+        out: _Numbers = np.empty(int(count.sum()), dtype=np.int32 if self.people < 1 << 31 else np.int64)
         ends = np.cumsum(count)
         row = 0
         while row < len(start):  # regions whose people lie together
@@ -510,7 +512,7 @@ def _with_walls(
     walls = np.bincount(own, minlength=count)
     smaller = walls - np.bincount(own[later], minlength=count)
     new_place = (np.cumsum(walls) - walls + smaller)[region] + np.arange(len(region))
-    columns = []
+    columns: list[Any] = []
     for old, more in zip(regions[7:], (region, cuts, first, last, decides), strict=True):
         column = np.empty(len(own) + len(region), dtype=old.dtype)
         column[old_place], column[new_place] = old, more
