@@ -12,7 +12,6 @@ import contextlib
 import errno
 import hashlib
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -30,7 +29,7 @@ from ..simulation.people import Scores, smallest_scores
 from ..whole_file import whole_file
 from .files import BATCH, check_files, check_numbers, list_files, load_arrow, reason_of
 from .histogram import Lookup
-from .source import Attached, Source, Survey, Wanted, attached_batches, check_axes, refuse_unknown
+from .source import Source, Survey, Wanted, attached_batches, check_axes, refuse_unknown
 
 __all__ = ["ArrowSource", "ChosenRows", "open_files", "open_rows", "write_rows"]
 
@@ -62,6 +61,8 @@ class ArrowSource(Source):
     names : sequence of str
         All columns of all files; those of the schema if left out.
     """
+
+    everybody: ArrowSource | None = None  # all rows, where those of this source were chosen out of them before
 
     def __init__(
         self, read: Reader, columns: Sequence[str], box: Box, *, schema: Any, person: str | None = None,
@@ -142,19 +143,23 @@ class ArrowSource(Source):
 
     def check(self) -> None:
         """Refuse rows that are not finite or outside, with how many there are; also those that are not chosen."""
-        if self.person is not None:
-            self._everybody().check()
-        super().check()
+        if (every := self._everybody) is self:
+            super().check()
+        else:
+            every.check()
 
     def check_value(self, name: str, low: float, high: float) -> None:
         """Refuse a column if a value is missing or outside its range; also of rows that are not chosen."""
-        if self.person is None:
+        if (every := self._everybody) is self:
             super().check_value(name, low, high)
         else:
-            self._everybody().check_value(name, low, high)
+            every.check_value(name, low, high)
 
+    @property
     def _everybody(self) -> ArrowSource:
         """All rows, chosen or not."""
+        if self.person is None:
+            return self.everybody or self
         every = copy(self)
         every.person = None
         every.__dict__.pop("_surveyed", None)
@@ -210,22 +215,19 @@ class ArrowSource(Source):
 
     def write(self, path: Path, hierarchy: Hierarchy, lookup: Lookup, wanted: Wanted) -> Path:
         """Write the columns that are asked for to a Parquet file, in one scan of the rows."""
-        arrow, beside = load_arrow(), deque[Any]()
 
-        def parts() -> Iterator[Attached]:
+        def parts() -> Iterator[tuple[Sequence[Any], npt.NDArray[np.int32]]]:
             for batch in self._chosen([*self.columns, *wanted.keep]):
-                positions = self._numbers(batch, self.columns)
-                beside.append(batch)
-                yield Attached(positions, lookup.regions(hierarchy.codes(positions)))
+                regions = lookup.regions(hierarchy.codes(self._numbers(batch, self.columns)))
+                yield [batch.column(name) for name in wanted.keep], regions
 
-        kept = arrow.schema([self.schema.field(name) for name in wanted.keep])
-        rows = iter(beside.popleft, None)
-        return write_rows(path, parts(), wanted.add, kept=rows, schema=kept, region=wanted.region, inputs=self.inputs)
+        kept = [self.schema.field(name) for name in wanted.keep]
+        return write_rows(path, parts(), wanted.add, kept=kept, region=wanted.region, inputs=self.inputs)
 
 
 def write_rows(
-    path: Path, parts: Iterator[Attached], add: Mapping[str, npt.NDArray[Any]], *, kept: Iterator[Any] | None = None,
-    schema: Any = None, region: str = "region", inputs: Sequence[Path] = (),
+    path: Path, parts: Iterable[tuple[Sequence[Any], npt.NDArray[np.int32]]], add: Mapping[str, npt.NDArray[Any]], *,
+    kept: Sequence[Any] = (), region: str = "region", inputs: Sequence[Path] = (),
 ) -> Path:  # fmt: skip
     """Write rows with their regions to a Parquet file, batch by batch.
 
@@ -233,12 +235,11 @@ def write_rows(
     ----------
     path : Path
         It must not be there yet, and appears when it is complete.
-    parts : iterator of Attached
+    parts : iterable of (sequence of pyarrow.Array, int32[b])
+        Columns that are kept, and the regions of the same rows.
     add : mapping of str to array
         Columns that follow from the region.
-    kept : iterator of pyarrow.RecordBatch, optional
-        Columns of the same rows to write beside the region, in the same batches.
-    schema : pyarrow.Schema, optional
+    kept : sequence of pyarrow.Field
         Of the columns that are kept.
     region : str
         Name of the column with the index of the region.
@@ -247,15 +248,13 @@ def write_rows(
     """
     arrow = load_arrow()
     added = {name: np.asarray(values) for name, values in add.items()}
-    named = [arrow.field(region, arrow.int32())]
-    named += [arrow.field(name, arrow.array(values).type) for name, values in added.items()]
-    fields = [*([] if schema is None else schema), *named]
-    with new_file(path, inputs) as unfinished, arrow.parquet.ParquetWriter(unfinished, arrow.schema(fields)) as writer:
-        for part in parts:
-            batch = None if kept is None else next(kept)
-            columns = [batch.column(field.name) for field in fields[: -len(named)]] if batch is not None else []
-            columns += [arrow.array(part.regions), *(arrow.array(values[part.regions]) for values in added.values())]
-            writer.write_batch(arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields)))
+    named = [arrow.field(name, arrow.array(values).type) for name, values in added.items()]
+    schema = arrow.schema([*kept, arrow.field(region, arrow.int32()), *named])
+    with new_file(path, inputs) as unfinished, arrow.parquet.ParquetWriter(unfinished, schema) as writer:
+        for columns, regions in parts:
+            following = [arrow.array(values[regions]) for values in added.values()]
+            batch = arrow.RecordBatch.from_arrays([*columns, arrow.array(regions), *following], schema=schema)
+            writer.write_batch(batch)
     return path
 
 

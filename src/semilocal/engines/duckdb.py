@@ -139,23 +139,13 @@ def _from_relation(
         path = os.path.join(folder, "people.parquet")
         with reporting_failures():
             _chosen_by_content(relation, person, rows_per_person, key).write_parquet(path)
-        chosen: Any = open_files(path, columns, box, make=_ChosenSource)
+        chosen: Any = open_files(path, columns, box, make=DuckDBSource)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     weakref.finalize(chosen, shutil.rmtree, folder, True)
     chosen.everybody, chosen.rows_per_person = every, rows_per_person
     return chosen  # type: ignore[no-any-return]
-
-
-class _ChosenSource(DuckDBSource):
-    """Rows that were chosen out of all rows of a relation."""
-
-    everybody: DuckDBSource
-
-    def check_value(self, name: str, low: float, high: float) -> None:
-        """Refuse a column if a value is missing or outside its range; also of rows that are not chosen."""
-        self.everybody.check_value(name, low, high)
 
 
 def _chosen_by_content(relation: Any, person: str, rows_per_person: int, key: int) -> Any:

@@ -309,6 +309,19 @@ def load_spark() -> Any:
     return pyspark.sql
 
 
+# What Spark says, and what to do.
+_FAILURES = {
+    "No space left on device": "Spark ran out of disk space for its shuffle files; free some space or set "
+    "spark.local.dir",
+    "No module named": "the Python of Spark's workers lacks a module that rows need; install semilocal[parquet] there, "
+    "or set PYSPARK_PYTHON to a Python that has it before the session starts",
+    "PYTHON_VERSION_MISMATCH": "the Python of Spark's workers has another version than this one; set PYSPARK_PYTHON to "
+    "the right one before the session starts",
+    "maxResultSize": "the groups are larger than spark.driver.maxResultSize; set it higher",
+    "cancelled": "the job was cancelled",
+}
+
+
 @contextmanager
 def reporting_failures() -> Iterator[None]:
     """Failures of Spark as errors that say what to do."""
@@ -318,34 +331,14 @@ def reporting_failures() -> Iterator[None]:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
         text = str(error)
-        reason = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
-        if "No space left on device" in text:
-            raise EngineFailed(
-                "Spark ran out of disk space for its shuffle files; free some space or set spark.local.dir. Nothing "
-                "was released"
-            ) from error
-        if "No module named" in text:
-            raise EngineFailed(
-                "the Python of Spark's workers lacks a module that rows need; install pyarrow there, or set "
-                "PYSPARK_PYTHON to a Python that has it before the session starts. Nothing was released"
-            ) from error
-        if "PYTHON_VERSION_MISMATCH" in text:
-            raise EngineFailed(
-                "the Python of Spark's workers has another version than this one; set PYSPARK_PYTHON to the right one "
-                "before the session starts. Nothing was released"
-            ) from error
-        if "maxResultSize" in text:
-            raise EngineFailed(
-                "the groups are larger than spark.driver.maxResultSize; set it higher. Nothing was released"
-            ) from error
         if "MALFORMED_RECORD" in text:  # what stands there is not repeated: it may be somebody's position
             raise InvalidInput(
                 "a CSV file has a line whose values are not all numbers where numbers must be; fix the file. Nothing "
                 "was released"
             ) from None
-        if "cancelled" in text:
-            raise EngineFailed("the job was cancelled; nothing was released") from error
-        raise EngineFailed(f"Spark failed: {reason}. Nothing was released") from error
+        reason = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+        known = next((words for sign, words in _FAILURES.items() if sign in text), f"Spark failed: {reason}")
+        raise EngineFailed(f"{known}. Nothing was released") from error
 
 
 # -- files, people and labels as frames ------------------------------------------------------------------------------

@@ -62,27 +62,11 @@ def run(
     ----------
     frame : pyspark.sql.DataFrame
         It is read several times: cache it if it is expensive to compute.
-    columns : sequence of str, optional
-        Numeric columns with the positions, one per axis; the names of the box's axes if left out.
-    task : Task or PooledTask, optional
-        What to play, instead of ``box`` and ``options``.
-    box : Box
-        The public domain. Left out with ``task`` or ``hierarchy``.
-    person : str, optional
-        Column that says whose row it is. At most ``rows_per_user`` rows of everybody are chosen inside the engine, each
-        with the same chance. Without it every row counts as another person, and a column that looks like a person is
-        refused.
-    rows_per_user : int
+    columns, task, box, person, rows_per_user, rng, rows_are_people, **options
+        As of :func:`semilocal.duckdb.run`.
     order : str, optional
         Column that has the number of each row, from 0. With it the same seed gives the same rows and means as in
         memory; without it rows are chosen, and put in order, by their contents.
-    rng : numpy.random.Generator, optional
-        For simulation: seeded noise protects nobody, and the result says so.
-    rows_are_people : bool
-        Every row is another person, whatever the names of the columns say.
-    **options
-        ``epsilon`` and ``trust``, and what :func:`semilocal.counts` takes for them, also ``hierarchy`` (another public
-        tree instead of ``box``).
 
     Returns
     -------

@@ -15,7 +15,6 @@ from semilocal.arrays import Floats
 from semilocal.engines import open_source
 from semilocal.engines.arrow import ArrowSource, write_rows
 from semilocal.engines.run import run_source
-from semilocal.engines.source import Attached
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.simulation.people import choose_rows
 from tests.helpers.commands import COMMON, refused, run, run_json, write_people
@@ -76,7 +75,7 @@ def test_a_write_that_is_stopped_leaves_nothing_behind(tmp_path: Path, fault: Ba
         yield next(batches(*others))
         raise fault
 
-    rows = (Attached(batch, np.zeros(len(batch), np.int32)) for batch in stopping())
+    rows = (((), np.zeros(len(batch), np.int32)) for batch in stopping())
     with pytest.raises((InvalidInput, KeyboardInterrupt), match=words):
         write_rows(tmp_path / "out.parquet", rows, {})
     assert [file.name for file in tmp_path.iterdir()] == ["in.parquet"]

@@ -108,6 +108,7 @@ def test_a_task_a_query_a_relation_and_a_csv_file_give_the_same_bytes(folder: Pa
         for data in (Path(folder / "points"), f"SELECT * FROM '{pattern}'", relation, folder / "points.csv"):
             found = sl.duckdb.run(data, task=task, connection=connection, rng=np.random.default_rng(3))
             assert isinstance(found.result, Counts)
+            assert found.result.published is not None
             assert found.result.published.to_bytes() == expected, data
 
 

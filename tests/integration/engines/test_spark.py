@@ -61,6 +61,7 @@ def test_another_public_tree_gives_what_memory_gives(spark: Any) -> None:
     frame = spark.createDataFrame(table)
     found = sl.spark.run(frame, ["east", "north"], **named, rng=np.random.default_rng(7))
     assert isinstance(found.result, Counts)
+    assert found.result.published is not None
     assert found.result.published.to_bytes() == ours.published.to_bytes()
     rows = found.attach(keep=["row"]).orderBy("row").toArrow()
     assert rows["row"].to_pylist() == list(range(3000))
@@ -113,6 +114,7 @@ def test_the_whole_job_gives_what_memory_gives_and_chooses_rows_alike(spark: Any
     frame = spark.createDataFrame(table)
     found = sl.spark.run(frame, ["x", "y"], task, rng=np.random.default_rng(3))
     assert isinstance(found.result, Counts)
+    assert found.result.published is not None
     assert found.result.published.to_bytes() == run_pooled(task, points, rng=np.random.default_rng(3)).to_bytes()
     again = spark.createDataFrame(table.take(np.random.default_rng(1).permutation(4000)))
     chosen = [

@@ -6,7 +6,7 @@ rows would tell where inside their regions people are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from ...arrays import Floats, Integers
 from ...engines.arrow import write_rows
-from ...engines.source import Attached
 from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.regions import csv_text, seed_column
@@ -119,10 +118,9 @@ def _drawn(request: jobs.Request, points: Floats) -> dict[str, npt.NDArray[Any]]
     return {name: points[:, axis] for axis, name in enumerate(request.box.names)}
 
 
-def _region_by_region(crowds: Integers) -> Iterator[Attached]:
-    """A row for every participant, in the order of the regions."""
+def _region_by_region(crowds: Integers) -> Iterator[tuple[Sequence[Any], npt.NDArray[np.int32]]]:
+    """A row for every participant, in the order of the regions: no columns beside its region."""
     ends = np.cumsum(crowds)
     for start in range(0, int(ends[-1]), _BATCH):
         rows = np.arange(start, min(start + _BATCH, int(ends[-1])))
-        regions, nothing = np.searchsorted(ends, rows, side="right").astype(np.int32), np.empty((len(rows), 0))
-        yield Attached(nothing, regions)
+        yield (), np.searchsorted(ends, rows, side="right").astype(np.int32)
