@@ -18,7 +18,7 @@ from semilocal.geometry.box import Box
 from semilocal.geometry.index import count_points
 from semilocal.lab.baselines import SpatialCounts, central_mean, ldp_kdtree, ldp_quadtree, local_mean, published
 from semilocal.lab.baselines.boxes import mean_relative_error
-from semilocal.lab.baselines.oracles import GeneralizedResponse, Oracle, UnaryEncoding
+from semilocal.lab.baselines.ldp_trees import GeneralizedResponse, Oracle, UnaryEncoding
 from semilocal.simulation import synthetic
 from tests.unit.lab.test_ldp_trees import UNIT, crowd
 from tests.unit.lab.test_means import BOX, people
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def squares(result: SpatialCounts, truth: npt.NDArray[np.int64]) -> float:
-    return float(np.sum((result.counts - truth) ** 2 / result.regions.variances))
+    return float(np.sum((result.counts - truth) ** 2 / result.variances))
 
 
 def test_quadtree_cells_are_unbiased_with_the_stated_variance() -> None:
@@ -45,7 +45,7 @@ def test_quadtree_cells_are_unbiased_with_the_stated_variance() -> None:
         result = ldp_quadtree(points, UNIT, epsilon=1.0, rng=rng, height=3, cut=0.0, nonnegative=False)
         truth = count_points(points, result.boxes)
         total += squares(result, truth)
-        planted += float(np.sum((result.counts * 0.9 + 200 - truth) ** 2 / result.regions.variances))
+        planted += float(np.sum((result.counts * 0.9 + 200 - truth) ** 2 / result.variances))
         degrees += len(result) - 1
     low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], degrees)
     assert low < total < high
@@ -65,7 +65,7 @@ def test_kdtree_leaves_are_unbiased_with_the_stated_variance() -> None:
         result = ldp_kdtree(points, UNIT, epsilon=2.0, rng=rng, height=4, nonnegative=False)
         truth = count_points(points, result.boxes)
         total += squares(result, truth)
-        planted += float(np.sum((20_000 / 16 - truth) ** 2 / result.regions.variances))
+        planted += float(np.sum((20_000 / 16 - truth) ** 2 / result.variances))
         degrees += len(result) - 1
     low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], degrees)
     assert low < total < high

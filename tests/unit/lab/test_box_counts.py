@@ -9,7 +9,6 @@ from scipy.stats import chi2
 
 from semilocal.errors import InvalidInput
 from semilocal.geometry import index as rectangle_index
-from semilocal.geometry.box import Box
 from semilocal.geometry.index import count_points
 from semilocal.lab.baselines.boxes import BoxCounts, mean_relative_error
 from semilocal.release.answers import Answers
@@ -142,7 +141,6 @@ def test_no_boxes_and_no_queries_are_fine() -> None:
     empty = BoxCounts(np.empty((0, 2, 2)), [])
     assert empty.total == 0
     assert empty.query([[[0.0, 0.0], [1.0, 1.0]]]).value.tolist() == [0.0]
-    assert empty.density((2, 3)).shape == (2, 3)
     assert len(BoxCounts([[[0.0], [1.0]]], [5]).query(np.empty((0, 2, 1)))) == 0
 
 
@@ -179,27 +177,6 @@ def test_intervals_have_the_level_they_state() -> None:
     for level in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(InvalidInput, match="level"):
             answers.interval(level)
-
-
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
-def test_density_equals_one_query_per_cell(dimensions: int) -> None:
-    rng = np.random.default_rng(10)
-    tiling = random_tiling(rng, 90, dimensions, dyadic=False)
-    counts = BoxCounts(tiling, rng.normal(10, 20, 90))
-    bins = (7, 5, 4)[:dimensions]
-    domain = Box((-1.5,) * dimensions, (2.5,) * dimensions)
-    axes = [np.linspace(-1.5, 2.5, number + 1) for number in bins]
-    cells = np.stack(
-        (
-            np.stack(np.meshgrid(*(a[:-1] for a in axes), indexing="ij"), axis=-1).reshape(-1, dimensions),
-            np.stack(np.meshgrid(*(a[1:] for a in axes), indexing="ij"), axis=-1).reshape(-1, dimensions),
-        ),
-        axis=1,
-    )
-    density = counts.density(bins, domain)
-    np.testing.assert_allclose(density.ravel(), counts.query(cells).value, rtol=1e-9, atol=1e-9)
-    assert counts.density(bins).sum() == pytest.approx(counts.total)
-    assert density.sum() == pytest.approx(counts.total)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 6])
@@ -253,11 +230,6 @@ def test_bad_queries_are_refused() -> None:
             counts.query(bad)
         with pytest.raises(InvalidInput, match="boxes"):
             count_points([[0.5, 0.5]], bad)
-    for grid in ((3,), (0, 3), (10**5, 10**5)):
-        with pytest.raises(InvalidInput, match="grid"):
-            counts.density(grid)
-    with pytest.raises(InvalidInput, match="domain"):
-        counts.density((2, 2), Box((0.0,), (1.0,)))
     for points in ([[np.nan, 0.0]], [[[0.0]]], [["x", "y"]]):
         with pytest.raises(InvalidInput, match="points"):
             count_points(points, [[[0.0, 0.0], [1.0, 1.0]]])

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from semilocal.errors import InvalidInput
-from semilocal.lab.baselines.consistency import make_consistent, project_to_total, share_out
+from semilocal.lab.baselines.ldp_trees import make_consistent, project_to_total, share_out
 
 Floats = npt.NDArray[np.float64]
 

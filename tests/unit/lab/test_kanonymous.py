@@ -44,8 +44,8 @@ def test_it_is_the_recursion_in_its_docstring(rule: str, k: int) -> None:
     assert result.total == pytest.approx(600)
     assert published.all() or rule == "suppress"
     assert len(set(result.counts[~published].tolist())) <= 1
-    assert result.regions.uncertain == (not published.all())
-    assert np.array_equal(result.regions.variances == 0, published)
+    assert result.uncertain == (not published.all())
+    assert np.array_equal(result.variances == 0, published)
 
 
 def test_answers_to_its_own_cells_are_exact() -> None:

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.lab.baselines.oracles import GeneralizedResponse, Oracle, UnaryEncoding, best_oracle, estimate, variance
+from semilocal.lab.baselines.ldp_trees import (
+    GeneralizedResponse,
+    Oracle,
+    UnaryEncoding,
+    best_oracle,
+    estimate,
+    variance,
+)
 
 EPSILONS = [0.1, 0.5, 1.0, 3.0, 8.0]
 

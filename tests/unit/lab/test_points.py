@@ -12,7 +12,7 @@ from scipy.stats import gamma, kstest, laplace, uniform
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines import laplace_points, planar_laplace
-from semilocal.lab.baselines.planar import radius
+from semilocal.lab.baselines.releases import radius
 
 BOX = Box((-120.0, 30.0), (-100.0, 40.0))
 

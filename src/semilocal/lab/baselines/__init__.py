@@ -24,16 +24,10 @@ devices: floating-point noise is not private bit by bit.
 from __future__ import annotations
 
 from ...protocol.promise import Guarantee
-from .ahead import ahead
-from .central import central_mean
-from .kanonymous import kanonymous_quadtree
-from .kdtree import ldp_kdtree
-from .local import local_mean
-from .planar import laplace_points, planar_laplace
-from .privtree import privtree
-from .published import PublishedRegions, published
-from .quadtree import ldp_quadtree
-from .results import MeanEstimate, ReleasedPoints, SpatialCounts
+from .boxes import SpatialCounts
+from .ldp_trees import ahead, ldp_kdtree, ldp_quadtree
+from .quadtrees import PublishedRegions, kanonymous_quadtree, privtree, published
+from .releases import MeanEstimate, ReleasedPoints, central_mean, laplace_points, local_mean, planar_laplace
 
 __all__ = [
     "Guarantee", "MeanEstimate", "PublishedRegions", "ReleasedPoints", "SpatialCounts", "ahead", "central_mean",

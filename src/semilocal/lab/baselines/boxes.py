@@ -7,7 +7,6 @@ business of the caller, who may widen a query by one ulp or use ``inf``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,14 +15,14 @@ import numpy.typing as npt
 
 from ...arrays import Floats, as_boxes, as_column, as_floats, as_number, short_repr
 from ...errors import InvalidInput
-from ...geometry.box import MAX_DIMENSIONS, Box
+from ...geometry.box import MAX_DIMENSIONS
 from ...geometry.index import TreeIndex
+from ...protocol.promise import Guarantee
 from ...release.answers import Answers
 
-__all__ = ["BoxCounts", "mean_relative_error"]
+__all__ = ["BoxCounts", "SpatialCounts", "mean_relative_error"]
 
 QUERIES_AT_ONCE = 1 << 14
-DENSITY_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -124,50 +123,6 @@ class BoxCounts:
         # Sums of positive numbers taken apart by subtraction may end a rounding error below zero.
         return Answers(value, np.sqrt(np.maximum(variance, 0.0)), self.uncertain)
 
-    def density(self, grid: Iterable[int], domain: Box | None = None) -> Floats:
-        """Expected number of people in each cell of a regular grid.
-
-        Parameters
-        ----------
-        grid : sequence of int
-            Number of equal bins per axis.
-        domain : Box, optional
-            What the grid covers; the smallest box around all boxes if left out.
-
-        Returns
-        -------
-        float64[grid]
-            First index along the first axis. Adds up to :attr:`total` if the domain covers all boxes.
-        """
-        bins = tuple(int(number) for number in grid)
-        if len(bins) != self.dimensions or min(bins) < 1 or np.prod(bins, dtype=np.float64) > DENSITY_CELLS:
-            raise InvalidInput(
-                f"grid must be {self.dimensions} positive numbers, {DENSITY_CELLS} cells at most; got {bins}"
-            )
-        if domain is not None and domain.dimensions != self.dimensions:
-            raise InvalidInput(f"domain must have {self.dimensions} dimensions; got {domain}")
-        if not len(self):
-            return np.zeros(bins)
-        low = self.boxes[:, 0].min(axis=0) if domain is None else np.asarray(domain.lower)
-        high = self.boxes[:, 1].max(axis=0) if domain is None else np.asarray(domain.upper)
-        result = np.zeros((int(np.prod(bins[:-1])), bins[-1]))
-        step = max(1, 4_000_000 // result.shape[0])
-        for start in range(0, len(self), step):
-            chunk = self.boxes[start : start + step]
-            spread = self.counts[start : start + step, None]
-            for axis, number in enumerate(bins):
-                edges = np.linspace(low[axis], high[axis], number + 1)
-                begin, end = chunk[:, 0, axis, None], chunk[:, 1, axis, None]
-                overlap = np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin)
-                share = np.maximum(overlap, 0.0) / (end - begin)
-                if axis < self.dimensions - 1:
-                    spread = (spread[:, :, None] * share[:, None, :]).reshape(len(chunk), -1)
-            result += spread.T @ share
-        return result.reshape(bins)
-
-    # ---- the engine
-    # -------------------------------------------------------------------------------------------
-
     @cached_property
     def _tree(self) -> TreeIndex:
         weights = np.stack((self.counts, self.variances), axis=1)
@@ -185,6 +140,34 @@ class BoxCounts:
             sums[:, 0] += np.bincount(query, count * share, minlength=len(sums))
             sums[:, 1] += np.bincount(query, within, minlength=len(sums))
         return sums[:, 0], sums[:, 1]
+
+
+class SpatialCounts(BoxCounts):
+    """Counts in disjoint boxes with the guarantee they were released under.
+
+    Where counts were made consistent across a tree their errors are negatively correlated; treating them as independent
+    makes the standard errors of large queries too large, not too small.
+
+    Parameters
+    ----------
+    boxes, counts, variances, uncertain
+        As for :class:`BoxCounts`.
+    guarantee : Guarantee
+    """
+
+    guarantee: Guarantee
+
+    def __init__(
+        self,
+        boxes: npt.ArrayLike,
+        counts: npt.ArrayLike,
+        guarantee: Guarantee,
+        *,
+        variances: npt.ArrayLike,
+        uncertain: bool = False,
+    ) -> None:
+        super().__init__(boxes, counts, variances=variances, uncertain=uncertain)
+        object.__setattr__(self, "guarantee", guarantee)
 
 
 def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: float) -> float:

@@ -1,0 +1,533 @@
+"""Trees under plain local privacy: a quadtree, a kd-tree and AHEAD, from one report per participant.
+
+A frequency oracle is a randomizer over ``size`` items: every participant holds one of them and randomises it, and the
+server estimates counts (Wang, Blocki, Li, Jha, USENIX Security 2017, compare these and others). The sum of many reports
+is drawn without drawing each one, exactly in distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...arrays import Floats, Integers, as_integer, as_number
+from ...errors import InvalidInput
+from ...geometry.box import Box
+from ...hierarchy import ROOT, Quadtree
+from ...protocol.promise import Guarantee
+from .boxes import SpatialCounts
+from .quadtrees import CountedTree, deepest
+from .releases import check_people, check_share
+
+__all__ = [
+    "GeneralizedResponse", "Oracle", "UnaryEncoding", "ahead", "best_oracle", "default_height", "estimate",
+    "ldp_kdtree", "ldp_quadtree", "locate", "make_consistent", "median_edge", "project_to_total", "share_out",
+    "variance",
+]  # fmt: skip
+
+
+MOST_BITS = 20  # of a quadtree's paths
+MOST_HEIGHT = 14  # of a kd-tree
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """A randomizer over ``size`` items.
+
+    Attributes
+    ----------
+    size : int
+    epsilon : float
+        The loss of a report.
+    true, other : float
+        Probability that a report supports the true item, and a given other one.
+    """
+
+    size: int
+    epsilon: float
+
+    @property
+    def true(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def other(self) -> float:
+        raise NotImplementedError
+
+    def draw_tally(self, counts: Integers, *, rng: np.random.Generator) -> Integers:
+        """How many reports support each item, int64[size], if ``counts`` participants hold it."""
+        array = np.asarray(counts)
+        if array.shape != (self.size,) or array.dtype.kind not in "iu" or (array < 0).any():
+            raise InvalidInput(f"counts must be {self.size} non-negative integers; got {array.dtype}{array.shape}")
+        return self._sums(array.astype(np.int64), rng)
+
+    def _sums(self, holders: Integers, rng: np.random.Generator) -> Integers:
+        raise NotImplementedError
+
+
+class UnaryEncoding(Oracle):
+    """Optimised unary encoding: the true item's bit is one with probability 1/2, others with 1/(e^epsilon + 1).
+
+    Two inputs differ in two bits. With q = 1/(e^epsilon + 1) the largest ratio of a report's probabilities is
+    (1/2)/q at the one times (1 - q)/(1/2) at the other: (1 - q)/q = e^epsilon.
+    """
+
+    @property
+    def true(self) -> float:
+        return 0.5
+
+    @property
+    def other(self) -> float:
+        return math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+
+    def _sums(self, holders: Integers, rng: np.random.Generator) -> Integers:
+        # bits are flipped independently: the ones at an item are a sum of two binomials, independent of other items
+        others = holders.sum() - holders
+        return np.asarray(rng.binomial(holders, self.true) + rng.binomial(others, self.other))
+
+
+class GeneralizedResponse(Oracle):
+    """Randomized response over all items: the true one is e^epsilon times as likely as any other."""
+
+    @property
+    def true(self) -> float:
+        return 1 / (1 + (self.size - 1) * math.exp(-self.epsilon))
+
+    @property
+    def other(self) -> float:
+        return math.exp(-self.epsilon) * self.true
+
+    def _sums(self, holders: Integers, rng: np.random.Generator) -> Integers:
+        # a report keeps its item with probability true - other, and else draws one uniformly
+        kept = rng.binomial(holders, self.true - self.other)
+        return kept + rng.multinomial(holders.sum() - kept.sum(), np.full(self.size, 1 / self.size))
+
+
+def best_oracle(size: int, *, epsilon: float) -> Oracle:
+    """The one of the two with the smaller variance: plain response for few items, unary encoding for many.
+
+    Examples
+    --------
+    >>> best_oracle(4, epsilon=1.0)
+    GeneralizedResponse(size=4, epsilon=1.0)
+    >>> best_oracle(400, epsilon=1.0)
+    UnaryEncoding(size=400, epsilon=1.0)
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    if size < 1:
+        raise InvalidInput(f"size must be at least 1; got {size!r}")
+    small = (size - 2) * math.exp(-epsilon) < 3
+    return GeneralizedResponse(size, epsilon) if small else UnaryEncoding(size, epsilon)
+
+
+def estimate(oracle: Oracle, tally: Integers, people: int) -> Floats:
+    """Unbiased number of holders of each item among ``people`` reports: float64[size]."""
+    holders = (tally - people * oracle.other) / (oracle.true - oracle.other)
+    return np.asarray(holders, dtype=np.float64)
+
+
+def variance(oracle: Oracle, share: npt.ArrayLike, *, reporting: int, people: int) -> Floats:
+    """Variance of ``estimate × people / reporting``, the count of an item among all people.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    share : array_like
+        Share of the people who hold the item (true or estimated).
+    reporting, people : int
+        ``reporting`` of the ``people`` were drawn at random and reported. The variance is that of the
+        randomizer and of drawing them without replacement.
+    """
+    inside = np.clip(np.asarray(share, dtype=np.float64), 0.0, 1.0)
+    true, other = oracle.true, oracle.other
+    noise = (inside * true * (1 - true) + (1 - inside) * other * (1 - other)) / (true - other) ** 2
+    drawing = inside * (1 - inside) * (people - reporting) / max(people - 1, 1)
+    spread: Floats = (noise + drawing) * (people**2 / reporting)
+    return spread
+
+
+# -- counts that agree -----------------------------------------------------------------------------------------------
+
+
+class Consistent(NamedTuple):
+    """Estimates that agree, and their variances: float64[m] each."""
+
+    values: Floats
+    variances: Floats
+
+
+def make_consistent(parents: Integers, depths: Integers, values: Floats, variances: Floats) -> Consistent:
+    """Best linear unbiased estimates of all nodes from independent estimates of some.
+
+    Two passes give the weighted least-squares solution (Hay et al., VLDB 2010, for equal variances; here any): on the
+    way up a node's own estimate and the sum of its children are averaged with inverse variances as weights; on the way
+    down what a parent gained is handed to its children in proportion to their variances.
+
+    Parameters
+    ----------
+    parents : int64[m]
+        Index of the parent, -1 for the root (node 0).
+    depths : int64[m]
+        Depth of each node, root 0.
+    values, variances : float64[m]
+        Independent unbiased estimates. Variance ``inf`` marks a node without one, 0 one that is known
+        exactly. Every leaf needs a finite variance.
+    """
+    has_child = np.zeros(len(parents), dtype=bool)
+    has_child[parents[1:]] = True
+    if not np.isfinite(variances[~has_child]).all() or np.isnan(variances).any() or (variances < 0).any():
+        raise InvalidInput("variances must be non-negative, and finite at every leaf of the tree")
+    up, spread = np.where(np.isfinite(variances), values, 0.0), variances.astype(np.float64)
+    below, below_spread = np.zeros(len(parents)), np.zeros(len(parents))
+    levels = [np.flatnonzero(depths == depth) for depth in range(int(depths.max()) + 1)]
+    for nodes in reversed(levels):
+        inner = nodes[has_child[nodes]]
+        own, theirs = spread[inner], below_spread[inner]
+        with np.errstate(invalid="ignore"):
+            weight = np.where(np.isinf(own), 0.0, np.where(own == 0, 1.0, theirs / (own + theirs)))
+        up[inner] = weight * up[inner] + (1 - weight) * below[inner]
+        spread[inner] = np.where(np.isinf(own), theirs, weight * np.where(np.isinf(own), 0.0, own))
+        if nodes[0] != 0:
+            np.add.at(below, parents[nodes], up[nodes])
+            np.add.at(below_spread, parents[nodes], spread[nodes])
+    for nodes in levels[1:]:
+        above = parents[nodes]
+        part = np.divide(spread[nodes], below_spread[above], out=np.zeros(len(nodes)), where=below_spread[above] > 0)
+        gained = up[above] - below[above]
+        gained_spread = spread[above] - below_spread[above]
+        up[nodes] += part * gained
+        spread[nodes] += part**2 * gained_spread
+    return Consistent(up, np.maximum(spread, 0.0))
+
+
+def project_to_total(values: Floats, total: float) -> Floats:
+    """The nearest non-negative numbers with the given sum ("norm-sub" in the LDP literature).
+
+    Examples
+    --------
+    >>> project_to_total(np.array([5.0, -3.0, 1.0]), 4.0).tolist()
+    [4.0, 0.0, 0.0]
+    """
+    if total < 0 or not len(values):
+        raise InvalidInput(f"total must not be negative and values not empty; got {total} for {len(values)} values")
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1]) if total > 0 else 0
+    nearest: Floats = np.maximum(values - excess[last], 0.0)
+    return nearest
+
+
+def share_out(values: Floats, variances: Floats, total: float) -> Floats:
+    """The nearest numbers with the given sum, where nearness is measured in standard deviations.
+
+    Examples
+    --------
+    >>> share_out(np.array([5.0, 3.0]), np.array([1.0, 3.0]), 12.0).tolist()
+    [6.0, 6.0]
+    """
+    missing = total - float(np.sum(values))
+    return values + missing * variances / float(np.sum(variances))
+
+
+# -- one round of reports at the finest level ----------------------------------------------------------------------
+
+
+def ldp_quadtree(
+    points: npt.ArrayLike,
+    box: Box,
+    *,
+    epsilon: float,
+    rng: np.random.Generator,
+    height: int | None = None,
+    cut: float = 1.0,
+    nonnegative: bool = True,
+) -> SpatialCounts:
+    """Counts in the leaves of a quadtree, from one report per participant about its cell at the finest level.
+
+    In the style of Alptekin, Balioglu, Gursoy (2025): sums are passed up, and branches that are mostly noise cut back.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+    box : Box
+        Each division halves every axis.
+    epsilon : float
+        The loss of each participant, all of it spent on one report.
+    rng : numpy.random.Generator
+    height : int, optional
+        Depth of the finest level, at most 20 / d. If left out, the deepest one at which an average cell still
+        holds as many people as the noise of a cell's estimate (a public rule: it looks at n and epsilon
+        alone).
+    cut : float
+        A branch whose estimate is below ``cut`` standard deviations of its noise becomes one leaf; 0 keeps
+        the grid.
+    nonnegative : bool
+        Move the leaf counts to the nearest non-negative ones that add up to n. It costs no privacy and biases
+        sparse areas upwards; the result is then marked ``uncertain``.
+
+    Returns
+    -------
+    SpatialCounts
+        epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    if not (math.isfinite(cut) and cut >= 0):
+        raise InvalidInput(f"cut must be a number of standard deviations, at least 0; got {cut!r}")
+    positions = check_people(points, box)
+    people = len(positions)
+    most = min(deepest(box), MOST_BITS // box.dimensions)
+    chosen = default_height(people, box.dimensions, epsilon, most) if height is None else height
+    tree = Quadtree(box, as_integer(chosen, "height", low=1, high=most))
+    number = tree.fanout**tree.max_depth
+    first = tree.span([ROOT])[0]
+    holders = np.bincount((tree.codes(positions) - first).astype(np.int64), minlength=number)
+    oracle = best_oracle(number, epsilon=epsilon)
+    finest = estimate(oracle, oracle.draw_tally(holders, rng=rng), people)
+    noise = float(variance(oracle, 0.0, reporting=people, people=people))
+
+    sums = [finest]
+    while len(sums[0]) > 1:
+        sums.insert(0, sums[0].reshape(-1, tree.fanout).sum(axis=1))
+    places, values, merged = [], [], []
+    going = np.array([0])
+    for depth, level_sums in enumerate(sums):
+        inside = number // len(level_sums)  # cells of the finest level in each cell of this one
+        stops = (level_sums[going] < cut * math.sqrt(noise * inside)) & (cut > 0)
+        if depth == 0 or depth == tree.max_depth:
+            stops[:] = depth > 0
+        leaves = going[stops]
+        places.append(tree.ancestors(first + (leaves * inside).astype(np.uint64), depth))
+        values.append(level_sums[leaves])
+        merged.append(np.full(len(leaves), inside))
+        going = (going[~stops, None] * tree.fanout + np.arange(tree.fanout)).ravel()
+
+    cells, counts = np.concatenate(places), np.concatenate(values)
+    share = np.maximum(counts, 0.0) / people
+    spread = np.concatenate(merged) * noise + variance(oracle, share, reporting=people, people=people) - noise
+    counts = project_to_total(counts, people) if nonnegative else share_out(counts, spread, people)
+    return SpatialCounts(
+        tree.boxes(cells), counts, Guarantee.plain("nobody", epsilon), variances=spread, uncertain=nonnegative
+    )
+
+
+def default_height(people: int, dimensions: int, epsilon: float, most: int) -> int:
+    """Deepest level at which an average cell holds as many people as one standard deviation of noise, at least 1."""
+    noise = variance(UnaryEncoding(2, epsilon), 0.0, reporting=people, people=people)
+    levels = math.log2(max(people / math.sqrt(float(noise)), 1.0)) / dimensions
+    return int(min(max(levels, 1), most))
+
+
+# -- a kd-tree: medians from histograms of the participants' buckets -----------------------------------------------
+
+
+def ldp_kdtree(
+    points: npt.ArrayLike,
+    box: Box,
+    *,
+    epsilon: float,
+    rng: np.random.Generator,
+    height: int = 6,
+    buckets: int = 16,
+    tree_share: float = 0.5,
+    nonnegative: bool = True,
+) -> SpatialCounts:
+    """Counts in the 2^height leaves of a kd-tree, from one report per participant; medians from noisy histograms.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+        Enough for one per group: more than ``height``.
+    box : Box
+        Axes are divided in turn, the first one first.
+    epsilon : float
+        The loss of each participant.
+    rng : numpy.random.Generator
+    height : int
+        Levels, 1 to 14.
+    buckets : int
+        Equal parts of a cell along its axis, 2 to 256; a cell is divided at the edge nearest to its estimated
+        median.
+    tree_share : float
+        Share of the participants who report (cell, bucket) for the medians; the others report their leaf.
+    nonnegative : bool
+        Move the leaf counts to the nearest non-negative ones that add up to n. It costs no privacy and biases
+        sparse areas upwards; the result is then marked ``uncertain``.
+
+    Returns
+    -------
+    SpatialCounts
+        epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
+
+    Notes
+    -----
+    In the style of Alptekin, Balioglu, Gursoy (2025), with two choices of our own. The participants are dealt out at
+    random to the levels and report once with the whole epsilon, instead of everybody reporting at every level with
+    epsilon / height: noise then grows with the height instead of its square. And the counts of the leaves come from a
+    group of their own instead of being passed down from the histograms that chose the medians, where a median always
+    seems to halve the people. On the clustered experiment (height 6, 40 paired runs) the two together lower the mean
+    relative error from 8.9 to 3.9 at 20 000 people and epsilon 1 and from 10.9 to 7.6 at 5 000 and 0.5; most of the
+    gain is due to the second choice.
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    height = as_integer(height, "height", low=1, high=MOST_HEIGHT)
+    if as_integer(buckets, "buckets", low=1, high=256) < 2:
+        raise InvalidInput("buckets must be at least 2: one bucket has no median")
+    check_share(tree_share, "tree_share")
+    positions = check_people(points, box)
+    people = len(positions)
+    asked = min(max(round(tree_share * people), height), people - 1)
+    if asked < height:
+        raise InvalidInput(f"ldp_kdtree needs more than height = {height} participants; got {people}")
+    order = rng.permutation(people)
+
+    boxes = np.array([[box.lower, box.upper]])
+    for level, group in enumerate(np.array_split(order[:asked], height)):
+        axis = level % box.dimensions
+        edges = np.linspace(boxes[:, 0, axis], boxes[:, 1, axis], buckets + 1, axis=1)
+        cell = locate(positions[group], boxes)
+        bucket = (positions[group, axis, None] >= edges[cell, 1:-1]).sum(axis=1)
+        holders = np.bincount(cell * buckets + bucket, minlength=len(boxes) * buckets)
+        oracle = best_oracle(len(holders), epsilon=epsilon)
+        histogram = estimate(oracle, oracle.draw_tally(holders, rng=rng), len(group)).reshape(-1, buckets)
+        boxes = _divide(boxes, axis, edges, median_edge(histogram))
+
+    counted = order[asked:]
+    holders = np.bincount(locate(positions[counted], boxes), minlength=len(boxes))
+    oracle = best_oracle(len(holders), epsilon=epsilon)
+    share = estimate(oracle, oracle.draw_tally(holders, rng=rng), len(counted)) / len(counted)
+    counts, spread = share * people, variance(oracle, share, reporting=len(counted), people=people)
+    counts = project_to_total(counts, people) if nonnegative else share_out(counts, spread, people)
+    return SpatialCounts(boxes, counts, Guarantee.plain("nobody", epsilon), variances=spread, uncertain=nonnegative)
+
+
+def median_edge(histogram: Floats) -> Integers:
+    """Number of the inner edge (1 … buckets - 1) that comes nearest to halving each row; negative bars count as 0."""
+    below = np.cumsum(np.maximum(histogram, 0.0), axis=1)
+    nearest: Integers = np.argmin(np.abs(below[:, :-1] - below[:, -1:] / 2), axis=1)
+    return nearest + 1
+
+
+def _divide(boxes: Floats, axis: int, edges: Floats, chosen: Integers) -> Floats:
+    """Two boxes per box, the lower one first."""
+    at = edges[np.arange(len(boxes)), chosen]
+    halves = np.repeat(boxes, 2, axis=0)
+    halves[::2, 1, axis] = at
+    halves[1::2, 0, axis] = at
+    return halves
+
+
+def locate(positions: Floats, boxes: Floats) -> Integers:
+    """Which leaf of the tree holds each position.
+
+    The leaves stand in the order of the tree, so a position goes down by comparing with the lower side of the
+    right half at every level.
+    """
+    place = np.zeros(len(positions), dtype=np.int64)
+    step = len(boxes) // 2
+    level = 0
+    while step:
+        axis = level % boxes.shape[2]
+        place += step * (positions[:, axis] >= boxes[place + step, 0, axis])
+        step //= 2
+        level += 1
+    return place
+
+
+# -- AHEAD: a tree that goes on where people are -------------------------------------------------------------------
+
+
+def ahead(
+    points: npt.ArrayLike,
+    box: Box,
+    *,
+    epsilon: float,
+    rng: np.random.Generator,
+    depth: int = 10,
+    nonnegative: bool = True,
+) -> SpatialCounts:
+    """Counts in the leaves of an adaptive quadtree, from one report per participant (Du et al., CCS 2021).
+
+    The participants are dealt out at random to the layers of the tree, everyone reports once with the whole epsilon,
+    and a cell is divided for the next layer only if its estimated share exceeds the threshold that balances noise
+    against unevenness.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+        At least ``depth`` of them.
+    box : Box
+        Each division halves every axis (fanout B = 2^d).
+    epsilon : float
+        The loss of each participant.
+    rng : numpy.random.Generator
+    depth : int
+        Layers, and groups of participants. A cell goes on if its estimated share exceeds sqrt((B + 1) ×
+        variance of a layer's estimates); cells that do not are asked about again in every later layer, and
+        may go on then.
+    nonnegative : bool
+        Move the leaf counts to the nearest non-negative ones that add up to n. It costs no privacy and biases
+        sparse areas upwards; the result is then marked ``uncertain``.
+
+    Returns
+    -------
+    SpatialCounts
+        epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
+
+    Notes
+    -----
+    The frequency oracle of each layer is the better one of optimised unary encoding (as published) and
+    randomized response. All estimates of a cell are averaged, and the tree is made consistent by weighted
+    least squares, which includes the published bottom-up averaging. Non-negativity comes last, on the leaves;
+    imposed on every layer as well, it raised the mean relative error on the clustered experiment by 17 to 47
+    % for epsilon 0.5 to 3 (40 paired runs each, 5 000 and 20 000 people; at 0.1 the difference is within the
+    noise).
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    positions = check_people(points, box)
+    people = len(positions)
+    tree = Quadtree(box, as_integer(depth, "depth", low=1, high=deepest(box)))
+    if people < depth:
+        raise InvalidInput(f"ahead needs at least one participant per layer, {depth}; got {people}")
+
+    cells = np.array([ROOT], dtype=np.uint64)
+    parents, depths = np.array([-1]), np.array([0])
+    weight, weighted = np.array([0.0]), np.array([0.0])  # of the estimates of each cell
+    leaves, dividing = np.array([], dtype=np.int64), np.array([0])
+    for group in np.array_split(rng.permutation(people), depth):
+        new = len(cells) + np.arange(len(dividing) * tree.fanout)
+        above = np.repeat(dividing, tree.fanout)
+        cells = np.concatenate((cells, tree.children(cells[dividing])))
+        parents, depths = np.concatenate((parents, above)), np.concatenate((depths, depths[above] + 1))
+        weight, weighted = (np.concatenate((old, np.zeros(len(new)))) for old in (weight, weighted))
+        leaves = np.concatenate((np.setdiff1d(leaves, dividing), new))
+
+        oracle = best_oracle(len(leaves), epsilon=epsilon)
+        counts = CountedTree(tree, positions[group]).count(cells[leaves])
+        share = estimate(oracle, oracle.draw_tally(counts, rng=rng), len(group)) / len(group)
+        # Weights must not depend on the estimates, or small ones would be trusted more: take an average
+        # cell's.
+        precision = 1 / variance(oracle, 1 / len(leaves), reporting=len(group), people=people)
+        weight[leaves] += precision
+        weighted[leaves] += precision * share * people
+        noise = variance(oracle, 0.0, reporting=len(group), people=people) / people**2
+        threshold = math.sqrt((tree.fanout + 1) * float(noise))
+        dividing = leaves[(share > threshold) & (depths[leaves] < tree.max_depth)]
+
+    weight[0], weighted[0] = 1.0, people
+    spread = 1 / weight
+    spread[0] = 0.0  # the number of participants is public
+    agreed = make_consistent(parents, depths, values=weighted / weight, variances=spread)
+    counts_out = agreed.values[leaves]
+    if nonnegative:
+        counts_out = project_to_total(counts_out, people)
+    return SpatialCounts(
+        tree.boxes(cells[leaves]),
+        counts_out,
+        Guarantee.plain("nobody", epsilon),
+        variances=agreed.variances[leaves],
+        uncertain=nonnegative,
+    )

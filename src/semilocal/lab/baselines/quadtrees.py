@@ -1,0 +1,408 @@
+"""Quadtrees that somebody grows who sees everybody: PrivTree, k-anonymous cells, and the authors' published code.
+
+Positions are sorted along the tree, so every cell is one range of them; a rule decides which cells are divided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ...arrays import Flags, Floats, Integers, as_integer, as_number, short_repr
+from ...errors import InvalidInput
+from ...functions import BoundedFunction, check_values
+from ...geometry.box import Box
+from ...hierarchy import MAX_BITS, ROOT, Cells, Quadtree
+from ...protocol.promise import Guarantee
+from .boxes import SpatialCounts
+from .releases import MeanEstimate, ReleasedPoints, check_people, check_share
+
+__all__ = ["CountedTree", "PublishedRegions", "deepest", "kanonymous_quadtree", "privtree", "published"]
+
+MOST_CELLS = 20_000_000
+
+SplitRule = Callable[[int, Cells, Integers], Flags]
+
+
+def deepest(box: Box) -> int:
+    """The deepest quadtree over this box whose cells floats can still tell apart, at most 30 levels."""
+    for depth in range(min(30, MAX_BITS // box.dimensions), 1, -1):
+        try:
+            Quadtree(box, depth)
+        except InvalidInput:
+            continue
+        return depth
+    return 1
+
+
+def quadtree_of(box: Box, max_depth: int | None) -> Quadtree:
+    """A quadtree with so many levels, or as many as there can be."""
+    most = deepest(box)
+    return Quadtree(box, most if max_depth is None else as_integer(max_depth, "max_depth", low=1, high=most))
+
+
+class CountedTree:
+    """Positions sorted along the paths of a quadtree, so that every cell is one range of them."""
+
+    def __init__(self, tree: Quadtree, positions: Floats) -> None:
+        self.tree = tree
+        self._codes = np.sort(tree.codes(positions))
+
+    def count(self, cells: Cells) -> Integers:
+        """Exact number of positions in each cell: int64[m]."""
+        first, last = self.tree.span(cells)
+        return np.searchsorted(self._codes, last, side="right") - np.searchsorted(self._codes, first, side="left")
+
+    def grow(self, splits: SplitRule) -> tuple[Cells, Integers]:
+        """Leaves and their exact counts.
+
+        Parameters
+        ----------
+        splits : callable
+            Takes a depth, all open cells of that depth and their counts, returns bool[m]. It is not asked at
+            the deepest level.
+        """
+        leaves: list[Cells] = []
+        counts: list[Integers] = []
+        cells = np.array([ROOT], dtype=np.uint64)
+        for depth in range(self.tree.max_depth + 1):
+            sizes = self.count(cells)
+            goes_on = np.zeros(len(cells), dtype=bool) if depth == self.tree.max_depth else splits(depth, cells, sizes)
+            leaves.append(cells[~goes_on])
+            counts.append(sizes[~goes_on])
+            if not goes_on.any():
+                break
+            if int(np.count_nonzero(goes_on)) * self.tree.fanout > MOST_CELLS:
+                raise InvalidInput(
+                    f"the tree grows beyond {MOST_CELLS} cells at depth {depth + 1}; use a smaller max_depth"
+                )
+            cells = self.tree.children(cells[goes_on])
+        return np.concatenate(leaves), np.concatenate(counts)
+
+
+def privtree(
+    points: npt.ArrayLike,
+    box: Box,
+    *,
+    epsilon: float,
+    rng: np.random.Generator,
+    tree_share: float = 0.5,
+    nonnegative: bool = False,
+    max_depth: int | None = None,
+) -> SpatialCounts:
+    """Counts in the leaves of a private quadtree (Zhang, Xiao, Xie, SIGMOD 2016).
+
+    A node splits if its count, less a penalty that grows with its depth, stays positive under Laplace noise whose scale
+    does not depend on the height of the tree; the counts of the leaves are released with separate noise.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+    box : Box
+        The public domain; each split halves every axis (fanout b = 2^d).
+    epsilon : float
+        Total; ``tree_share`` of it buys the structure (noise scale ``(2b - 1) / ((b - 1) epsilon_tree)``,
+        penalty per level ``scale × ln b``, threshold 0), the rest the leaf counts (noise scale ``1 /
+        epsilon_counts``).
+    rng : numpy.random.Generator
+    tree_share : float
+        Strictly between 0 and 1.
+    nonnegative : bool
+        Set negative leaf counts to zero, as some users of PrivTree do. It costs no privacy and biases sparse areas
+        upwards: errors of range counts are up to 1.8 times larger. The result is then marked ``uncertain``.
+    max_depth : int, optional
+        Nodes of this depth are never split (a public rule, so it costs nothing). By default as deep as 60
+        bits of path and the precision of the coordinates allow, at most 30: only positions shared by many
+        people reach it.
+
+    Returns
+    -------
+    SpatialCounts
+        epsilon-differentially private with a trusted curator, if one participant is added or removed; moving
+        one participant is a removal and an addition, hence 2 epsilon.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> result = privtree(rng.random((1000, 2)) * 0.1, Box((0, 0), (1, 1)), epsilon=1.0, rng=rng)
+    >>> abs(result.query([[[0, 0], [0.1, 0.1]]]).value[0] - 1000) < 200
+    np.True_
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    check_share(tree_share, "tree_share")
+    positions = check_people(points, box)
+    tree = quadtree_of(box, max_depth)
+    scale = (2 * tree.fanout - 1) / ((tree.fanout - 1) * epsilon * tree_share)
+    penalty = scale * math.log(tree.fanout)
+    counted = CountedTree(tree, positions)
+
+    def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
+        biased = np.maximum(counts - depth * penalty, -penalty)
+        return np.asarray(biased + rng.laplace(0.0, scale, len(counts)) > 0)
+
+    leaves, exact = counted.grow(splits)
+    noise = 1 / (epsilon * (1 - tree_share))
+    counts = exact + rng.laplace(0.0, noise, len(exact))
+    if nonnegative:
+        counts = np.maximum(counts, 0.0)
+    return SpatialCounts(
+        tree.boxes(leaves),
+        counts,
+        Guarantee.plain("curator", 2 * epsilon, presence=epsilon),
+        variances=np.full(len(leaves), 2 * noise**2),
+        uncertain=nonnegative,
+    )
+
+
+def kanonymous_quadtree(
+    points: npt.ArrayLike, box: Box, *, k: int, rule: str = "all", max_depth: int | None = None
+) -> SpatialCounts:
+    """Divide cells while enough people are in them; publish exact counts: what is often done today.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+        At least k.
+    box : Box
+    k : int
+        At least 1.
+    rule : {"all", "suppress"}
+        ``"all"`` divides a cell if every child holds at least k people, so every count is published.
+        ``"suppress"`` divides it if any child does. Cells with fewer than k are then withheld; those in them, whose
+        number follows from n, are shared equally among the withheld cells (a guess: the result is marked
+        ``uncertain``).
+    max_depth : int, optional
+        As deep as the coordinates allow (at most 30) if left out.
+
+    Returns
+    -------
+    SpatialCounts
+        No differential privacy: anyone who knows all other positions reads off the last one's cell. A curator sees all.
+
+    Examples
+    --------
+    >>> corners = [[0.1, 0.1], [0.1, 0.9], [0.9, 0.1], [0.9, 0.9]]
+    >>> kanonymous_quadtree(corners, Box((0, 0), (1, 1)), k=1).counts.tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+    k = as_integer(k, "k", low=1)
+    if rule not in ("all", "suppress"):
+        raise InvalidInput(f"rule must be 'all' or 'suppress'; got {rule!r}")
+    positions = check_people(points, box)
+    if len(positions) < k:
+        raise InvalidInput(f"points must hold at least k = {k} positions; got {len(positions)}")
+    tree = quadtree_of(box, max_depth)
+    counted = CountedTree(tree, positions)
+
+    def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
+        children = counted.count(tree.children(cells)).reshape(len(cells), -1)
+        decisive = children.min(axis=1) if rule == "all" else children.max(axis=1)
+        return np.asarray(decisive >= k)
+
+    leaves, exact = counted.grow(splits)
+    withheld = exact < k
+    counts = exact.astype(np.float64)
+    note = f"k-anonymity only: every published count is at least {k}."
+    if withheld.any():
+        counts[withheld] = exact[withheld].mean()
+    return SpatialCounts(
+        tree.boxes(leaves),
+        counts,
+        Guarantee.plain("curator", None, k=k, notes=(note,)),
+        variances=np.where(withheld, k**2 / 12, 0.0),
+        uncertain=bool(withheld.any()),
+    )
+
+
+# -- what the authors' published code does -----------------------------------------------------------------------------
+#
+# A cell asks its people for a one-hot vector of their child with Laplace noise of scale 1/epsilon on every entry. A
+# child goes on if its noisy count reaches k + Δ. A child that fails is a leaf at once, however few people are in it: no
+# k-anonymity. The margin Δ takes the *estimated* size of the cell, where the paper takes the number of responders.
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedRegions:
+    """Regions, the people in them, and the releases of the published code about them.
+
+    Attributes
+    ----------
+    box : Box
+        The public domain.
+    boxes : float64[m, 2, d]
+        Lower and upper corners of the regions.
+    crowds : int64[m]
+        People in each region.
+    estimates : float64[m]
+        What the last round said about them; n for the whole domain.
+    regions : int32[n]
+        Row of each participant's region.
+    guarantee : Guarantee
+        Of the regions alone. Every release states its own.
+    """
+
+    box: Box
+    boxes: Floats
+    crowds: Integers
+    estimates: Floats
+    regions: npt.NDArray[np.int32]
+    guarantee: Guarantee
+
+    __repr__ = short_repr
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def counts(self, *, epsilon: float, rng: np.random.Generator) -> SpatialCounts:
+        """Counts of people, each with Laplace noise of scale (longest side of the region) / epsilon; none below zero.
+
+        The noise buys nothing: crowds are public, and no position changes them. So the guarantee is that of the
+        regions.
+        """
+        epsilon = as_number(epsilon, "epsilon", positive=True)
+        scale = (self.boxes[:, 1] - self.boxes[:, 0]).max(axis=1) / epsilon
+        people = self.crowds.astype(np.float64)
+        noisy = np.maximum(people + scale * _laplace_sums(people, rng), 0.0)
+        return SpatialCounts(self.boxes, noisy, self.guarantee, variances=2 * people * scale**2, uncertain=True)
+
+    def values(
+        self, points: npt.ArrayLike, f: BoundedFunction, *, epsilon: float, rng: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Everybody's value of f with Laplace noise of scale (range of f over the region) / epsilon.
+
+        Parameters
+        ----------
+        points : array_like, shape (n, d)
+            The participants, in their order.
+
+        Returns
+        -------
+        values, scales : float64[n]
+            The noisy values, and the scale of each one's noise.
+        """
+        epsilon = as_number(epsilon, "epsilon", positive=True)
+        values, ranges = check_values(f, points, self.boxes, of=self.regions)
+        scales = ((ranges[:, 1] - ranges[:, 0]) / epsilon)[self.regions]
+        return values + scales * rng.laplace(size=len(values)), scales
+
+    def mean(
+        self, points: npt.ArrayLike, f: BoundedFunction, *, epsilon: float, rng: np.random.Generator
+    ) -> MeanEstimate:
+        """Mean of the noisy values: the loss of the regions and epsilon, between two positions inside a region."""
+        noisy, scales = self.values(points, f, epsilon=epsilon, rng=rng)
+        stderr = math.sqrt(2 * float(np.sum(scales**2))) / len(noisy)
+        return MeanEstimate(float(np.mean(noisy)), stderr, "normal", self.with_release("values", epsilon))
+
+    def centres(self) -> ReleasedPoints:
+        """Everybody at the middle of their region (SLDP-Quantization): it costs nothing beyond the regions."""
+        return ReleasedPoints(self.boxes.mean(axis=1)[self.regions], 0, self.guarantee)
+
+    def draws(self, *, epsilon: float, rng: np.random.Generator) -> ReleasedPoints:
+        """Everybody at a Laplace draw around that middle, of scale side / epsilon on each axis (SLDP-Split).
+
+        A draw does not look at the position, so epsilon is no cost: the guarantee is that of the regions.
+        """
+        epsilon = as_number(epsilon, "epsilon", positive=True)
+        sides = (self.boxes[:, 1] - self.boxes[:, 0])[self.regions]
+        drawn = self.centres().points + rng.laplace(size=sides.shape) * sides / epsilon
+        inside = self.box.nearest(drawn)
+        return ReleasedPoints(inside.points, inside.moved, self.guarantee)
+
+    def with_release(self, what: str, epsilon: float) -> Guarantee:
+        """The guarantee of the regions and of one more release."""
+        before = self.guarantee
+        return msgspec.structs.replace(
+            before, epsilon=(before.epsilon or 0.0) + epsilon, releases=(*before.releases, (what, epsilon))
+        )
+
+
+def published(
+    points: npt.ArrayLike,
+    box: Box,
+    *,
+    epsilon: float,
+    delta: float,
+    k: int,
+    max_depth: int | None = None,
+    rng: np.random.Generator,
+) -> PublishedRegions:
+    """Regions by the published code's rule.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+    box : Box
+        Each division halves every axis.
+    epsilon : float
+        As the code writes it: Laplace noise of scale 1/epsilon on every entry of a report.
+    delta : float
+        Of the printed margin Δ = (sqrt(2 s x) + 6 x) / epsilon, x = ln(1/delta), s the estimated size of the cell.
+    k : int
+        What a child's noisy count has to exceed by Δ to go on.
+    max_depth : int, optional
+        As deep as the coordinates allow (at most 30) if left out.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    PublishedRegions
+        2 epsilon between two positions inside a region (delta = 0): a move changes two entries of a report. No crowd
+        is kept: a region may hold one person, or nobody.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> regions = published(rng.random((4000, 2)), Box((0, 0), (1, 1)), epsilon=1.0, delta=0.05, k=20, rng=rng)
+    >>> int(regions.crowds.sum()), regions.guarantee.epsilon, regions.guarantee.k
+    (4000, 2.0, 0)
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    check_share(delta, "delta")
+    k = as_integer(k, "k", low=1)
+    positions = check_people(points, box)
+    tree = quadtree_of(box, max_depth)
+    counted = CountedTree(tree, positions)
+    budget = math.log(1 / delta)
+    leaves, leaf_estimates = [], []
+    cells, people = np.array([ROOT], dtype=np.uint64), np.array([len(positions)])
+    estimates = people.astype(np.float64)
+    for _ in range(tree.max_depth):
+        children = tree.children(cells)
+        inside = counted.count(children)
+        # every member of a cell adds noise to the entry of every child
+        noise = _laplace_sums(np.repeat(people, tree.fanout).astype(np.float64), rng) / epsilon
+        noisy = inside + noise
+        margin = (np.sqrt(2 * np.maximum(estimates, 0.0) * budget) + 6 * budget) / epsilon
+        goes_on = noisy >= k + np.repeat(margin, tree.fanout)
+        leaves.append(children[~goes_on])
+        leaf_estimates.append(noisy[~goes_on])
+        cells, people, estimates = children[goes_on], inside[goes_on], noisy[goes_on]
+        if not len(cells):
+            break
+    regions = np.concatenate([*leaves, cells])
+    first = tree.span(regions)[0]
+    order = np.argsort(first)
+    regions, first = regions[order], first[order]
+    return PublishedRegions(
+        box=box,
+        boxes=tree.boxes(regions),
+        crowds=counted.count(regions),
+        estimates=np.concatenate([*leaf_estimates, estimates])[order],
+        regions=(np.searchsorted(first, tree.codes(positions), side="right") - 1).astype(np.int32),
+        guarantee=Guarantee(
+            trust="nobody",
+            adjacency="inside",
+            epsilon=2 * epsilon,
+            notes=("A region may hold fewer than k participants, even one: a failing child is left behind.",),
+        ),
+    )
+
+
+def _laplace_sums(people: Floats, rng: np.random.Generator) -> Floats:
+    """For each number n the sum of n Laplace draws of scale 1: the difference of two Gamma(n) draws."""
+    return rng.standard_gamma(people) - rng.standard_gamma(people)

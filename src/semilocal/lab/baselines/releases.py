@@ -1,0 +1,273 @@
+"""What the baselines return, and those without a tree: means and moved positions.
+
+Noise is in floating point, as in the papers. Positions are scaled so that the domain becomes the unit cube before they
+are moved, and scaled back afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaincinv
+
+from ...arrays import Floats, as_number, short_repr
+from ...errors import InvalidInput
+from ...functions import BoundedFunction, check_values
+from ...geometry.box import Box
+from ...protocol.promise import Guarantee
+from ...release.answers import check_level, standard_errors
+
+__all__ = [
+    "MeanEstimate", "ReleasedPoints", "central_mean", "check_people", "check_share", "laplace_points",
+    "local_mean", "planar_laplace", "radius",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """An estimated mean.
+
+    Attributes
+    ----------
+    value : float
+    stderr : float
+        Standard deviation of the noise, known exactly and independent of the data (unless ``guarantee`` notes
+        otherwise). The mean of the participants is the target: there is no sampling error in it.
+    shape : str
+        ``"laplace"`` or ``"normal"``: the distribution of the noise that intervals use.
+    guarantee : Guarantee
+    """
+
+    value: float
+    stderr: float
+    shape: str
+    guarantee: Guarantee
+
+    __repr__ = short_repr
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Two-sided interval for the participants' mean."""
+        check_level(level)
+        if self.shape == "laplace":
+            half = -math.log1p(-level) * self.stderr / math.sqrt(2)
+        else:
+            half = standard_errors(level) * self.stderr
+        return self.value - half, self.value + half
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedPoints:
+    """Perturbed positions, one per participant.
+
+    Attributes
+    ----------
+    points : float64[n, d]
+    clipped : int
+        How many draws fell outside the domain and were moved to its nearest point; 0 if clipping was off.
+    guarantee : Guarantee
+    """
+
+    points: Floats
+    clipped: int
+    guarantee: Guarantee
+
+    __repr__ = short_repr
+
+
+# -- what every baseline checks before it starts ---------------------------------------------------------------------
+
+
+class Evaluated(NamedTuple):
+    """Values of a function, and the bounds that the domain alone implies."""
+
+    values: Floats
+    low: float
+    high: float
+
+
+def check_people(points: npt.ArrayLike, box: Box) -> Floats:
+    """Return the positions as float64[n, d], at least one and all inside the box, or refuse them."""
+    array = box.check(points)
+    if not len(array):
+        raise InvalidInput("points must hold at least one position; got none")
+    return array
+
+
+def check_share(share: float, name: str) -> None:
+    """Refuse a share of the budget or of the people that leaves nothing for the rest."""
+    if not 0 < share < 1:
+        raise InvalidInput(f"{name} must lie strictly between 0 and 1; got {share!r}")
+
+
+def evaluate(points: npt.ArrayLike, f: BoundedFunction, box: Box) -> Evaluated:
+    """Values at the points and the range over the whole box; a value outside the stated range is refused."""
+    values, ranges = check_values(f, check_people(points, box), [[box.lower, box.upper]])
+    return Evaluated(values, float(ranges[0, 0]), float(ranges[0, 1]))
+
+
+# -- means -----------------------------------------------------------------------------------------------------------
+
+
+def central_mean(
+    points: npt.ArrayLike, f: BoundedFunction, box: Box, *, epsilon: float, rng: np.random.Generator
+) -> MeanEstimate:
+    """Mean of f with one Laplace draw of scale (range of f over the box) / (n epsilon).
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+    f : BoundedFunction
+        Its range over the whole box sets the noise: moving one participant changes the mean by at most range
+        / n.
+    box : Box
+        The public domain.
+    epsilon : float
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    MeanEstimate
+        epsilon-differentially private if one participant moves anywhere in the domain (the number of
+        participants is public); trusts a curator.
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    values, low, high = evaluate(points, f, box)
+    scale = (high - low) / (len(values) * epsilon)
+    value = float(np.mean(values)) + float(rng.laplace(0.0, scale))
+    guarantee = Guarantee.plain("curator", epsilon)
+    return MeanEstimate(value, math.sqrt(2) * scale, "laplace", guarantee)
+
+
+def local_mean(
+    points: npt.ArrayLike,
+    f: BoundedFunction,
+    box: Box,
+    *,
+    epsilon: float,
+    rng: np.random.Generator,
+    mechanism: str = "laplace",
+) -> MeanEstimate:
+    """Mean of the participants' noisy values of f.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+    f : BoundedFunction
+    box : Box
+        The public domain.
+    epsilon : float
+        The loss of each participant.
+    rng : numpy.random.Generator
+    mechanism : {"laplace", "duchi"}
+        ``"laplace"`` adds Laplace noise of scale (range of f over the box) / epsilon to every value, as plain
+        LDP is usually compared with. ``"duchi"`` (Duchi, Jordan, Wainwright 2018) reports one of two points;
+        it is the better one for small epsilon, and its standard error is the worst case over all positions.
+
+    Returns
+    -------
+    MeanEstimate
+        epsilon-locally differentially private; trusts nobody.
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    if mechanism not in ("laplace", "duchi"):
+        raise InvalidInput(f"mechanism must be 'laplace' or 'duchi'; got {mechanism!r}")
+    values, low, high = evaluate(points, f, box)
+    guarantee = Guarantee.plain("nobody", epsilon)
+    if mechanism == "laplace":
+        scale = (high - low) / epsilon
+        reports = values + rng.laplace(0.0, scale, len(values))
+        spread = math.sqrt(2) * scale
+    else:
+        middle, half = (low + high) / 2, (high - low) / 2
+        reach = half / math.tanh(epsilon / 2)  # half (e^epsilon + 1) / (e^epsilon - 1)
+        lean = (values - middle) / reach if reach > 0 else np.zeros(len(values))
+        reports = middle + np.where(rng.random(len(values)) < (1 + lean) / 2, reach, -reach)
+        spread = reach
+    return MeanEstimate(float(np.mean(reports)), spread / math.sqrt(len(values)), "normal", guarantee)
+
+
+# -- positions -------------------------------------------------------------------------------------------------------
+
+
+def planar_laplace(
+    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, clip: bool = True
+) -> ReleasedPoints:
+    """Geo-indistinguishable positions (Andrés et al., CCS 2013): density proportional to exp(-epsilon × distance).
+
+    Parameters
+    ----------
+    points : array_like, shape (n, 2)
+    box : Box
+        Two dimensions.
+    epsilon : float
+        Loss per unit of distance, where the unit is a side of the domain: both axes are scaled to [0, 1].
+    rng : numpy.random.Generator
+    clip : bool
+        Move draws outside the domain to its nearest point (post-processing: it costs no privacy).
+
+    Returns
+    -------
+    ReleasedPoints
+        Any two positions at (scaled) distance r are epsilon × r indistinguishable: sqrt(2) epsilon across the
+        domain.
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    if box.dimensions != 2:
+        raise InvalidInput(f"planar_laplace needs a box of 2 dimensions; got {box.dimensions}: use laplace_points")
+    positions = check_people(points, box)
+    angle = rng.uniform(0.0, 2 * math.pi, len(positions))
+    distance = radius(rng.random(len(positions)), epsilon)
+    shift = np.stack((distance * np.cos(angle), distance * np.sin(angle)), axis=1)
+    across = math.sqrt(2) * epsilon
+    ladder = (("one side of the domain apart (axes scaled to [0, 1])", epsilon), ("opposite corners", across))
+    note = "The loss is proportional to the distance: near positions are hidden better than far ones."
+    guarantee = Guarantee.plain("nobody", across, ladder=ladder, notes=(note,))
+    return _release(positions, shift, box, clip, guarantee)
+
+
+def laplace_points(
+    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, clip: bool = True
+) -> ReleasedPoints:
+    """Laplace noise of scale 1/epsilon on every coordinate of the unit cube.
+
+    This is what is often called LDP with epsilon. Each of the d coordinates has range 1, so a move across the
+    whole domain costs d × epsilon: that is the epsilon which the guarantee states.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+    box : Box
+    epsilon : float
+        The parameter of each coordinate.
+    rng : numpy.random.Generator
+    clip : bool
+        Move draws outside the domain to its nearest point (post-processing: it costs no privacy).
+    """
+    epsilon = as_number(epsilon, "epsilon", positive=True)
+    positions = check_people(points, box)
+    shift = rng.laplace(0.0, 1 / epsilon, positions.shape)
+    cost = box.dimensions * epsilon
+    note = f"{box.dimensions} coordinates with noise of scale 1/{epsilon:g} each."
+    return _release(positions, shift, box, clip, Guarantee.plain("nobody", cost, notes=(note,)))
+
+
+def radius(uniform: Floats, epsilon: float) -> Floats:
+    """Inverse of the distance's distribution function 1 - (1 + epsilon r) exp(-epsilon r).
+
+    In closed form it is -(W((uniform - 1) / e) + 1) / epsilon with the lower branch of Lambert's W, which loses all
+    digits for small distances; the inverse of the incomplete gamma function is the same number, precisely.
+    """
+    distance: Floats = gammaincinv(2.0, uniform) / epsilon
+    return distance
+
+
+def _release(positions: Floats, shift: Floats, box: Box, clip: bool, guarantee: Guarantee) -> ReleasedPoints:
+    moved = positions + shift * (np.asarray(box.upper) - np.asarray(box.lower))
+    if not clip:
+        return ReleasedPoints(moved, 0, guarantee)
+    inside = box.nearest(moved)
+    return ReleasedPoints(inside.points, inside.moved, guarantee)
