@@ -133,32 +133,6 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
     assert data["promise"]["epsilon"] == pair.pooled.epsilon
 
 
-def test_a_helper_that_was_away_is_waited_for(servers: list[Server], capsys: pytest.CaptureFixture[str]) -> None:
-    leader = ["--url", servers[0].url, "--admin-token", ADMIN_TOKEN]
-    key = httpx2.get(f"{servers[1].url}/operator").json()["signing_key"]
-    assert main([*CREATE, *leader, "--peer-key", key, "--label", "away"]) == 0
-    task = re.findall(r"^task ([0-9a-f]{64})$", capsys.readouterr().out, flags=re.M)[0]
-    base = confirmed(servers, task)
-    servers[1].kill()
-    pair = PairTask.from_bytes(httpx2.get(base[0]).content)
-    upload = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(1))[0]), 0)
-    assert httpx2.put(f"{base[0]}/uploads/{upload.id.hex()}", content=upload.to_bytes()).status_code == 201
-    assert main(["campaign", "start", task, *leader]) == 0
-    capsys.readouterr()
-    end = time.monotonic() + HANG
-    while time.monotonic() < end:
-        assert main(["campaign", "show", task, *leader]) == 0
-        if "does not answer" in (shown := capsys.readouterr().out):
-            break
-        time.sleep(0.05)
-    assert "waits for the helper: the helper at" in shown
-    servers[1].start()
-    for url in base:
-        until(url, "done")
-    assert main(["campaign", "close", task, *leader]) == 0  # a finished one stays finished
-    assert "is done" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("servers", ["sqlite"], indirect=True)
 def test_the_mean_of_a_value_from_create_to_results(
     servers: list[Server], tmp_path: Path, capsys: pytest.CaptureFixture[str]

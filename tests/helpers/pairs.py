@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from semilocal import Box
 from semilocal.hierarchy import Cells
-from semilocal.pooled import PooledTask, Published
-from semilocal.sharing.check import differing
+from semilocal.pooled import PooledTask
 from semilocal.sharing.envelope import Role, public_key, seal
 from semilocal.sharing.pair import Operator, PairTask
-from semilocal.sharing.party import Party, combine, derived_noise
+from semilocal.sharing.party import derived_noise
 from semilocal.sharing.report import SharedReport, make_report
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Upload
@@ -125,16 +124,3 @@ class SimulatedPair:
 
     def counts(self, cells: Cells, units: Integers) -> Integers:
         return self.exact(cells) + self.noise("count", self.depth, cells, units)
-
-
-def publish(pair: list[Party]) -> list[Published]:
-    """What two parties publish that are driven by hand, each its own transcript."""
-    while pair[0].stage != "done":
-        if pair[0].stage == "checking":
-            rejected = differing(pair[0].tags(), pair[1].tags())
-            for party in pair:
-                party.fix(rejected)
-        numbers = combine(pair[0].share(), pair[1].share())
-        for party in pair:
-            party.publish(numbers)
-    return [party.published() for party in pair]

@@ -34,8 +34,7 @@ from ..pooled.play import Published
 from ..pooled.rule import Level, next_level, root_level
 from ..pooled.task import PooledTask
 from ..pooled.values import sum_noise
-from .evaluate import Half, LevelShare
-from .report import Shape
+from .evaluate import LevelShare
 
 __all__ = [
     "Evaluator", "Party", "Stage", "accepted_digest", "combine", "derived_noise", "derived_sum_noise", "split_final",
@@ -155,15 +154,6 @@ class Party:
         self._final_numbers: Integers | None = None
         self._own: Integers | None = None  # this stage's share, once it was asked for
         self._digest: bytes | None = None  # of the reports that count, once it was asked for
-
-    @classmethod
-    def of(
-        cls, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes], public: Sequence[bytes],
-        private: Sequence[bytes], asked: AskedValue | None = None,
-    ) -> Party:  # fmt: skip
-        """A server that evaluates in this process."""
-        shape = Shape(task.hierarchy.max_depth, 0 if asked is None else asked.bits)
-        return cls(task, server, secret, ids, Half(task.id, shape, server, public, private), asked)
 
     @property
     def depth(self) -> int:

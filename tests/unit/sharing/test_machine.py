@@ -11,10 +11,9 @@ import pytest
 from sharing_forgeries import second_node
 
 from semilocal.errors import InvalidInput
-from semilocal.pooled import Published, replay
+from semilocal.pooled import replay
 from semilocal.sharing.machine import EVENTS, Helper, Leader
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.party import Party
 from semilocal.sharing.report import SharedReport
 from semilocal.sharing.wire import (
     Finish,
@@ -26,8 +25,8 @@ from semilocal.sharing.wire import (
     numbers_of,
     pack_numbers,
 )
-from tests.helpers.machines import NOISE, Halves, Report, half_of, machines, run
-from tests.helpers.pairs import crowd, pair_task, publish, report_id, shared_report
+from tests.helpers.machines import Halves, Report, half_of, machines, run
+from tests.helpers.pairs import crowd, pair_task, report_id, shared_report
 
 
 class People:
@@ -52,27 +51,9 @@ class People:
         return machines(self.pair, self.stored(), (self.half(0), self.half(1)))
 
 
-def parties(people: People) -> Published:
-    """What two parties publish that are driven by hand."""
-    ids = [report for report, _ in people.stored()]
-    pair = [Party(people.pair.pooled, s, NOISE[s], ids, people.half(s)(1, ids)) for s in (0, 1)]
-    return publish(pair)[0]
-
-
 def forgery(pair: PairTask, level: int = 1) -> SharedReport:
     path = pair.place(int(np.sort(pair.pooled.hierarchy.codes(crowd(300)))[150]))[1]
     return second_node(pair.shape, path, bytes(range(32)), level=level, how="both", proof="kept", task=pair.id)
-
-
-@pytest.mark.parametrize("n", [0, 1, 3, 300])
-def test_two_machines_publish_what_two_parties_publish(n: int) -> None:
-    people = People(pair_task(), n)
-    leader, helper = people.both()
-    run(leader, helper)
-    assert leader.signed_tree() == helper.signed_tree()
-    (found,) = leader.signed_tree().published()
-    assert found.to_bytes() == parties(people).to_bytes()
-    assert found.people == n
 
 
 def test_a_forged_report_is_rejected_once_and_named_in_the_transcript() -> None:

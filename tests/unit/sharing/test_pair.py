@@ -139,12 +139,6 @@ def test_a_task_without_a_value_keeps_its_bytes_and_one_with_a_value_comes_back(
     assert pair.id != pair_task().id
 
 
-def test_the_id_of_a_pair_is_computed_once() -> None:
-    pair = pair_task(value=FARE)
-    assert pair.id is pair.id
-    assert PairTask.from_bytes(pair.to_bytes()).id == pair.id
-
-
 def test_a_mean_over_all_sends_no_place_and_costs_epsilon_once() -> None:
     pair = pair_task(value=FARE)
     assert pair.shape == (1, 10)

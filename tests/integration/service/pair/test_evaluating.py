@@ -25,7 +25,7 @@ from semilocal.sharing.pair import PairTask
 from semilocal.testing import MockClock
 from tests.helpers import HANG
 from tests.helpers.machines import in_database, people, store_reports
-from tests.helpers.pairs import crowd, pair_task, shared_report
+from tests.helpers.pairs import crowd, pair_task
 from tests.helpers.running_pair import ADMIN, Pair, run_pair
 
 PEOPLE = 60
@@ -239,32 +239,6 @@ def test_a_pair_that_is_cancelled_while_it_is_counted_is_no_fault(
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
-
-
-def halves() -> tuple[list[bytes], list[bytes]]:
-    pair = pair_task(max_depth=6)
-    codes = pair.pooled.hierarchy.codes(crowd(50)).tolist()
-    reports = [shared_report(pair, code, number)[1] for number, code in enumerate(codes)]
-    return [report.public for report in reports], [report.private[0] for report in reports]
-
-
-def test_states_that_are_not_kept_are_computed_again_and_give_the_same() -> None:
-    """Every mixture of kept and not kept levels."""
-    pair, (public, private) = pair_task(max_depth=6), halves()
-    choose = np.random.default_rng(3)
-    for keeping in range(16):
-        kept, other = (Half(pair.id, pair.shape, 0, public, private) for _ in range(2))
-        some = choose.random(50) < 0.3
-        for level in range(4):
-            rows = np.sort(choose.choice(2 * kept.cells, size=min(2 * kept.cells, 5), replace=False))
-            kept.open(rows)
-            other.open(rows, keep=bool(keeping >> level & 1))
-            mine, yours = kept.expand(), other.expand()
-            assert np.array_equal(mine.sums, yours.sums)
-            assert np.array_equal(mine.tags, yours.tags)
-            assert np.array_equal(kept.sums_of(some), other.sums_of(some))
-        if keeping == 0:
-            assert other.kept_bytes == 16 * 50  # the root's alone
 
 
 @pytest.mark.parametrize("memory", [0, 10_000, 1 << 30])
