@@ -89,24 +89,25 @@ CLOSE, SIGN = "close", "sign"
 
 
 class Event(NamedTuple):
-    """What leaves a state: the message, who says it, and the states that may follow."""
+    """What leaves a state: the step it belongs to, the message, who says it, and the states that may follow."""
 
+    step: str
     message: type[Message]
     says: Role
     following: tuple[State, ...]
 
 
 EVENTS: Mapping[State, Event] = {
-    "close": Event(Closing, "leader", ("closing",)),
-    "closing": Event(ClosingAnswer, "helper", ("check", "sign")),
-    "check": Event(LevelCheck, "leader", ("checking",)),
-    "checking": Event(LevelCheckAnswer, "helper", ("sums",)),
-    "sums": Event(LevelSums, "leader", ("summing",)),
-    "summing": Event(LevelSumsAnswer, "helper", ("check", "finish")),
-    "finish": Event(Finish, "leader", ("finishing",)),
-    "finishing": Event(FinishAnswer, "helper", ("check", "sign")),
-    "sign": Event(Signature, "leader", ("signing",)),
-    "signing": Event(Signature, "helper", ("done",)),
+    "close": Event(CLOSE, Closing, "leader", ("closing",)),
+    "closing": Event(CLOSE, ClosingAnswer, "helper", ("check", "sign")),
+    "check": Event("check", LevelCheck, "leader", ("checking",)),
+    "checking": Event("check", LevelCheckAnswer, "helper", ("sums",)),
+    "sums": Event("sums", LevelSums, "leader", ("summing",)),
+    "summing": Event("sums", LevelSumsAnswer, "helper", ("check", "finish")),
+    "finish": Event("finish", Finish, "leader", ("finishing",)),
+    "finishing": Event("finish", FinishAnswer, "helper", ("check", "sign")),
+    "sign": Event(SIGN, Signature, "leader", ("signing",)),
+    "signing": Event(SIGN, Signature, "helper", ("done",)),
 }  # nothing leaves "done"
 
 
@@ -177,11 +178,16 @@ class Machine:
         """The step that is to be made now; None at the end."""
         if self.state == "done":
             return None
-        name = _STEP_OF[self.state]
+        name = EVENTS[self.state].step
         if name in (CLOSE, SIGN):
             return Step(NO_BUCKET, name)
         tree = self._waiting[0]
         return Step(tree.bucket, name if name == "finish" else f"levels/{tree.level}/{name}")
+
+    @property
+    def _says(self) -> Role | None:
+        """Who says the next message; nobody at the end."""
+        return EVENTS[self.state].says if self.state in EVENTS else None
 
     def advance(self, request: bytes, answer: bytes) -> None:
         """Take both messages of the step that is due, and go on.
@@ -191,7 +197,7 @@ class Machine:
         InvalidInput
             If the other server's message cannot be used, or this server's is not what it computes.
         """
-        if self.state in EVENTS and EVENTS[self.state].says == "leader":
+        if self._says == "leader":
             self._take(request)
         elif request != self._request:
             raise InvalidInput("this step was asked with another request; a step is asked once")
@@ -379,7 +385,7 @@ class Leader(Machine):
 
     def request(self) -> bytes:
         """The message for the step that is due. Asking again gives the same bytes."""
-        if self.state in EVENTS and EVENTS[self.state].says == "leader":
+        if self._says == "leader":
             self._take(self._say().to_bytes())
         return self._request
 
@@ -412,7 +418,7 @@ class Helper(Machine):
 
     def answer(self, request: bytes) -> bytes:
         """The answer for the step that is due; refuses what no leader can have sent, and a second request."""
-        if self.state in EVENTS and EVENTS[self.state].says == "helper":
+        if self._says == "helper":
             raise InvalidInput(f"{self.due} has a request; a step is asked once")
         self._take(request)
         return self._say(request).to_bytes()
@@ -472,12 +478,6 @@ class _Known:
 
     def open(self, rows: Integers) -> None:
         self._zeros = np.zeros((2 * len(rows), self._zeros.shape[1]), dtype=np.uint64)
-
-
-_STEP_OF: Mapping[State, str] = {
-    "close": CLOSE, "closing": CLOSE, "check": "check", "checking": "check", "sums": "sums", "summing": "sums",
-    "finish": "finish", "finishing": "finish", "sign": SIGN, "signing": SIGN,
-}  # fmt: skip
 
 
 def replay_tree(pair: PairTask, tree: BucketTree, note: Callable[[str, str], None]) -> tuple[Published, Tree] | None:
