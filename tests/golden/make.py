@@ -18,12 +18,13 @@ import numpy as np
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.hierarchy.tables import from_labels
+from semilocal.protocol.promise import Trust
 from semilocal.testing import cluster, secrets_of
 from semilocal.transcript.merkle import transcript_root
 
 FOLDER = Path(__file__).parent
 ANSWERS, HELP = FOLDER / "answers.json", FOLDER / "help.txt"
-TRUSTS = ("nobody", "curator", "two-servers")
+TRUSTS: tuple[Trust, ...] = ("nobody", "curator", "two-servers")
 PEOPLE = 6_000
 COMMANDS = (
     "", "audit", "campaign", "counts", "data", "demo", "join", "mean", "partition", "plan", "points", "reproduce",
@@ -76,7 +77,8 @@ def polygons_of(options: dict[str, Any]) -> list[dict[str, Any]]:
 
 def numbers(answers: Any) -> list[list[float]]:
     """Value, standard error and 95 % interval of each answer."""
-    return np.column_stack([answers.value, answers.stderr, answers.interval()]).tolist()
+    rows: list[list[float]] = np.column_stack([answers.value, answers.stderr, answers.interval()]).tolist()
+    return rows
 
 
 def answers() -> dict[str, Any]:
