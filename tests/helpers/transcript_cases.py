@@ -15,9 +15,8 @@ from semilocal.protocol.messages import decode_report, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL, play, unit_box
 from semilocal.transcript.checkpoints import public_key
-from semilocal.transcript.file import TranscriptWriter
+from semilocal.transcript.file import Simulation, TranscriptWriter
 from semilocal.transcript.findings import Own
-from semilocal.transcript.mark import Simulation
 
 KEY = bytes(range(32))
 

@@ -20,19 +20,20 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ..arrays import Integers
 from ..errors import DamagedFile, InvalidInput
+from ..protocol.canonical import read_canonical
 from ..protocol.messages import Closed, Event, ValueClosed, encode
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, seal_round
-from .mark import Simulation
 from .merkle import MerkleLog, inclusion_proof, leaf_hash
 
 __all__ = [
-    "Event", "Frame", "Inclusion", "TranscriptWriter", "prove", "read_frames", "write_events", "write_frame",
-    "write_transcript",
+    "Event", "Frame", "Inclusion", "Simulation", "TranscriptWriter", "prove", "read_frames", "write_events",
+    "write_frame", "write_transcript",
 ]  # fmt: skip
 
 MAGIC = b"semilocal transcript\n"
@@ -42,6 +43,56 @@ MAX_RAW = 1 << 26  # bytes of one frame before packing: what a reader must be re
 _PER_FRAME = 1 << 15
 _HEADER = struct.Struct(">cIII")
 _CHECK = struct.Struct(">I")
+
+
+class Simulation(msgspec.Struct, frozen=True, array_like=True, tag="simulation", forbid_unknown_fields=True):
+    """One program played all participants, so the person who ran it is a curator.
+
+    The mark stands beside the events, not among them: the same events have the same root with and without it. It tells
+    an honest reader what the file is. It proves nothing against its writer, who could leave it out.
+
+    Attributes
+    ----------
+    seed : int or None
+        Of the noise; None if it came from the operating system.
+    """
+
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not 0 <= self.seed < 2**63:
+            raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1; got {self.seed}")
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Simulation:
+        """Read what :meth:`to_bytes` wrote; refuses everything else."""
+        return read_canonical(data, _decoder, cls.__name__)
+
+    @property
+    def words(self) -> str:
+        """For a person.
+
+        Examples
+        --------
+        >>> Simulation(7).words.partition(":")[0]
+        'This is a simulation with seed 7, not a collection'
+        """
+        if self.seed is None:
+            return (
+                "This is a simulation, not a collection: one program held all positions, so the person who ran it is a "
+                "curator."
+            )
+        return (
+            f"This is a simulation with seed {self.seed}, not a collection: one program held all positions, and its "
+            "noise can be repeated, so it protects nobody."
+        )
+
+
+_decoder = msgspec.msgpack.Decoder(Simulation)
 
 
 class Frame(NamedTuple):

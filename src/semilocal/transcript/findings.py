@@ -13,7 +13,7 @@ from ..protocol.plan import Plan
 from ..protocol.task import Task
 from ..words import number_of
 from .checkpoints import Seal
-from .mark import Simulation
+from .file import Simulation
 
 __all__ = ["Difference", "Own", "Problems", "Verification", "difference_lines"]
 

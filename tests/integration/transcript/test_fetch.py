@@ -13,8 +13,7 @@ import pytest
 
 from semilocal.cli.main import main
 from semilocal.errors import Unavailable
-from semilocal.transcript.download import download, save_transcript
-from semilocal.transcript.fetch import Getter
+from semilocal.transcript.download import Getter, download, save_transcript
 from tests.helpers import HANG
 from tests.helpers.hostile import JSON, MSGPACK, Hostile, answer, endless, forever, problem
 from tests.integration.transcript.test_download import PLAYED, routes_of

@@ -30,8 +30,7 @@ from semilocal.protocol.messages import (
     encode,
 )
 from semilocal.testing import secrets_of
-from semilocal.transcript.file import write_transcript
-from semilocal.transcript.mark import Simulation
+from semilocal.transcript.file import Simulation, write_transcript
 from semilocal.transcript.verify import Own, Verification, compare_histories, verify_file, verify_stream
 from tests.helpers.transcript_cases import KEY, Played, campaign, pack, repack, tag
 

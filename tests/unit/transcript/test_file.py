@@ -13,8 +13,18 @@ import pytest
 from semilocal.errors import DamagedFile, InvalidInput
 from semilocal.protocol.messages import Query, decode
 from semilocal.transcript.checkpoints import Seal
-from semilocal.transcript.file import END, EVENTS, MAGIC, MARK, SEAL, prove, read_frames, write_frame, write_transcript
-from semilocal.transcript.mark import Simulation
+from semilocal.transcript.file import (
+    END,
+    EVENTS,
+    MAGIC,
+    MARK,
+    SEAL,
+    Simulation,
+    prove,
+    read_frames,
+    write_frame,
+    write_transcript,
+)
 from semilocal.transcript.merkle import check_inclusion, leaf_hash, merkle_root
 from semilocal.transcript.verify import verify_stream
 from tests.helpers.transcript_cases import KEY, campaign, pack

@@ -128,7 +128,7 @@ def _verify_pair(data: bytes, vault: Path | None, other: bytes | None, *, task: 
 def _other_copy(data: bytes, server: str) -> bytes | None:
     """The same transcript from the other operator; None, with a line on stderr, if it cannot be had."""
     from ...sharing.wire import SignedTree
-    from ...transcript.fetch import Getter
+    from ...transcript.download import Getter
 
     try:
         pair = SignedTree.from_bytes(data).task
@@ -148,7 +148,7 @@ def _other_copy(data: bytes, server: str) -> bytes | None:
 
 def _verify_pooled(data: bytes) -> int:
     """Replay the rule over the published numbers."""
-    from ...transcript.mark import Simulation
+    from ...transcript.file import Simulation
 
     try:
         published = Published.from_bytes(data)
