@@ -31,10 +31,10 @@ from pathlib import Path
 import numpy as np
 
 import semilocal as sl
-from semilocal.geometry.index import count_points
 from semilocal.lab.experiments import targets
 from semilocal.lab.experiments.data import load, sample_users
 from semilocal.lab.experiments.summary import FigureOptions
+from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 
 EPSILON = 1.0

@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from semilocal import RandomizedResponse
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines.boxes import BoxCounts
 from semilocal.lab.experiments import trials
+from semilocal.lab.index import count_points
 from semilocal.randomizer.values.mechanisms import best
 from semilocal.simulation import synthetic
 

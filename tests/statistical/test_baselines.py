@@ -15,10 +15,10 @@ from scipy.stats import chi2, kstest, laplace
 
 from semilocal.functions import squared_norm
 from semilocal.geometry.box import Box
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines import SpatialCounts, central_mean, ldp_kdtree, ldp_quadtree, local_mean, published
 from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.baselines.ldp_trees import GeneralizedResponse, Oracle, UnaryEncoding
+from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 from tests.unit.lab.test_ldp_trees import UNIT, crowd
 from tests.unit.lab.test_means import BOX, people

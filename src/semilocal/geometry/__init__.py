@@ -1,1 +1,1 @@
-"""The space that positions live in: boxes, named places, and an index over rectangles."""
+"""The space that positions live in: boxes, their units, named places, polygons."""

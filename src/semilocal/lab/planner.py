@@ -26,7 +26,6 @@ from .. import functions, release
 from ..arrays import Floats, short_repr
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.index import count_points
 from ..io.plots import save_picture
 from ..protocol.messages import Closed, Entry, Head, Query, Question, Report, Slice, Verdict, encode
 from ..protocol.partition import Partition
@@ -36,6 +35,7 @@ from ..release import split as jobs
 from ..simulation import synthetic
 from ..simulation.simulate import Run, simulate
 from ..words import number_of
+from .index import count_points
 
 __all__ = ["CAUTION", "DENSITIES", "Forecast", "cheapest", "density_of", "forecast", "picture", "resampled", "traffic"]
 

@@ -13,8 +13,8 @@ import pytest
 import semilocal as sl
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
-from semilocal.geometry.index import count_points
 from semilocal.lab.experiments.data import load
+from semilocal.lab.index import count_points
 from semilocal.lab.planner import CAUTION, Density, Forecast, cheapest, density_of, forecast, resampled, traffic
 from semilocal.protocol.messages import Closed, Entry, Query, Report, Slice, encode
 from semilocal.release import counts

@@ -7,11 +7,11 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.experiments import trials
 from semilocal.lab.experiments.methods import DEPTHS, At, paper_regions, published_regions
 from semilocal.lab.experiments.runner import Trial
+from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 
 

@@ -9,9 +9,9 @@ from scipy import stats
 
 from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.experiments import trials
+from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 
 SQUARE = Box((-10, -10), (10, 10))

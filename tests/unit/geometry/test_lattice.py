@@ -12,9 +12,9 @@ import shapely
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
-from semilocal.geometry.index import count_points
 from semilocal.geometry.lattice import BETWEEN, NOT_ROUNDED, Lattice, on_lattice
 from semilocal.geometry.shapes import as_polygons
+from semilocal.lab.index import count_points
 
 STEP = 0.01
 UNIT = sl.Box((0.0, 0.0), (1.0, 1.0))

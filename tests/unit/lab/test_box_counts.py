@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import chi2
 
 from semilocal.errors import InvalidInput
-from semilocal.geometry import index as rectangle_index
-from semilocal.geometry.index import count_points
+from semilocal.lab import index as rectangle_index
 from semilocal.lab.baselines.boxes import BoxCounts, mean_relative_error
+from semilocal.lab.index import count_points
 from semilocal.release.answers import Answers
 
 Floats = npt.NDArray[np.float64]

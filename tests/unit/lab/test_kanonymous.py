@@ -10,8 +10,8 @@ import pytest
 
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines import kanonymous_quadtree
+from semilocal.lab.index import count_points
 
 Floats = npt.NDArray[np.float64]
 UNIT = Box((0.0, 0.0), (1.0, 1.0))

@@ -12,9 +12,9 @@ import pytest
 
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines import SpatialCounts, ahead, ldp_kdtree, ldp_quadtree, ldp_trees
 from semilocal.lab.baselines.ldp_trees import default_height
+from semilocal.lab.index import count_points
 
 Floats = npt.NDArray[np.float64]
 Baseline = Callable[..., SpatialCounts]

@@ -12,9 +12,9 @@ from scipy.stats import kstest, laplace
 
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines import privtree
 from semilocal.lab.baselines.boxes import mean_relative_error
+from semilocal.lab.index import count_points
 
 Floats = npt.NDArray[np.float64]
 UNIT = Box((0.0, 0.0), (1.0, 1.0))

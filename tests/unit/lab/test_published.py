@@ -9,8 +9,8 @@ import pytest
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.functions import squared_norm
 from semilocal.geometry.box import Box
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines import published
+from semilocal.lab.index import count_points
 
 UNIT = Box((0.0, 0.0), (1.0, 1.0))
 Floats = npt.NDArray[np.float64]

@@ -11,9 +11,9 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.geometry.index import count_points
 from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.experiments import trials
+from semilocal.lab.index import count_points
 from semilocal.release import counts
 from semilocal.release.answers import CountAnswers
 from semilocal.simulation import synthetic

@@ -25,7 +25,6 @@ from ... import functions
 from ...arrays import Floats
 from ...errors import InvalidInput
 from ...geometry.box import Box
-from ...geometry.index import count_points
 from ...geometry.places import named_box
 from ...io.files import check_folder, replacing, write_text
 from ...io.plots import need_matplotlib, save_picture, save_side_by_side
@@ -99,7 +98,7 @@ def _simulated(points: Floats, out: Path, seed: int | None, rng: np.random.Gener
     need_matplotlib()
     box, where = named_box("california"), named_box(PLACE)
     query = np.array([[where.lower, where.upper]])
-    truth = int(count_points(points, query)[0])
+    truth = int(np.count_nonzero(where.inside(points)))
     print(f"California Housing: {len(points):,} block groups stand for participants; their positions are public.")
     print(f"How many are in {PLACE}'s box (truth: {truth:,}), and what is the mean latitude", end=" ")
     print(f"(truth: {points[:, 1].mean():.4f})? At epsilon = {EPSILON:g}, once for each answer to: whom do they trust?")
@@ -209,7 +208,7 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> list[Path]:
         raise InvalidInput("the transcript does not hold")
     counts = pair_counts(data)
     query = np.array([[AROUND_LOS_ANGELES.lower, AROUND_LOS_ANGELES.upper]])
-    answer, truth = counts.query(query), int(count_points(points, query)[0])
+    answer, truth = counts.query(query), int(np.count_nonzero(AROUND_LOS_ANGELES.inside(points)))
     low, high = answer.interval()[0]
     print(counts.guarantee.text())
     print(

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from ...arrays import Floats, as_boxes, as_column, as_floats, as_number, short_repr
 from ...errors import InvalidInput
 from ...geometry.box import MAX_DIMENSIONS
-from ...geometry.index import TreeIndex
 from ...protocol.promise import Guarantee
 from ...release.answers import Answers
+from ..index import TreeIndex
 
 __all__ = ["BoxCounts", "SpatialCounts", "mean_relative_error"]
 

@@ -13,11 +13,11 @@ from fractions import Fraction
 import numpy as np
 
 from ...functions import squared_norm
-from ...geometry.index import count_points
 from ...protocol.task import Task
 from ...randomizer import DiscreteLaplace, PaperLaplace
 from ...simulation import synthetic
 from ..audit.exact import laplace_sum_tail
+from ..index import count_points
 from .methods import CROWD, DELTA, DEPTHS, PAPER_SHARE, At, paper_regions, published_regions
 from .report import Claim
 from .runner import stream

@@ -18,9 +18,9 @@ from ...datasets import california_housing
 from ...errors import InvalidInput, MissingExtra
 from ...functions import gaussian_bump, squared_norm
 from ...geometry.box import Box
-from ...geometry.index import count_points
 from ...simulation import synthetic
 from ..baselines.boxes import mean_relative_error
+from ..index import count_points
 from .data import load, sample_people, sample_users
 from .methods import CROWD, DELTA, DEPTHS, At, Regions, way_of
 from .runner import Trial
