@@ -153,10 +153,10 @@ async def _shown(asked: _Request, found: Found, connect: Channels, server: str) 
         return _preview(task, plan, _position(asked, task), server)
     from ...device.upload import fetch_both
 
-    for name, limit in (("--min-k", asked.options.min_k), ("--max-delta", asked.options.max_delta)):
+    for given, limit in (("--min-k", asked.options.min_k), ("--max-delta", asked.options.max_delta)):
         if limit is not None:  # an owner who asks for a crowd gets none here
             raise InvalidInput(
-                f"{name}: a task of two servers keeps no crowd, because nobody's region is published; leave the "
+                f"{given}: a task of two servers keeps no crowd, because nobody's region is published; leave the "
                 "option out to join it"
             )
     for operator in (task.leader, task.helper):
