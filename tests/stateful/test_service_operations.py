@@ -211,7 +211,7 @@ class Harness:
         lower, upper = self.task.hierarchy.ends
         wrong = roster_report(self.task, device.pseudonym, round=number, lower=lower + 1, upper=upper - 1)
         assert (await self.put(device, encode(wrong), number)).status_code == 422
-        live = self.service.known(self.task.id)
+        live = self.service.live_campaigns.get(self.task.id)
         assert live is not None
         assert live.curator is not None
         for region in live.curator.logs:

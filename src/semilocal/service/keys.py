@@ -25,10 +25,10 @@ from ..protocol.task import Task
 from ..transcript.checkpoints import public_key
 from .stores.base import Store, check_url
 
-__all__ = ["ENVIRONMENT", "NO_KEYS", "Keyring", "key_file", "open_keys", "read_keys", "registered_key"]
+__all__ = ["ENVIRONMENT", "NO_KEYS", "Keyring", "key_file", "open_keys", "registered_key"]
 
 ENVIRONMENT = "SEMILOCAL_SIGNING_KEY"
-_REGISTERED, _LEGACY = "server-key", "signing-key"
+_REGISTERED = "server-key"
 
 
 class Keyring(NamedTuple):
@@ -109,68 +109,33 @@ def open_keys(store: Store, *, file: Path, environment: str = "", new: bool = Fa
             raise InvalidInput(f"the signing key comes from {ENVIRONMENT}; put the new one first there")
         ring = Keyring.of(_parse(environment.split(","), ENVIRONMENT))
     else:
-        ring = Keyring.of(_seeds(store, file, registered, new=new))
+        ring = Keyring.of(_seeds(file, registered, new=new))
     if registered is not None and registered not in ring.private and not new:
         raise InvalidInput(
-            f"{_belongs(registered)}; give its key file, or start with --new-key (campaigns that pin the old key "
-            "cannot go on then)"
+            f"the database belongs to a server with the key {registered.hex()[:16]}…, which is not among the given "
+            "ones; give its key file, or start with --new-key (campaigns that pin the old key cannot go on then)"
         )
     if registered != ring.current:
         store.set_setting(_REGISTERED, ring.current)
     return ring
 
 
-def read_keys(store: Store, *, file: Path, environment: str = "") -> Keyring:
-    """Read the keys of the server that has a database; nothing is made or registered.
-
-    Raises
-    ------
-    InvalidInput
-        If the keys cannot be read, or are not those of the server.
-    """
-    registered = registered_key(store)
-    if registered is None:
-        raise InvalidInput("no server has used this database yet: start semilocal serve --role on it first")
-    if environment:
-        seeds = _parse(environment.split(","), ENVIRONMENT)
-    else:
-        text = _read_private(file)
-        if text is None:
-            raise InvalidInput(
-                f"{file} is missing: copy the server's key file there, name it with --key-file, or set {ENVIRONMENT}"
-            )
-        seeds = _parse(text.splitlines(), str(file))
-    ring = Keyring.of(seeds)
-    if registered not in ring.private:
-        raise InvalidInput(f"{_belongs(registered)}; give the key file of the server")
-    return ring
-
-
-def _belongs(registered: bytes) -> str:
-    return f"the database belongs to a server with the key {registered.hex()[:16]}…, which is not among the given ones"
-
-
-def _seeds(store: Store, file: Path, registered: bytes | None, *, new: bool) -> list[bytes]:
+def _seeds(file: Path, registered: bytes | None, *, new: bool) -> list[bytes]:
+    """The keys of a file, with a new first one if that is asked for or if there is none."""
     text = _read_private(file)
     seeds = [] if text is None else _parse(text.splitlines(), str(file))
-    legacy = store.setting(_LEGACY)  # where earlier versions kept it
-    wanted = list(seeds)
-    if legacy is not None and legacy not in wanted:
-        wanted.append(legacy)
-    if new or not wanted:
-        if registered is not None and not new and legacy is None:
-            raise InvalidInput(
-                f"the database belongs to a server with the key {registered.hex()[:16]}…, and {file} is missing: put "
-                "it back, or start with --new-key (campaigns that pin the old key cannot go on then)"
-            )
-        wanted.insert(0, secrets.token_bytes(32))
-    if wanted != seeds:
-        _write_private(file, "".join(f"{seed.hex()}\n" for seed in wanted), replace=text is not None)
-        if text is None and (other := _read_private(file)) is not None:  # another process may have been faster
-            wanted = _parse(other.splitlines(), str(file))
-    if legacy is not None:
-        store.set_setting(_LEGACY, None)
-    return wanted
+    if seeds and not new:
+        return seeds
+    if registered is not None and not new:
+        raise InvalidInput(
+            f"the database belongs to a server with the key {registered.hex()[:16]}…, and {file} is missing: put "
+            "it back, or start with --new-key (campaigns that pin the old key cannot go on then)"
+        )
+    seeds = [secrets.token_bytes(32), *seeds]
+    _write_private(file, "".join(f"{seed.hex()}\n" for seed in seeds), replace=text is not None)
+    if text is None and (other := _read_private(file)) is not None:  # another process may have been faster
+        return _parse(other.splitlines(), str(file))
+    return seeds
 
 
 def _parse(lines: Sequence[str], where: str) -> list[bytes]:

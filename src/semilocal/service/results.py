@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from ..errors import InvalidInput
 from ..io.regions import AnyPartition, regions_geoparquet, regions_json
@@ -22,20 +23,22 @@ from ..protocol.messages import Checkpoint, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
-from ..release import Counts, Mean, collected_mean, counts, region_values
+from ..release import Counts, Mean, Means, collected_mean, counts, region_values
 from ..release.areas import outside_words
 from ..release.counts import Mapped, Rounding
 from ..release.means import region_means
 from ..release.points import centres
 from .campaign import Campaign, Status
-from .means import mean_document
 from .rounds import catch_up
 from .stores.base import Store
 
-__all__ = ["Findings", "FindingsCache", "RegionFiles", "campaign_promise", "counts_document"]
+__all__ = ["Findings", "FindingsCache", "RegionFiles", "campaign_promise", "counts_document", "mean_document"]
 
 MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
 LEVEL = 0.95  # of the intervals that are shown
+MOST_TOLD = 12  # regions of which a mean is told for one area
+EVERYBODY = "everybody who answered"
+REGIONS = "everybody in a region that the area meets"
 _FREE = {"epsilon": 0.0, "delta": 0.0, "adjacency": INSIDE}  # of what follows from regions and crowds
 
 
@@ -253,38 +256,51 @@ def counts_document(
     }
 
 
-class Kept:
-    """Findings in memory, one per campaign; the least recently used go first when there are too many regions."""
+def mean_document(what: str, all_: Mean | None, cells: Means | None, areas: Any, level: float) -> dict[str, Any]:
+    """One released mean, ready for JSON.
 
-    def __init__(self, most_regions: int = MOST_REGIONS) -> None:
-        self._most = most_regions
-        self._kept: OrderedDict[bytes, tuple[int, Findings]] = OrderedDict()
-        self.regions = 0
+    Parameters
+    ----------
+    what : str
+        In words.
+    all_ : Mean, optional
+        The mean over everybody, if there is one.
+    cells : Means, optional
+        The means of regions, if there are any.
+    areas : float[q, 2, d] or polygons
+    level : float
+        Of the intervals.
+    """
+    document: dict[str, Any] = {"what": what, "level": level, "everybody": None, "regions": None}
+    if all_ is not None:
+        document["everybody"] = {
+            "about": EVERYBODY, "people": all_.participants, "value": all_.value, "stderr": all_.stderr,
+            "interval": list(all_.interval(level)),
+        }  # fmt: skip
+    if cells is not None:
+        document["regions"] = {"about": REGIONS, "areas": _by_area(cells, areas, level)}
+    return document
 
-    def get(self, task: bytes, closed: int) -> Findings | None:
-        """The findings after ``closed`` rounds, if they are in memory."""
-        entry = self._kept.get(task)
-        if entry is None or entry[0] != closed:
-            return None
-        self._kept.move_to_end(task)
-        return entry[1]
 
-    def put(self, task: bytes, closed: int, findings: Findings) -> None:
-        """Keep findings in the place of older ones."""
-        self._drop(task)
-        self._kept[task] = closed, findings
-        self.regions += len(findings.partition)
-        while self.regions > self._most and len(self._kept) > 1:
-            self._drop(next(iter(self._kept)))
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._kept.clear()
-        self.regions = 0
-
-    def _drop(self, task: bytes) -> None:
-        entry = self._kept.pop(task, None)
-        self.regions -= 0 if entry is None else len(entry[1].partition)
+def _by_area(found: Means, areas: Any, level: float) -> list[dict[str, Any]]:
+    """The regions that each area meets, the most crowded first, and how many more there are."""
+    ends, partition = found.interval(level), found.partition
+    names = np.array(partition.names) if isinstance(partition, Partition) else partition.cells.astype(str)
+    answers = []
+    for met in found.meeting(areas):
+        answered = met[np.isfinite(found.value[met])]
+        rows = answered[np.argsort(-partition.crowds[answered], kind="stable")][:MOST_TOLD]
+        columns = (names, partition.crowds, found.value, found.stderr, ends, partition.boxes)
+        numbers = zip(*(column[rows].tolist() for column in columns), strict=True)
+        regions = [
+            {
+                "region": name, "people": people, "value": value, "stderr": stderr, "interval": pair,
+                "lower": lower, "upper": upper,
+            }
+            for name, people, value, stderr, pair, (lower, upper) in numbers
+        ]  # fmt: skip
+        answers.append({"regions": regions, "more": len(answered) - len(rows)})
+    return answers
 
 
 class FindingsCache:
@@ -293,10 +309,13 @@ class FindingsCache:
     Parameters
     ----------
     store : Store
+    most_regions : int
+        The least recently used findings go first when there are more regions in memory.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._kept = store, Kept()
+    def __init__(self, store: Store, *, most_regions: int = MOST_REGIONS) -> None:
+        self._store, self._most = store, most_regions
+        self._kept: OrderedDict[bytes, Findings] = OrderedDict()
 
     def forget(self) -> None:
         """Forget everything, so that it is computed again."""
@@ -313,8 +332,10 @@ class FindingsCache:
         status = self._store.status(task)
         if status is None:
             raise InvalidInput("there is no campaign with this task")
-        found = self._kept.get(task, status.closed)
-        if found is None:
+        found = self._kept.pop(task, None)
+        if found is None or found.status.closed != status.closed:
             found = Findings.read(self._store, task, status)
-            self._kept.put(task, status.closed, found)
+        self._kept[task] = found
+        while len(self._kept) > 1 and sum(len(one.partition) for one in self._kept.values()) > self._most:
+            self._kept.popitem(last=False)
         return found

@@ -12,16 +12,19 @@ Knows a store's transaction and the machines of the protocol. The time is an arg
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 import msgspec
 
-from ..errors import InvalidInput
+from ..errors import DeviceViolation, InvalidInput
 from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES, HashChain, derive
 from ..protocol.messages import (
+    PSEUDONYM_BYTES,
     AnyQuery,
     AnyReport,
     Entry,
@@ -42,15 +45,17 @@ from ..transcript.checkpoints import Checkpoint, seal_round
 from ..transcript.merkle import SavedLog
 from .campaign import Campaign, Phase, Status
 from .keys import NO_KEYS, Keyring
-from .stores.base import Locked, ReportRow, Store
+from .stores.base import Incoming, Locked, ReportRow, Store
 
 __all__ = [
-    "advance", "cancel", "catch_up", "chain_for", "expected_reports", "read_slice", "report_bytes", "report_head",
-    "reports_needed", "reports_of", "start",
+    "REPORT_BYTES", "advance", "cancel", "catch_up", "chain_for", "check_report", "expected_reports", "read_slice",
+    "report_bytes", "report_head", "reports_needed", "reports_of", "start", "verifier_of",
 ]  # fmt: skip
 
 CHAIN = "chain"  # the setting with the secret that all hash chains of a server come from
 _LABEL = b"semilocal/2/chain-seed"
+REPORT_BYTES = 4096
+_KEY = re.compile(rb"[Bb]earer ([0-9a-f]{64})\Z")
 
 
 def advance(
@@ -235,3 +240,37 @@ def report_bytes(row: ReportRow, query: AnyQuery) -> bytes:
 def reports_of(rows: Iterable[ReportRow], query: AnyQuery) -> list[AnyReport]:
     """Stored reports of a round."""
     return [decode_report(report_bytes(row, query)) for row in rows]
+
+
+def verifier_of(header: bytes) -> bytes | None:
+    """SHA-256 of the key in an Authorization header; None if there is no key of the right form."""
+    match = _KEY.match(header)
+    return None if match is None else hashlib.sha256(bytes.fromhex(match[1].decode())).digest()
+
+
+def check_report(
+    body: bytes, task: bytes, round_: int, pseudonym: bytes, verifier: bytes, curator: Curator | None
+) -> Incoming:
+    """A report as the store takes it; without a curator the round is closed, and only stored bytes matter.
+
+    Raises
+    ------
+    DeviceViolation
+        With the token of the reason.
+    """
+    try:
+        report = decode_report(body)
+    except InvalidInput as error:
+        raise DeviceViolation("not-canonical", str(error)) from None
+    if report.task != task:
+        raise DeviceViolation("other-task", "the task in the body is not the one in the path")
+    if report.round != round_:
+        raise DeviceViolation("other-round", f"the body is for round {report.round}, the path for round {round_}")
+    if report.pseudonym != pseudonym:
+        raise DeviceViolation("other-pseudonym", "the pseudonym in the body is not the one in the path")
+    awaited = False
+    if curator is not None:
+        curator.check(report)
+        awaited = curator.awaits(report)
+    head = len(report_head(task, round_, type(report)))
+    return Incoming(task, round_, pseudonym, verifier, body[head + PSEUDONYM_BYTES :], awaited)

@@ -296,10 +296,6 @@ class Service:
 
     # -- what this worker knows --------------------------------------------------------------------------------
 
-    def known(self, task: bytes) -> LiveCampaign | None:
-        """The copy of a campaign, however old; None if this worker has none yet."""
-        return self.live_campaigns.get(task)
-
     async def campaign(self, task: bytes) -> LiveCampaign:
         """The copy of a campaign, however old."""
         return self.live_campaigns.get(task) or await self.refresh(task)

@@ -357,8 +357,7 @@ def test_reports_are_created_repeated_refused_and_late_as_the_table_says(sqlite:
         (question,) = decode((await client.get(f"{BASE}/rounds/2/query")).content, Query).questions
         problem(await c.put(roster_report(TASK, c.pseudonym, round=2, answer=1)), "not-drawn")
         assert (await c.put(roster_report(TASK, c.pseudonym, round=2))).status_code == 201, "who was away may come back"
-        live = service.known(TASK.id)
-        assert live is not None
+        live = service.live_campaigns[TASK.id]
         assert live.curator is not None
         drawn = next(d for d in devices if d.pseudonym in live.curator.asked_now(question.region))
         problem(await drawn.put(roster_report(TASK, drawn.pseudonym, round=2, answer=7)), "bad-answer")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import stat
 from pathlib import Path
 
@@ -12,10 +11,10 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.protocol.messages import Seal, decode
 from semilocal.service.admin import create_campaign
-from semilocal.service.keys import Keyring, key_file, open_keys, registered_key
+from semilocal.service.keys import Keyring, open_keys, registered_key
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
-from semilocal.transcript.checkpoints import check_signature, public_key
+from semilocal.transcript.checkpoints import check_signature
 from tests.helpers import HANG
 from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task
 
@@ -41,21 +40,6 @@ def test_the_key_is_made_once_for_its_owner_alone_and_not_in_the_database(store:
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert [path.name for path in file.parent.iterdir()] == ["server.key"]
     assert seed not in raw(tmp_path)
-
-
-def test_a_key_of_an_earlier_version_leaves_the_database(tmp_path: Path) -> None:
-    store = open_store(url_of(tmp_path))
-    seed = bytes(range(32))
-    store.set_setting("signing-key", seed)
-    ring = open_keys(store, file=key_file(url_of(tmp_path)))
-    assert ring.current == public_key(seed)
-    assert store.setting("signing-key") is None
-    store.close()
-    connection = sqlite3.connect(tmp_path / "service.db")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    assert seed not in raw(tmp_path)
-    assert seed.hex() in (tmp_path / "service.db.key").read_text()
 
 
 def test_a_missing_key_file_is_not_replaced_in_silence(store: Store, tmp_path: Path) -> None:

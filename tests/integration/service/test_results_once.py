@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -126,18 +127,24 @@ def test_more_computations_than_can_wait_are_refused(
     run(sqlite, scenario)
 
 
-def test_memory_is_bounded_by_regions_and_the_last_results_stay() -> None:
+def test_memory_is_bounded_by_regions_and_the_last_results_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     class Fake:
-        def __init__(self, regions: int) -> None:
-            self.partition = range(regions)
+        def __init__(self, store: Any, task: bytes, status: Any) -> None:
+            read.append(task)
+            self.partition, self.status = range(sizes[task]), status
 
-    kept = results.Kept(most_regions=10)
-    for number, regions in enumerate((4, 4, 4, 50, 1)):
-        kept.put(bytes([number]), 1, Fake(regions))  # type: ignore[arg-type]
-        assert kept.get(bytes([number]), 1) is not None
-        assert kept.regions <= max(10, regions)
-    assert [kept.get(bytes([number]), 1) is not None for number in range(5)] == [False, False, False, False, True]
-    kept.put(b"a", 1, Fake(2))  # type: ignore[arg-type]
-    kept.put(b"a", 2, Fake(3))  # type: ignore[arg-type]
-    assert kept.get(b"a", 1) is None  # an older round is not asked for any more
-    assert kept.regions == 4
+    read: list[bytes] = []
+    sizes = {b"a": 4, b"b": 4, b"c": 4, b"d": 50, b"e": 1}
+    status = SimpleNamespace(closed=1)
+    monkeypatch.setattr(results.Findings, "read", Fake)
+    cache = results.FindingsCache(SimpleNamespace(status=lambda task: status), most_regions=10)  # type: ignore[arg-type]
+    for task in (b"a", b"b", b"a", b"b", b"c", b"b"):
+        cache.findings(task)
+    assert read == [b"a", b"b", b"c"]
+    cache.findings(b"a")  # was the least recently used when there were too many
+    cache.findings(b"d")
+    cache.findings(b"e")
+    cache.findings(b"e")
+    assert read == [b"a", b"b", b"c", b"a", b"d", b"e"]
+    status = SimpleNamespace(closed=2)
+    assert cache.findings(b"e").status.closed == 2  # an older round is not asked for any more

@@ -10,8 +10,7 @@ from semilocal import Query, Report
 from semilocal.errors import DeviceViolation
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import encode
-from semilocal.service.reports import check_report, verifier_of
-from semilocal.service.rounds import report_bytes
+from semilocal.service.rounds import check_report, report_bytes, verifier_of
 from semilocal.service.stores.base import ReportRow
 from semilocal.testing import cluster, participants_at
 from tests.helpers.service import sample_task

@@ -17,8 +17,7 @@ from ...release.means import Mean, Means
 from ...release.pair import PairResult, pair_counts, pair_document
 from ...sharing.pair import EXPERIMENTAL, PairTask
 from ...sharing.wire import SignedTree
-from ..means import mean_document
-from ..results import RegionFiles, counts_document
+from ..results import RegionFiles, counts_document, mean_document
 
 __all__ = ["PairFindings", "read_findings"]
 

@@ -1,7 +1,7 @@
-"""The routes by who uses them: devices, everybody, administrators, operators, two servers. One table for all."""
+"""The routes by who uses them: devices, everybody, administrators, two servers. One table for all."""
 
-from . import admin, device, operation, pair, public
+from . import admin, device, pair, public
 
 __all__ = ["OPERATIONS"]
 
-OPERATIONS = (*public.OPERATIONS, *device.OPERATIONS, *admin.OPERATIONS, *operation.OPERATIONS, *pair.OPERATIONS)
+OPERATIONS = (*public.OPERATIONS, *device.OPERATIONS, *admin.OPERATIONS, *pair.OPERATIONS)

@@ -30,7 +30,7 @@ from ..http import (
     while_connected,
 )
 from ..problems import Problem
-from ..reports import REPORT_BYTES, check_report, verifier_of
+from ..rounds import REPORT_BYTES, check_report, verifier_of
 from ..stores.base import Enrolment
 from ..worker import LiveCampaign, Service, poll_after
 from .pair import show_pair_state

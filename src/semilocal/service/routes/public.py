@@ -1,4 +1,4 @@
-"""Routes for everybody: campaigns, their tasks and promises, and all that a closed round publishes."""
+"""Routes for everybody: campaigns, their promises, all that a closed round publishes, and how the server is."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ..http import (
     round_of,
     task_of,
 )
+from ..keys import registered_key
 from ..pair.results import PairFindings
 from ..problems import Problem
 from ..results import LEVEL, Findings
@@ -258,6 +259,40 @@ async def _findings(context: Context, request: Request, *, phases: tuple[Phase, 
     return await service.compute(context.published.findings, task)
 
 
+# -- for operators -----------------------------------------------------------------------------------------------------
+
+
+async def show_key(context: Context, request: Request) -> Response:
+    """The public key that tasks may pin."""
+    key = await context.service.read(registered_key, context.service.store)
+    if key is None:
+        raise Problem("unavailable", "the server has no signing key")
+    return json_response({"server_key": key.hex()})
+
+
+async def show_health(context: Context, request: Request) -> Response:
+    """Whether rounds are looked after, reports are written, and the database can be written."""
+    health = context.service.health
+    parts = await health.parts()
+    if not health.good(parts):
+        raise Problem("unavailable", "; ".join(f"{part}: {word}" for part, word in parts.items()), retry_after=5)
+    return json_response({"status": "ok", **parts})
+
+
+async def show_metrics(context: Context, request: Request) -> Response:
+    """Numbers for monitoring."""
+    service = context.service
+    statuses = await service.read(service.store.statuses)
+    context.share_metrics()
+    text = context.metrics.text(statuses.values(), at_fault=service.at_fault)
+    return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
+
+
+async def show_openapi(context: Context, request: Request) -> Response:
+    """The description of all routes."""
+    return json_response(context.description)
+
+
 _TASK, _ROUND = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
 _GOOD = (200, 304)
 _OF_RESULTS = (*TASK_PROBLEMS, "not-closed-yet", "overloaded", "unavailable")
@@ -318,4 +353,8 @@ OPERATIONS = (
         "post", f"{_TASK}/counts", count_areas, "Participants in many boxes or polygons, with intervals", (200,), JSON,
         (*_OF_RESULTS, "malformed", "too-large"), body=JSON, of_pair=count_areas, form=CountsForm,
     ),
+    Operation("get", "/key", show_key, "The public key that tasks may pin", (200,), JSON, ("unavailable",)),
+    Operation("get", "/healthz", show_health, "Whether all parts of the server work", (200,), JSON, ("unavailable",)),
+    Operation("get", "/metrics", show_metrics, "Numbers for monitoring", (200,), TEXT, ("unavailable",)),
+    Operation("get", "/openapi.json", show_openapi, "This description", (200,), JSON),
 )  # fmt: skip

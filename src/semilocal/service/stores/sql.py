@@ -28,8 +28,8 @@ from .pairs import PairTables
 
 __all__ = [
     "OLDEST", "Applied", "Cursor", "Enrolment", "FoundParticipant", "FoundReport", "Incoming", "Item", "LockedCampaign",
-    "Outcome", "ReportRow", "SQLStore", "What", "check_version", "judge", "judge_enrolment",
-    "judge_enrolments", "judge_reports", "migrations",
+    "Outcome", "ReportRow", "SQLStore", "What", "check_version", "judge_enrolments",
+    "judge_reports", "migrations",
 ]  # fmt: skip
 
 C = TypeVar("C")
@@ -103,82 +103,51 @@ class Cursor(Protocol):
 # -- which reports and enrolments are taken: one judge for all stores ------------------------------------------------
 
 
-def judge(item: Incoming, *, phase: Phase, closed: int, verifier: bytes | None, stored: bytes | None) -> Outcome:
-    """Outcome of one report.
+def judge_reports(
+    items: Sequence[Incoming], rows: Sequence[FoundReport], *, phase: Phase, closed: int
+) -> list[Outcome]:
+    """Outcomes of a batch of reports.
 
     Parameters
     ----------
-    item : Incoming
+    rows : sequence of (verifier, stored body)
+        Of each report's pseudonym and round; None for what is not there.
     phase, closed
         Of the campaign, read in the same transaction.
-    verifier : bytes or None
-        Of the pseudonym; None if it is not enrolled.
-    stored : bytes or None
-        Body of the pseudonym's stored report of this round.
     """
-    if not hmac.compare_digest(item.verifier, verifier or bytes(32)) or verifier is None:
-        return "unauthorized"
-    if stored is not None:
-        return "again" if stored == item.body else "other-answer"
-    if item.round <= closed:
-        return "round-closed"
-    if phase == "cancelled":
-        return "campaign-ended"
-    if item.round > closed + 1 or phase == "enrolling":
-        return "not-open-yet"
-    return "stored"
-
-
-def judge_enrolment(
-    item: Enrolment, *, campaign: Campaign, phase: Phase, enrolled: int, verifier: bytes | None,
-    token: tuple[bytes | None] | None,
-) -> Outcome:  # fmt: skip
-    """Outcome of one enrolment.
-
-    Parameters
-    ----------
-    phase, enrolled
-        Of the campaign: its phase, and the number of its participants.
-    verifier : bytes or None
-        Stored for this pseudonym.
-    token : (used_by,) or None
-        The stored token, with what it was used for; None if it is unknown.
-    """
-    if verifier is not None:
-        return "again" if hmac.compare_digest(item.verifier, verifier) else "pseudonym-taken"
-    if phase not in ("enrolling", "collecting"):
-        return "campaign-ended" if phase == "cancelled" else "enrolment-closed"
-    if campaign.capacity is not None and enrolled >= campaign.capacity:
-        return "enrolment-closed"
-    if campaign.enrolment == "tokens":
-        if token is None or item.used_by is None:
-            return "bad-token"
-        if token[0] is not None:
-            return "token-used"
-    return "stored"
-
-
-def judge_reports(
-    items: Sequence[Incoming], rows: Sequence[tuple[bytes | None, bytes | None]], *, phase: Phase, closed: int
-) -> list[Outcome]:
-    """Outcomes of a batch, given (verifier, stored body) of each."""
     outcomes: list[Outcome] = []
     fresh: dict[tuple[int, bytes], bytes] = {}
     for item, (verifier, body) in zip(items, rows, strict=True):
         key = (item.round, item.pseudonym)
         stored = fresh.get(key) if body is None else body
-        outcome = judge(item, phase=phase, closed=closed, verifier=verifier, stored=stored)
-        if outcome == "stored":
+        if not hmac.compare_digest(item.verifier, verifier or bytes(32)) or verifier is None:
+            outcomes.append("unauthorized")
+        elif stored is not None:
+            outcomes.append("again" if stored == item.body else "other-answer")
+        elif item.round <= closed:
+            outcomes.append("round-closed")
+        elif phase == "cancelled":
+            outcomes.append("campaign-ended")
+        elif item.round > closed + 1 or phase == "enrolling":
+            outcomes.append("not-open-yet")
+        else:
+            outcomes.append("stored")
             fresh[key] = item.body
-        outcomes.append(outcome)
     return outcomes
 
 
 def judge_enrolments(
-    items: Sequence[Enrolment], rows: Sequence[tuple[bytes | None, tuple[bytes | None] | None]], *, campaign: Campaign,
-    phase: Phase, enrolled: int,
-) -> list[Outcome]:  # fmt: skip
-    """Outcomes of a batch, given (verifier, token) of each as in :func:`judge_enrolment`."""
+    items: Sequence[Enrolment], rows: Sequence[FoundParticipant], *, campaign: Campaign, phase: Phase, enrolled: int
+) -> list[Outcome]:
+    """Outcomes of a batch of enrolments.
+
+    Parameters
+    ----------
+    rows : sequence of (verifier, token)
+        Of each pseudonym and token; a token that is known is a tuple of what it was used for, or of None.
+    phase, enrolled
+        Of the campaign: its phase, and the number of its participants.
+    """
     outcomes: list[Outcome] = []
     names: dict[bytes, bytes] = {}
     used: dict[bytes, bytes | None] = {}
@@ -186,14 +155,22 @@ def judge_enrolments(
         registered = names.get(item.pseudonym, verifier)
         if token is not None and item.token in used:
             token = (used[item.token],)
-        outcome = judge_enrolment(
-            item, campaign=campaign, phase=phase, enrolled=enrolled + len(names), verifier=registered, token=token
-        )
-        if outcome == "stored":
+        if registered is not None:
+            same = hmac.compare_digest(item.verifier, registered)
+            outcomes.append("again" if same else "pseudonym-taken")
+        elif phase not in ("enrolling", "collecting"):
+            outcomes.append("campaign-ended" if phase == "cancelled" else "enrolment-closed")
+        elif campaign.capacity is not None and enrolled + len(names) >= campaign.capacity:
+            outcomes.append("enrolment-closed")
+        elif campaign.enrolment == "tokens" and (token is None or item.used_by is None):
+            outcomes.append("bad-token")
+        elif campaign.enrolment == "tokens" and token is not None and token[0] is not None:
+            outcomes.append("token-used")
+        else:
+            outcomes.append("stored")
             names[item.pseudonym] = item.verifier
             if item.token is not None:
                 used[item.token] = item.used_by
-        outcomes.append(outcome)
     return outcomes
 
 
@@ -581,8 +558,7 @@ class SQLStore(ABC, Generic[C]):
         used = dict(self._select_in(connection, "tokens", ("hash", "used_by"), fixed, hashes))
         verifiers = dict(self._select_in(connection, "participants", ("pseudonym", "verifier"), fixed, names))
         return [
-            (verifiers.get(item.pseudonym), (used.get(item.token),) if item.token in known else None)  # type: ignore[arg-type]
-            for item in items
+            (verifiers.get(item.pseudonym), (used.get(item.token),) if item.token in known else None) for item in items
         ]
 
     # -- rounds ------------------------------------------------------------------------------------------------
