@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from semilocal import Box
-from semilocal.lab.audit.pooled import ForgetfulCounter, LoudCounter, attack_pooled, worst_pair
-from semilocal.lab.audit.sums import attack_sums, worst_sums
+from semilocal.lab.audit.pooled import ForgetfulCounter, LoudCounter, attack_pooled, attack_sums, worst_pair, worst_sums
 from semilocal.pooled import PooledTask, Trust, estimate, noise, replay
 from tests.helpers.pooled_runs import seeded, true_numbers
 from tests.statistical.test_distributions import ALARM, surprise

@@ -19,9 +19,8 @@ import pytest
 from semilocal import Task
 from semilocal.cli.main import main
 from semilocal.hierarchy.tables import from_labels
-from semilocal.lab.audit import exact
+from semilocal.lab.audit import exact, finding_table
 from semilocal.lab.audit.cases import CASES, Finding, crowds, default_task, pooled, retries
-from semilocal.lab.audit.tables import finding_table
 from semilocal.pooled import noise
 from semilocal.pooled.counter import RankedCounter
 from semilocal.pooled.rule import next_level

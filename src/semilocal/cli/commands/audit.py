@@ -50,8 +50,7 @@ def run(
     out
         also write the table into this page, between its audit marks
     """
-    from ...lab.audit import CASES, audit_task, default_task
-    from ...lab.audit.tables import finding_table
+    from ...lab.audit import CASES, audit_task, default_task, finding_table
 
     check_outputs({"--out": (out, ())}, inputs=[task])
     page = None if out is None else _page(out)
@@ -91,8 +90,7 @@ def _page(path: Path) -> tuple[str, str]:
 
 
 def _audit_liars(task: Task, liars: int, responders: int, rng: np.random.Generator) -> int:
-    from ...lab.audit import push_counts, push_verdicts
-    from ...lab.audit.tables import poisoning_table
+    from ...lab.audit import poisoning_table, push_counts, push_verdicts
 
     steps = sorted({0, *(max(1, liars * share // 4) for share in (1, 2, 3)), liars} if liars else {0})
     rows = [push_verdicts(task, responders, step) for step in steps]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,11 +30,11 @@ from ...simulation.simulate import simulate
 from .attacker import Pair, attack, choose_neighbour
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, repeated_cut_failure, value_loss
+from .liars import markdown
 from .outputs import COMMANDS, SHARED, differing, equal_worlds
-from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, worst_pair
-from .sums import attack_sums, worst_sums
+from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, attack_sums, worst_pair, worst_sums
 
-__all__ = ["CASES", "Finding", "audit_task", "default_task"]
+__all__ = ["CASES", "Finding", "audit_task", "default_task", "finding_table"]
 
 
 _TOWNS = (10, 4, 2, 1)  # crowds of a town, until the victim is asked about a line in its region
@@ -89,7 +89,14 @@ def default_task(**changes: object) -> Task:
 
 
 def audit_task(
-    task: Task, name: str, *, runs: int, rng: np.random.Generator, claimed: float | None = None, broken: bool = False
+    task: Task,
+    name: str,
+    *,
+    runs: int,
+    rng: np.random.Generator,
+    claimed: float | None = None,
+    broken: bool = False,
+    extra: Callable[[int, str], Floats] | None = None,
 ) -> list[Finding]:
     """Attack the whole transcript of a task, both directions: two positions inside a region of a crowded town.
 
@@ -99,13 +106,15 @@ def audit_task(
     ----------
     claimed : float, optional
         The claim, if it is not ``task.epsilon``.
+    extra : callable, optional
+        As for :func:`semilocal.lab.audit.attack`: what is released after the transcript.
     """
     here = _inside(task, 0.45)
     for crowds in _TOWNS:
         others = _town(task, rng, crowds)
         there = choose_neighbour(task, others, here, rng=rng)
         if there is not None:
-            bounds = attack(Pair(task, others, here, there), runs=max(runs // _SLOW, 1000), rng=rng)
+            bounds = attack(Pair(task, others, here, there), runs=max(runs // _SLOW, 1000), rng=rng, extra=extra)
             return [
                 Finding(f"{name}, {direction}", "epsilon", claimed or task.epsilon, bound.epsilon, _how(bound), broken)
                 for direction, bound in bounds.items()
@@ -146,31 +155,21 @@ def values(runs: int, rng: np.random.Generator) -> list[Finding]:
     one, other = scores(runs, "here"), scores(runs, "there")
     level = float(gain.max()) - 1e-6
     bound = loss_lower_bound(int((one >= level).sum()), int((other >= level).sum()), runs=runs)
-    out.append(Finding("one value, best mechanism, sampled", "epsilon", 1.0, bound.epsilon, _how(bound)))
-    task = default_task()
-    here = _inside(task, 0.45)
-    for crowds_of in _TOWNS:
-        others = _town(task, rng, crowds_of)
-        there = choose_neighbour(task, others, here, rng=rng)
-        if there is None:
-            continue
-        bounds = attack(Pair(task, others, here, there), runs=max(runs // _SLOW, 1000), rng=rng, extra=scores)
-        for direction, both in bounds.items():
-            out.append(Finding(f"transcript and one value, {direction}", "epsilon", 2.0, both.epsilon, _how(both)))
-        break
-    return out
+    out.append(_sampled("one value, best mechanism, sampled", 1.0, bound))
+    return out + audit_task(default_task(), "transcript and one value", runs=runs, rng=rng, claimed=2.0, extra=scores)
 
 
 def randomizers(runs: int, rng: np.random.Generator) -> list[Finding]:
     """Single reports, enumerated."""
-    out = []
-    for name, randomizer in (
-        ("randomized response, 2 sides", RandomizedResponse(1.0, 2)),
-        ("randomized response, 4 parts", RandomizedResponse(1.0, 4)),
-        ("discrete Laplace, 4 parts", DiscreteLaplace(1.0, 4)),
-    ):
-        out.append(Finding(f"one answer, {name}", "epsilon", 1.0, randomizer_loss(randomizer), "exact"))
-    return out
+    cases: dict[str, RandomizedResponse | DiscreteLaplace] = {
+        "randomized response, 2 sides": RandomizedResponse(1.0, 2),
+        "randomized response, 4 parts": RandomizedResponse(1.0, 4),
+        "discrete Laplace, 4 parts": DiscreteLaplace(1.0, 4),
+    }
+    return [
+        Finding(f"one answer, {name}", "epsilon", 1.0, randomizer_loss(randomizer), "exact")
+        for name, randomizer in cases.items()
+    ]
 
 
 def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
@@ -240,7 +239,7 @@ def retries(runs: int, rng: np.random.Generator) -> list[Finding]:
     out = []
     for fresh, name in ((False, "one question asked three times, device"), (True, "planted: fresh noise on a retry")):
         bound = loss_lower_bound(all_low(0.1, fresh), all_low(0.9, fresh), runs=size)
-        out.append(Finding(name, "epsilon", 1.0, bound.epsilon, _how(bound), broken=fresh))
+        out.append(_sampled(name, 1.0, bound, broken=fresh))
     return out
 
 
@@ -277,7 +276,7 @@ def float_noise(runs: int, rng: np.random.Generator) -> list[Finding]:
         return int((((y - 1.0) + 1.0 != y) & (np.abs(y) < 0.5)).sum())
 
     bound = loss_lower_bound(too_fine(outputs(0.0)), too_fine(outputs(1.0)), runs=runs)
-    return [Finding("planted: float + float Laplace noise", "epsilon", 1.0, bound.epsilon, _how(bound), broken=True)]
+    return [_sampled("planted: float + float Laplace noise", 1.0, bound, broken=True)]
 
 
 def paper_margin(runs: int, rng: np.random.Generator) -> list[Finding]:
@@ -294,24 +293,17 @@ def paper_margin(runs: int, rng: np.random.Generator) -> list[Finding]:
 
 def pooled(runs: int, rng: np.random.Generator) -> list[Finding]:
     """The pooled tree: one person moves anywhere. Half the noise, and budgets that are not reduced, must be seen."""
-    trusts: tuple[Literal["curator", "two-servers"], ...] = ("curator", "two-servers")
+    what = "pooled tree of epsilon = 2, trust"
+    moves = f"one person moves below {TOP} public levels"
     cases = [
-        (
-            f'pooled tree of epsilon = 2, trust "{trust}", one person moves below {TOP} public levels',
-            worst_pair(trust),
-            False,
-        )
-        for trust in trusts
-    ]
-    cases += [
+        (f'{what} "curator", {moves}', worst_pair("curator"), False),
+        (f'{what} "two-servers", {moves}', worst_pair("two-servers"), False),
         ("planted: pooled tree with noise of half the size", worst_pair("curator", counter=LoudCounter), True),
         ("planted: pooled tree, budget not reduced", worst_pair("two-servers", counter=ForgetfulCounter), True),
     ]
-    out = []
-    for what, pair, broken in cases:
-        bound = attack_pooled(pair, runs=runs, rng=rng)
-        out.append(Finding(what, "epsilon", pair.claimed, bound.epsilon, _how(bound), broken))
-    return out
+    return [
+        _sampled(what, pair.claimed, attack_pooled(pair, runs=runs, rng=rng), broken) for what, pair, broken in cases
+    ]
 
 
 def pooled_sums(runs: int, rng: np.random.Generator) -> list[Finding]:
@@ -324,11 +316,9 @@ def pooled_sums(runs: int, rng: np.random.Generator) -> list[Finding]:
         ("planted: means per cell with noise of half the size", worst_sums("curator", cells=2, louder=2), True),
         ("planted: means per cell, sums not from the middle", worst_sums("curator", cells=2, centred=False), True),
     ]
-    out = []
-    for what, pair, broken in cases:
-        bound = attack_sums(pair, runs=runs, rng=rng)
-        out.append(Finding(what, "epsilon", pair.task.epsilon, bound.epsilon, _how(bound), broken))
-    return out
+    return [
+        _sampled(what, pair.task.epsilon, attack_sums(pair, runs=runs, rng=rng), broken) for what, pair, broken in cases
+    ]
 
 
 CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
@@ -365,6 +355,11 @@ def _natural_share(task: Task, runs: int, rng: np.random.Generator) -> Finding:
     return Finding(what, "share", task.delta, low, f"{_percent(CONFIDENCE)}, {runs} plays", upper=high)
 
 
+def _sampled(what: str, claimed: float, bound: LossBound, broken: bool = False) -> Finding:
+    """A loss that was attacked in plays."""
+    return Finding(what, "epsilon", claimed, bound.epsilon, _how(bound), broken)
+
+
 def _how(bound: LossBound) -> str:
     return f"{_percent(bound.confidence)}, {bound.runs} plays per world"
 
@@ -372,3 +367,21 @@ def _how(bound: LossBound) -> str:
 def _percent(confidence: float) -> str:
     digits = max(0, round(-math.log10(1 - confidence)) - 2)
     return f"{100 * confidence:.{digits}f} %"
+
+
+def finding_table(findings: Sequence[Finding]) -> str:
+    """A Markdown table: claimed, measured, verdict."""
+    rows = [("what", "claimed", "measured", "verdict", "how")]
+    for found in findings:
+        if found.kind == "epsilon":
+            claimed, measured = f"epsilon = {found.claimed:g}", f"{_sign(found)} {found.measured:.3f}"
+        else:
+            claimed, measured = f"at most {found.claimed:.3g}", f"{_sign(found)} {found.measured:.3g}"
+        if found.upper is not None:
+            measured += f", at most {found.upper:.3g}"
+        rows.append((found.what, claimed, measured, found.verdict, found.how))
+    return markdown(rows)
+
+
+def _sign(found: Finding) -> str:
+    return "=" if found.how == "exact" else ">="

@@ -11,6 +11,7 @@ Knows tallies. Knows no positions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from ...protocol.task import Task
 from ...randomizer import RandomizedResponse
 from .exact import liar_pass_chance
 
-__all__ = ["Poisoning", "push_counts", "push_verdicts"]
+__all__ = ["Poisoning", "markdown", "poisoning_table", "push_counts", "push_verdicts"]
 
 
 class Poisoning(NamedTuple):
@@ -108,3 +109,24 @@ def _check(task: Task, responders: int, liars: int) -> None:
         raise InvalidInput("liars are bounded for randomized response only; use that randomizer")
     if not 0 <= liars <= responders:
         raise InvalidInput(f"liars must be from 0 to the {responders} responders; got {liars}")
+
+
+def poisoning_table(rows: Sequence[Poisoning], *, k: int, delta: float) -> str:
+    """A Markdown table of what liars do to crowds."""
+    out = [
+        ("liars", "responders", f"a side with {k - 1} honest passes", f"with tolerate_liars (at most {delta:g})",
+         "honest on a side that passes half the time", "with tolerate_liars")
+    ]  # fmt: skip
+    out += [
+        (f"{row.liars}", f"{row.responders}", f"{row.chance:.2g}", f"{row.tolerated:.2g}", f"{row.faked}",
+         f"{row.honest_needed}")
+        for row in rows
+    ]  # fmt: skip
+    return markdown(out)
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first row is its head."""
+    head, *body = rows
+    lines = [" | ".join(head), " | ".join("---" for _ in head), *(" | ".join(row) for row in body)]
+    return "\n".join(f"| {line} |" for line in lines)
