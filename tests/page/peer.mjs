@@ -8,7 +8,7 @@ import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
 import { Participant } from "../../src/semilocal/page/static/device/participant.js";
 import { readTask } from "../../src/semilocal/page/static/device/task.js";
 import { makeUpload } from "../../src/semilocal/page/static/device/upload.js";
-import { readServerMessage, unhex } from "./read.mjs";
+import { readServerMessage, receive, unhex } from "./read.mjs";
 
 const OPEN = { max_epsilon: 1e6, min_k: 1, max_delta: 1, allow_no_crowd: true, allow_simulation: true, min_side: [], max_depth: null, max_splits: null };
 const { plays, uploads } = JSON.parse(readFileSync(0, "utf8"));
@@ -18,7 +18,7 @@ const played = plays.map(({ task, plan, people, rounds }) => {
   const devices = people.map(({ point, secret, value }) => new Participant(pinned[0], point, unhex(secret), OPEN, pinned[1], { value }));
   const reports = rounds.map(({ query, closed, slices }) => {
     const asked = readServerMessage(unhex(query));
-    const row = devices.map((device) => device.receive(asked));
+    const row = devices.map((device) => receive(device, asked));
     const found = readServerMessage(unhex(closed));
     if (found.type === "closed") {
       const rows = new Map(Object.entries(slices).map(([region, data]) => [region, readMessage(unhex(data), "slice")]));

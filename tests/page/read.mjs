@@ -9,3 +9,6 @@ export function unhex(text) {
 }
 
 export const readServerMessage = (data) => readMessage(data, unpack(data)[0]);
+
+/** The report of a device to a query of either kind. */
+export const receive = (device, query) => (query.type === "value-query" ? device.value(query) : device.answer(query));

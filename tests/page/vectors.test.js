@@ -14,7 +14,7 @@ import { draw, FRESH, Participant } from "../../src/semilocal/page/static/device
 import { laplaceNoise, respond, responseWeights } from "../../src/semilocal/page/static/device/randomizer.js";
 import { passes, tail, thresholdHolds } from "../../src/semilocal/page/static/device/rule.js";
 import { checkTask, readTask } from "../../src/semilocal/page/static/device/task.js";
-import { readServerMessage, unhex } from "./read.mjs";
+import { readServerMessage, receive, unhex } from "./read.mjs";
 
 const load = (name) => JSON.parse(readFileSync(new URL(`../../spec/vectors/${name}.json`, import.meta.url), "utf8"));
 const [TABLES, PLAYS, REFUSALS, MALFORMED, VALUES] = ["tables", "plays", "refusals", "malformed", "values"].map(load);
@@ -67,7 +67,7 @@ for (const [i, entry] of TABLES.trees.entries()) {
     entry.points.forEach((point, row) => {
       const code = tree.codeOf(point);
       assert.equal(String(code), entry.codes[row]);
-      tree.middle(code).forEach((x, axis) => assert.ok(Math.abs(x - entry.middles[row][axis]) < 1e-8));
+      if ("middle" in tree) tree.middle(code).forEach((x, axis) => assert.ok(Math.abs(x - entry.middles[row][axis]) < 1e-8));
       entry.cells.forEach((cells, depth) => {
         const cell = BigInt(cells[row]);
         assert.equal(tree.ancestor(code, depth), cell);
@@ -195,15 +195,15 @@ for (const entry of PLAYS.plays) {
           return;
         }
         const kept = person.state;
-        const report = person.receive(query);
-        assert.deepEqual(person.receive(query), report, "the same bytes again");
+        const report = receive(person, query);
+        assert.deepEqual(receive(person, query), report, "the same bytes again");
         if (i === played.round % people.length) { // one that reads the log from round 1
           const again = begin(entry.participants[i], kept);
           for (const row of log) {
             again.observe(row.query);
             again.close(row.closed, row.slices.get(again.log.region.join("-")) ?? null);
           }
-          assert.deepEqual(again.receive(query), report);
+          assert.deepEqual(receive(again, query), report);
           assert.deepEqual(again.state, person.state);
         }
         if (report !== null && !lost.includes(i)) sent[i] = hex(report);
@@ -244,7 +244,7 @@ function give(device, [kind, data, reports], last) {
   if (kind === "close") return device.close(readMessage(unhex(data), "closed"), reports && readMessage(unhex(reports), "slice")) ?? null;
   if (kind === "counted") return device.checkCounted(readMessage(unhex(data), "value-closed"), readMessage(last, "value-report").answer) ?? null;
   if (kind === "observe") return device.observe(readMessage(unhex(data), "query")) ?? null;
-  return device.receive(readServerMessage(unhex(data)));
+  return receive(device, readServerMessage(unhex(data)));
 }
 
 for (const entry of REFUSALS.messages) {

@@ -425,11 +425,6 @@ export class Participant {
     return valueReportBytes(this.task.id, query.round, this.pseudonym, region, answer);
   }
 
-  /** The report to a query of either kind. @param {Query | ValueQuery} query */
-  receive(query) {
-    return query.type === "value-query" ? this.value(query) : this.answer(query);
-  }
-
   /** Refuse a closing of values that does not count the value that was given. @param {ValueClosed} closed @param {number} answer */
   checkCounted(closed, answer) {
     const { region } = this.state;

@@ -345,13 +345,6 @@ export class Sphere extends PathTree {
     };
   }
 
-  /** The middle of a deepest cell. @param {bigint} code */
-  middle(code) {
-    const [{ face, low, high }] = this.squares(code);
-    const [longitude, latitude] = onEarth(face, low[0] + 0.5 * (high[0] - low[0]), low[1] + 0.5 * (high[1] - low[1]));
-    return [longitude > 180 ? longitude - 360 : longitude, latitude];
-  }
-
   /** Sides in kilometres along x and y; those of a face for larger cells. @override @param {bigint} cell */
   sides(cell) {
     const [{ low, high }] = this.squares(cell);

@@ -99,29 +99,6 @@ export class Frame {
   count(state) {
     return this.columns.state.reduce((sum, one) => sum + (one === state ? 1 : 0), 0);
   }
-
-  /** The row that holds a point, or -1. @param {number} x @param {number} y */
-  find(x, y) {
-    const { x0, y0, x1, y1 } = this.columns;
-    for (let row = 0; row < this.size; row++) {
-      if (x < x0[row] || x >= x1[row] || y < y0[row] || y >= y1[row]) continue;
-      const rings = this.rings(row);
-      if (!rings || isInside(rings, x, y)) return row;
-    }
-    return -1;
-  }
-}
-
-/** Whether a point is inside rings, and in no hole. @param {number[][]} rings x, y, x, y, …, closed @param {number} x @param {number} y */
-function isInside(rings, x, y) {
-  let inside = false;
-  for (const ring of rings) {
-    for (let i = 0; i + 3 < ring.length; i += 2) {
-      const [ax, ay, bx, by] = ring.slice(i, i + 4);
-      if (ay <= y !== by <= y && x < ax + ((y - ay) * (bx - ax)) / (by - ay)) inside = !inside;
-    }
-  }
-  return inside;
 }
 
 /** All closed rounds of a campaign that have cells, in order. */

@@ -23,7 +23,7 @@ function sorted(values) {
  * The value below which a share of the others lies.
  * @param {ArrayLike<number>} ascending @param {number} share
  */
-export function quantile(ascending, share) {
+function quantile(ascending, share) {
   if (!ascending.length) return NaN;
   const place = share * (ascending.length - 1);
   const below = Math.floor(place);

@@ -236,15 +236,13 @@ export class PlainMap {
     if (!this.scheduled) this.scheduled = requestAnimationFrame(() => this.drawNow());
   }
 
-  /** Draw what has changed, now; milliseconds it took. */
+  /** Draw what has changed, now. */
   drawNow() {
     this.scheduled = 0;
-    const began = performance.now();
-    if (!this.measured) return 0;
+    if (!this.measured) return;
     if (this.needs.colours) this.#ground();
     if (this.needs.top) this.#top();
     this.needs = { geometry: false, colours: false, top: false };
-    return performance.now() - began;
   }
 
   /** The camera in pixels of the screen. */

@@ -105,19 +105,19 @@ export class MapView extends PlainMap {
 
   // -- what is shown ---------------------------------------------------------------------------------------------
 
-  /** @param {Frame} frame @param {Scale} [scale] colours of other frames, to keep one scale over time */
-  show(frame, scale) {
+  /** @param {Frame} frame */
+  show(frame) {
     this.frame = frame;
-    this.#rescale(scale);
+    this.#rescale();
     this.hovered = NOTHING;
     this.draw({ geometry: true, colours: true, top: true });
     this.pointAtCross();
   }
 
-  /** @param {Colour} colour @param {Scale} [scale] */
-  setColour(colour, scale) {
+  /** @param {Colour} colour */
+  setColour(colour) {
     this.colour = colour;
-    this.#rescale(scale);
+    this.#rescale();
     this.draw({ colours: true });
   }
 
@@ -135,10 +135,9 @@ export class MapView extends PlainMap {
     this.draw({ top: true });
   }
 
-  /** @param {Scale} [scale] */
-  #rescale(scale) {
+  #rescale() {
     this.values = this.frame.values(this.colour);
-    this.scale = scale ?? robustScale(this.values, RULES[this.colour]);
+    this.scale = robustScale(this.values, RULES[this.colour]);
   }
 
   // -- areas that are drawn --------------------------------------------------------------------------------------

@@ -48,8 +48,3 @@ export async function json(path, options) {
 export async function bytes(path) {
   return new Uint8Array(await (await request(path)).arrayBuffer());
 }
-
-/** @param {string} path */
-export async function text(path) {
-  return (await request(path)).text();
-}

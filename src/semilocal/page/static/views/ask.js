@@ -102,12 +102,10 @@ export class Ask {
     this.note = "";
     this.promise = "";
     this.step = 0; // that coordinates are known to be multiples of
-    this.milliseconds = 0;
   }
 
   /** @param {Area} area @param {string} [name] */
   async ask(area, name) {
-    const began = performance.now();
     try {
       const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { ...questionOf(area, this.domain, this.step), means: true } });
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
@@ -119,7 +117,6 @@ export class Ask {
       const { message, detail } = /** @type {import("#views/api.js").Refusal} */ (error);
       this.error = detail ?? message;
     }
-    this.milliseconds = performance.now() - began;
     this.changed();
   }
 
