@@ -24,6 +24,7 @@ from ..geometry.box import Box
 from ..hierarchy import AnyTree
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, choose_columns, fit, read_located, read_points
+from ..io.trees import read_tree
 from ..protocol.column import Column
 from ..protocol.promise import Guarantee
 from ..protocol.promise_words import FROM_DATA
@@ -32,7 +33,7 @@ from ..release.pooled_counts import PooledCounts
 from ..release.streamed import AnyRun
 from ..simulation.person_columns import person_columns
 from ..simulation.simulate import Run
-from .arguments import named_domain
+from .arguments import named_domain, parse_box
 from .catalogue import DONE
 from .engines import OwnValue, engine_of, open_rows, position_columns
 from .job_options import JobOptions, MapFiles, Promise, task_options
@@ -165,7 +166,10 @@ def _check_promise(promise: Promise, options: JobOptions) -> None:
             f"{', '.join(wrong)}: not with --trust {promise.trust}, which promises plain differential privacy without "
             "regions and crowds; leave it out, or take --trust nobody"
         )
-    if promise.bounds == "data" and not options.data.public_data:
+    if promise.bounds != "data":
+        if read_tree(promise.bounds) is None:
+            parse_box(promise.bounds)  # a name that is none is refused before the file is read
+    elif not options.data.public_data:
         raise InvalidInput(
             "--bounds data publishes the outermost positions without any protection; name a public box, or say "
             "--public-data if all positions are public anyway"
