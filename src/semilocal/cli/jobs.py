@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -145,7 +145,18 @@ def run_job(
     check_outputs(outputs, inputs=[file, *inputs])
     _check_promise(promise, options)
     rng = None if options.output.seed is None else np.random.default_rng(options.output.seed)
-    request = _read(_Asked(file, promise, options, transcript, question, about, rng), only_counted=only_counted)
+    value = about if isinstance(about, OwnValue) else None
+    rows = _read(file, promise, options, value, rng or np.random.default_rng(), only_counted=only_counted)
+    job = Job(
+        question=question, data=rows.data, f=about(rows.box, rows.tree) if callable(about) else rows.column,
+        trust=promise.trust, epsilon=promise.epsilon, delta=promise.delta, k=promise.k, cap=promise.cap, rng=rng,
+        users=rows.users, rows=options.people.rows_each, seed=options.output.seed, keyed=transcript is not None,
+        **_domain_of(promise, rows.box, rows.tree),
+    )  # fmt: skip
+    request = Request(
+        file, promise, options, transcript, rows.box, rows.tree, isinstance(rows.data, Source), rows.shown, [job]
+    )  # fmt: skip
+    del rows, job
     tables = (".csv", *TRANSCRIPT, *([".parquet"] if command == "points" else []))
     for option, (path, _) in outputs.items():
         if path is not None and path.suffix.lower() not in tables and request.box.dimensions != 2:
@@ -179,51 +190,29 @@ def _check_promise(promise: Promise, options: JobOptions) -> None:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What was typed, before the file is read."""
+class _Rows(NamedTuple):
+    """What a file holds: the rows and their domain, people's own values, whose row each is, what may be drawn."""
 
-    file: Path
-    promise: Promise
-    options: JobOptions
-    transcript: Path | None
-    question: Question
-    about: OwnValue | Function | None
-    rng: np.random.Generator | None
-
-    def ready(
-        self, data: Any, box: Box, tree: AnyTree | None, *, column: Column | None = None, users: Any = None,
-        shown: Any = None,
-    ) -> Request:  # fmt: skip
-        """The request for these rows."""
-        promise, options = self.promise, task_options(self.promise.cells)
-        if tree is not None:
-            options["hierarchy"] = tree
-        f = self.about(box, tree) if callable(self.about) else column
-        job = Job(
-            question=self.question, data=data, f=f, box=box if tree is None else None, epsilon=promise.epsilon,
-            trust=promise.trust, delta=promise.delta, k=promise.k, rng=self.rng, cap=promise.cap, users=users,
-            rows=self.options.people.rows_each, options=options, seed=self.options.output.seed,
-            keyed=self.transcript is not None,
-        )  # fmt: skip
-        streamed = isinstance(data, Source)
-        return Request(
-            self.file, promise, self.options, self.transcript, box, tree, streamed, shown, [job]
-        )  # fmt: skip
+    data: Any
+    box: Box
+    tree: AnyTree | None
+    column: Column | None = None
+    users: Any = None
+    shown: Any = None
 
 
-def _read(asked: _Asked, *, only_counted: bool) -> Request:
+def _read(
+    file: Path, promise: Promise, options: JobOptions, value: OwnValue | None, draws: np.random.Generator, *,
+    only_counted: bool,
+) -> _Rows:  # fmt: skip
     """Read the positions, and a column of values if one is asked for."""
-    file, options, bounds = asked.file, asked.options, asked.promise.bounds
-    data, people = options.data, options.people
-    value = asked.about if isinstance(asked.about, OwnValue) else None
+    data, people, bounds = options.data, options.people, promise.bounds
     if (engine := engine_of(file, bounds, options)) != "memory":
-        draws = asked.rng or np.random.default_rng()
         source, tree, own = open_rows(file, bounds, options, engine, draws, value)
-        return asked.ready(source, source.box, tree, column=own)
+        return _Rows(source, source.box, tree, own)
     columns, leaves = position_columns(bounds, data)
-    if only_counted and leaves is None and (request := _read_located(asked, columns)):
-        return request
+    if only_counted and leaves is None and (located := _read_located(file, promise, options, columns)):
+        return located
     names, labels = () if value is None else (value.name,), person_labels(people)
     with options.output.step(f"reading {file.name}"):
         table = read_points(file, x=data.x, y=data.y, columns=columns, values=names, labels=labels, words=leaves)
@@ -233,13 +222,13 @@ def _read(asked: _Asked, *, only_counted: bool) -> Request:
     if data.clip:  # whether anybody was outside is not public
         what = f"moved {clipped:,} of {len(table):,} positions" if data.public_data else "moves positions outside"
         warnings.warn(f"--clip {what} to the edge of {box}", UserWarning, stacklevel=2)
-    users = row_owners(people, table, pooled=asked.promise.trust != "nobody")
-    return asked.ready(points, box, tree, column=column, users=users, shown=points if data.public_data else None)
+    users = row_owners(people, table, pooled=promise.trust != "nobody")
+    return _Rows(points, box, tree, column, users, points if data.public_data else None)
 
 
-def _read_located(asked: _Asked, columns: list[str] | None) -> Request | None:
+def _read_located(file: Path, promise: Promise, options: JobOptions, columns: list[str] | None) -> _Rows | None:
     """Cells in place of positions; None if these are needed, to choose rows or to say what is wrong."""
-    file, promise, people, data = asked.file, asked.promise, asked.options.people, asked.options.data
+    people, data = options.people, options.data
     if promise.trust == "nobody" or data.clip or promise.bounds == "data" or not file.is_file():
         return None
     names, _, others = choose_columns(file, x=data.x, y=data.y, columns=columns)
@@ -247,10 +236,17 @@ def _read_located(asked: _Asked, columns: list[str] | None) -> Request | None:
         return None
     person_labels(people)  # refuses options that do not fit
     box, tree = named_domain(promise.bounds, tuple(names))
-    empty = asked.ready(np.empty((0, box.dimensions)), box, tree)
-    with asked.options.output.step(f"reading {file.name}"):
-        located = read_located(file, names, empty.waiting[0].planned().hierarchy)
-    return None if located is None else asked.ready(located, box, tree)
+    asked = _domain_of(promise, box, tree)
+    planned = Job(question="counts", data=None, epsilon=promise.epsilon, trust=promise.trust, **asked).planned()
+    with options.output.step(f"reading {file.name}"):
+        located = read_located(file, names, planned.hierarchy)
+    return None if located is None else _Rows(located, box, tree)
+
+
+def _domain_of(promise: Promise, box: Box, tree: AnyTree | None) -> dict[str, Any]:
+    """Where people may be and how regions are made, as a job has it."""
+    options = task_options(promise.cells)
+    return {"box": box, "options": options} if tree is None else {"options": options | {"hierarchy": tree}}
 
 
 def _column(value: OwnValue, table: Table) -> Column:

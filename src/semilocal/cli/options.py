@@ -40,9 +40,17 @@ def option(
     With ``dash`` a value may begin with one, as in ``--bounds -1,-1,1,1``.
     """
     settings: dict[str, Any] = {"metavar": metavar, "help": help, "allow_leading_hyphen": dash or None}
+    if dash:
+        read = _no_option
     if read is not None:
         settings["converter"] = lambda _, tokens: read(tokens[0].value)
     return Parameter(**{name: value for name, value in settings.items() if value is not None})
+
+
+def _no_option(text: str) -> str:
+    if text.startswith("--"):
+        raise InvalidInput("a value is missing")
+    return text
 
 
 # -- single values -----------------------------------------------------------------------------------------------------
