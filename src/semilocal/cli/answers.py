@@ -18,8 +18,8 @@ from ..io.queries import Queries, corner_names, grid_queries, label_queries, rea
 from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.tables import areas_geoparquet
 from ..protocol.mark import Mark
-from ..release.boxes import Answers
-from ..release.promised import outside_words
+from ..release.answers import Answers
+from ..release.areas import outside_words
 from .options import ADVANCED, FILE, Share, flat, number, option
 
 __all__ = ["ANSWERS", "NO_BOXES", "QueryOptions", "answer_columns", "queries_of", "write_answers"]

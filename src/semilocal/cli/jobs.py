@@ -25,12 +25,12 @@ from ..hierarchy import AnyTree
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, choose_columns, fit, read_located, read_points
 from ..io.trees import read_tree
+from ..pooled.play import Published
 from ..protocol.column import Column
 from ..protocol.promise import Guarantee
 from ..protocol.promise_words import FROM_DATA
+from ..release.counts import AnyRun
 from ..release.job import Done, Job, Question
-from ..release.pooled_counts import PooledCounts
-from ..release.streamed import AnyRun
 from ..simulation.person_columns import person_columns
 from ..simulation.simulate import Run
 from .arguments import named_domain, parse_box
@@ -312,8 +312,8 @@ def write_transcript(request: Request, done: Done) -> list[str]:
             from ..transcript.file import write_events
 
             write_events(stream, done.run.events, seed=request.options.output.seed)
-        elif isinstance(done.result, PooledCounts):
-            stream.write(done.result.published.to_bytes())
+        elif isinstance(done.run, Published):
+            stream.write(done.run.to_bytes())
     return [str(request.transcript)]
 
 

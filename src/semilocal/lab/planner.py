@@ -31,7 +31,7 @@ from ..protocol.messages import Closed, Entry, Head, Query, Question, Report, Sl
 from ..protocol.partition import Partition
 from ..protocol.promise import promise
 from ..protocol.task import DELTA, K, Task
-from ..release import split as jobs
+from ..release.job import Job
 from ..simulation import synthetic
 from ..simulation.simulate import Run, simulate
 from ..words import number_of
@@ -301,11 +301,16 @@ def _margin(
     rng: np.random.Generator, options: dict[str, Any],
 ) -> float:  # fmt: skip
     """Half the 95 % interval of means given one partition, as shares of the functions' ranges; the average."""
-    run, split, _ = jobs.partition_for_values(points, box, epsilon=epsilon, delta=delta, k=k, rng=rng, **options)
+    done = Job(
+        question="mean", data=points, f=wanted[0], box=box, epsilon=epsilon, trust="nobody", delta=delta, k=k, rng=rng,
+        options=options,
+    ).run()  # fmt: skip
+    assert done.split is not None
+    others = [release.mean(done.run, points, f, epsilon=done.split.value, rng=rng) for f in wanted[1:]]
     rows = []
-    for f in wanted:
+    for f, found in zip(wanted, [done.result, *others], strict=True):
         lowest, highest = f.range_over(np.array([[box.lower, box.upper]]))[0]
-        low, high = release.mean(run, points, f, epsilon=split.value, rng=rng).interval()
+        low, high = found.interval()
         rows.append((high - low) / 2 / (highest - lowest or 1.0))
     return float(np.mean(rows))
 

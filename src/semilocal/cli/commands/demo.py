@@ -181,7 +181,7 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> list[Path]:
     """Count with two servers: each sees shares that are random alone."""
     need_matplotlib()
     from ...device.swarm import run_swarm
-    from ...release.pair_counts import pair_counts
+    from ...release.pair import pair_counts
     from ...transcript.pair import verify_pair
 
     def options(role: str, *more: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.regions import csv_text, seed_column
 from ...protocol.partition import Partition
-from ...release.point_release import centres
+from ...release.points import centres
 from ...words import number_of
 from .. import jobs
 from ..job_options import JobFile, JobOptions, Promise

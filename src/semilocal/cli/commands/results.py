@@ -21,7 +21,7 @@ from ...protocol.messages import decode
 from ...protocol.promise import Guarantee
 from ...protocol.task import Task
 from ...release import counts
-from ...release.pooled_mean import PooledMean
+from ...release.means import Mean
 from ...sharing.kinds import is_pair_task
 from ...sharing.wire import SignedTree
 from ...simulation.simulate import splits_of
@@ -33,8 +33,7 @@ from ..jobs import HTML, REGIONS, check_basemap
 from ..options import ADVANCED, FILE, option, path
 
 if TYPE_CHECKING:
-    from ...release.count_release import CountsRelease
-    from ...release.pair_counts import PairResult
+    from ...release.pair import PairResult
 
 __all__ = ["run"]
 
@@ -59,7 +58,7 @@ class _Found:
 
     files: Mapping[str, bytes]
     words: Sequence[str]
-    counts: CountsRelease | PairResult | None
+    counts: PairResult | None
     statement: str
     rounds: Sequence[Rows] = ()
     promise: Guarantee | None = None
@@ -167,7 +166,7 @@ def _of_rounds(client: AdminClient, task: str, whole: bool) -> _Found:
 
 def _of_pair(client: AdminClient, task: str) -> _Found:
     """The counts of two servers, from their transcript."""
-    from ...release.pair_counts import pair_counts, pair_document
+    from ...release.pair import pair_counts, pair_document
 
     data = client.transcript(task)
     pair = SignedTree.from_bytes(data).task
@@ -181,7 +180,7 @@ def _of_pair(client: AdminClient, task: str) -> _Found:
     files["transcript.slt"] = data
     cells, reports = number_of(len(found.partition), "final cell"), number_of(found.total, "report")
     words, numbers = [f"{cells}, {reports}; {found.guarantee.sentence()}"], {"reports": f"{found.total:,}"}
-    if isinstance(found, PooledMean):
+    if isinstance(found, Mean):
         what, (low, high) = found.spent.entries[0].what, found.interval()
         numbers[what] = f"{found.value:.6g}, 95 % interval {low:.6g} to {high:.6g}"
         words.append(f"{what} = {numbers[what]}, standard error {found.stderr:.2g}")
@@ -193,7 +192,7 @@ def _json(document: Any, indent: int | None = None) -> bytes:
     return (json.dumps(document, indent=indent) + "\n").encode()
 
 
-def _count(found: CountsRelease | PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:
+def _count(found: PairResult, asked: QueryOptions, out: Path | None, statement: str) -> None:
     task = found.partition.task
     queries = queries_of(asked, task.box, task.hierarchy)
     answers = found.query(queries.areas, rounding=asked.rounding)

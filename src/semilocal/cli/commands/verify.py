@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ...errors import InvalidInput, SemilocalError, printable
 from ...pooled.play import Published
-from ...release.pooled_counts import pooled_counts
+from ...release.counts import pooled_counts
 from ...sharing.kinds import is_signed_tree
 from ...words import number_of
 from ..catalogue import DONE, FOUND
@@ -111,7 +111,7 @@ def _not_readable(what: str) -> str:
 def _verify_pair(data: bytes, vault: Path | None, other: bytes | None, *, task: bytes | None = None) -> int:
     """Replay what two servers published."""
     from ...device.vault import read_vault
-    from ...release.pair_counts import pair_counts
+    from ...release.pair import pair_counts
     from ...transcript.pair import verify_pair
 
     pinned = None if vault is None else [entry.task for entry in read_vault(vault).uploads]

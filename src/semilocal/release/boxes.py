@@ -1,7 +1,0 @@
-"""Names of the command line."""
-
-from __future__ import annotations
-
-from .answers import Answers
-
-__all__ = ["Answers"]
