@@ -302,7 +302,7 @@ class AdminClient:
 
     def _application(self, database: str, token: str) -> Any:
         from ..service.admin import admin_hash
-        from ..service.app import create_app
+        from ..service.app import App
         from ..service.keys import ENVIRONMENT, key_file, open_keys, registered_key
         from ..service.stores.base import open_store
         from ..service.worker import Service
@@ -311,7 +311,7 @@ class AdminClient:
         if registered_key(store) is None:  # no server has used it: campaigns need a key to pin
             open_keys(store, file=key_file(database), environment=os.environ.get(ENVIRONMENT, ""))
         self._service = Service(store, clock=time.time, interval=None)
-        return create_app(self._service, admin=admin_hash(token))
+        return App(self._service, admin=admin_hash(token))
 
     def __enter__(self) -> AdminClient:
         if self._service is not None:

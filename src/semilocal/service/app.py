@@ -38,7 +38,7 @@ from .routes.pair import put_upload
 from .routes.table import BYTES, Context, Handler, Operation
 from .worker import Service
 
-__all__ = ["App", "create_app", "describe"]
+__all__ = ["App", "describe"]
 
 try:
     from starlette.requests import ClientDisconnect, Request
@@ -181,11 +181,6 @@ def _check_admin(context: Context, request: Request) -> None:
 @cache
 def _description() -> dict[str, Any]:
     return describe(OPERATIONS)
-
-
-def create_app(service: Service, *, admin: bytes, access_log: bool = False, more: Sequence[Operation] = ()) -> App:
-    """The application over a service; see :class:`App`."""
-    return App(service, admin=admin, access_log=access_log, more=more)
 
 
 # -- the routes for programs: an OpenAPI 3.1 description, made from the table of routes ------------------------------

@@ -22,7 +22,7 @@ from .problems import Problem
 __all__ = [
     "SELDOM", "TASK", "RateLimit", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form",
     "from_http", "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of",
-    "read_body", "read_request", "refused_by_store", "region_of", "report_path", "round_of", "send_answer",
+    "read_body", "read_request", "region_of", "report_path", "round_of", "send_answer",
     "size_of", "task_of", "upload_path", "while_connected",
 ]  # fmt: skip
 
@@ -216,11 +216,6 @@ def from_http(error: HTTPException) -> Problem:
         allowed = (error.headers or {}).get("Allow", "")
         return Problem("method-not-allowed", f"allowed: {allowed}", headers=((b"allow", allowed.encode()),))
     return Problem("no-such-route" if error.status_code == 404 else "malformed", error.detail)
-
-
-def refused_by_store(outcome: str) -> Problem:
-    """A report that the store did not take, as a problem."""
-    return Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
 
 
 def problem_of(error: Exception) -> Problem:

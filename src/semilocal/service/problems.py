@@ -90,12 +90,6 @@ class Problem(Exception):
             self.headers.append((b"www-authenticate", b"Bearer"))
 
     @property
-    def head(self) -> bytes:
-        """The headers of an answer with this body alone, as lines."""
-        headers = [*self.headers, (b"content-length", str(len(self.body)).encode())]
-        return b"".join([name + b": " + value + b"\r\n" for name, value in headers])
-
-    @property
     def body(self) -> bytes:
         """The problem+json document."""
         return msgspec.json.encode(

@@ -27,7 +27,7 @@ from typing import Any
 from ..errors import InvalidInput, MissingExtra
 from ..words import number_of
 from .admin import admin_hash, check_admin_token, first_admin_token
-from .app import App, create_app
+from .app import App
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .metrics import FOLDER
 from .pair.form import PairSettings
@@ -79,7 +79,7 @@ def build_app(
     store = open_store(database, worker=worker, check=False)
     pairs = None if pair is None else PairService(store, clock=time.time, keys=keys, settings=pair)
     service = Service(store, clock=time.time, keys=keys, max_waiters=most_connections() * 4 // 5, pairs=pairs)
-    app = create_app(service, admin=admin, access_log=access_log, more=find_routes(more))
+    app = App(service, admin=admin, access_log=access_log, more=find_routes(more))
     _leave_on_signals(app)
     return app
 

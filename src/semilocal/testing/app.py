@@ -99,7 +99,7 @@ def build_app(
     """The application over a store, and the worker behind it, not started; see :func:`running_app`."""
     try:
         from ..service.admin import admin_hash
-        from ..service.app import create_app
+        from ..service.app import App
         from ..service.worker import Service
     except ImportError:
         raise MissingExtra("starlette", "service") from None
@@ -108,7 +108,7 @@ def build_app(
     options.setdefault("monotonic", clock)
     options.setdefault("patience", 60.0)  # a busy machine is not a hung database
     service = Service(store, clock=clock, interval=interval, **options)
-    return create_app(service, admin=admin_hash(ADMIN_TOKEN)), service
+    return App(service, admin=admin_hash(ADMIN_TOKEN)), service
 
 
 def keys_for_tests(store: Store) -> Keyring:

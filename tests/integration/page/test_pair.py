@@ -10,7 +10,7 @@ from semilocal.page.documents import pair_document
 from semilocal.page.routes import OPERATIONS
 from semilocal.release.pair import pair_counts
 from semilocal.service.admin import admin_hash
-from semilocal.service.app import App, create_app
+from semilocal.service.app import App
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, MockClock, client_of
 from tests.helpers.pairs import crowd
@@ -63,7 +63,7 @@ async def fill_in(pair: Pair) -> None:
 
 def with_page(pair: Pair) -> App:
     """The leader with the routes of the page."""
-    return create_app(pair.services[0], admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
+    return App(pair.services[0], admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
 
 
 async def look(pair: Pair) -> None:

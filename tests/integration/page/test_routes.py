@@ -18,7 +18,7 @@ from semilocal.protocol.messages import Closed, decode_closed
 from semilocal.protocol.plan import Release
 from semilocal.protocol.promise import device_words
 from semilocal.service.admin import admin_hash, create_campaign
-from semilocal.service.app import App, create_app
+from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.routes.device import state_document
 from semilocal.service.routes.table import Operation
@@ -44,7 +44,7 @@ async def running(
     store: Store, operations: tuple[Operation, ...] = OPERATIONS
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Service, App]]:
     _, service = build_app(store, MockClock())
-    app = create_app(service, admin=admin_hash(ADMIN_TOKEN), more=operations)
+    app = App(service, admin=admin_hash(ADMIN_TOKEN), more=operations)
     await service.start()
     try:
         async with client_of(app) as client:

@@ -15,7 +15,7 @@ from semilocal.service.http import RateLimit
 from semilocal.service.problems import PROBLEMS, Problem
 from semilocal.service.rounds import reports_needed
 from semilocal.service.stores.base import Applied, Enrolment
-from semilocal.service.writer import PAUSES, SHORT_QUEUE, Writer
+from semilocal.service.writer import Writer
 from semilocal.transcript.merkle import SavedLog, leaf_hash, merkle_root
 from tests.helpers.service import sample_task
 
@@ -91,38 +91,6 @@ def test_the_writer_gathers_batches_answers_everybody_and_refuses_when_full() ->
         assert [await task for task in waiting] == ["stored"] * 5
         with pytest.raises(Overloaded):
             await writer.put(item)
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("first", "more", "batch", "pauses"),
-    [
-        (1, 0, 1, 1),
-        (10, 5, 10 + 5 * PAUSES, PAUSES),
-        (SHORT_QUEUE - 1, 5, SHORT_QUEUE + 4, 1),
-        (SHORT_QUEUE, 5, SHORT_QUEUE, 0),
-    ],
-)
-def test_a_short_queue_gathers_while_it_grows(first: int, more: int, batch: int, pauses: int) -> None:
-    item = Enrolment(bytes(32), bytes(16), bytes(32), None, None)
-
-    class Growing(Writer):
-        pauses = 0
-
-        async def _pause(self) -> None:
-            if not self.batches:
-                self.pauses += 1
-                for _ in range(more):
-                    self.submit(item, lambda outcome: None)
-
-    async def main() -> None:
-        store = Slow()
-        writer = Growing(store, lambda tasks: None, gather=1.0)
-        writer.start()
-        await asyncio.gather(*(writer.put(item) for _ in range(first)))
-        await writer.stop()
-        assert (store.batches[0], writer.pauses) == (batch, pauses)
 
     asyncio.run(main())
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from semilocal.errors import StoreUnavailable
 from semilocal.protocol.messages import ValueReport, encode
 from semilocal.service import http, rounds
 from semilocal.service.stores.base import Enrolment, Store
@@ -182,24 +181,6 @@ def test_a_body_that_does_not_come_is_given_up(client: Client, monkeypatch: pyte
     data = client.rest + answer(client.socket)
     assert data.startswith(b"HTTP/1.1 408")
     assert b"too-slow" in data
-
-
-def test_one_key_may_not_ask_without_end(client: Client) -> None:
-    answers = [client.ask(request(0)) for _ in range(61)]  # the test's clock stands still
-    assert [status for status, _ in answers[:60]] == [201] + [200] * 59
-    assert (answers[60][0], answers[60][1]["token"]) == (429, "too-fast")
-
-
-def test_a_store_that_fails_is_answered_with_come_back(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as broken:
-
-        def fail(*_: Any) -> Any:
-            raise StoreUnavailable("away")
-
-        broken.setattr(SQLiteStore, "apply", fail)
-        status, document = client.ask(request(0))
-        assert (status, document["token"]) == (503, "unavailable")
-    assert client.ask(request(0)) == (201, digest(request(0)))
 
 
 def test_a_client_that_goes_before_its_answer_harms_nobody(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,19 +42,6 @@ def test_a_row_gives_back_the_bytes_and_one_byte_more_less_or_other_is_refused_o
     assert stored > 100
 
 
-def test_body_and_path_must_agree() -> None:
-    name = bytes(16)
-    data = encode(Report(TASK.id, 1, name, *ROOT, None, name))
-    for token, path in (
-        ("other-task", (bytes(32), 1, name)), ("other-round", (TASK.id, 2, name)),
-        ("other-pseudonym", (TASK.id, 1, b"x" * 16)),
-    ):  # fmt: skip
-        with pytest.raises(DeviceViolation) as refused:
-            check_report(data, *path, bytes(32), None)
-        assert refused.value.token == token
-    assert not check_report(data, TASK.id, 1, name, bytes(32), None).awaited
-
-
 def test_a_round_waits_for_the_drawn_and_for_those_whose_region_was_split_and_takes_others_too() -> None:
     """A late participant announces the region: it is stored, and closes no round."""
     people = participants_at(TASK, cluster(40))

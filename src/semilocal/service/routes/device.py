@@ -23,7 +23,6 @@ from ..http import (
     pseudonym_of,
     read_body,
     read_request,
-    refused_by_store,
     round_of,
     size_of,
     task_of,
@@ -133,7 +132,7 @@ async def put_report(
     outcome = await service.writer.put(item)
     context.metrics.judged(outcome)
     if outcome not in ("stored", "again"):
-        raise refused_by_store(outcome)
+        raise Problem(outcome, retry_after=1 if outcome == "not-open-yet" else None)
     status_code = 201 if outcome == "stored" else 200
     await send({"type": "http.response.start", "status": status_code, "headers": _ACKNOWLEDGED})
     await send({"type": "http.response.body", "body": b'{"digest":"%b"}' % hashlib.sha256(body).hexdigest().encode()})
