@@ -1,4 +1,4 @@
-"""Speed of single parts, each with its limit: import, crowd thresholds, value mechanisms, range counts, trials.
+"""Speed of single parts, each with its limit: import, crowd thresholds, value mechanisms, workloads.
 
     python -m bench.bench_parts
 
@@ -15,9 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from semilocal import RandomizedResponse
-from semilocal.lab.baselines.boxes import BoxCounts
 from semilocal.lab.experiments import trials
-from semilocal.lab.index import count_points
 from semilocal.randomizer.values.mechanisms import best
 from semilocal.simulation import synthetic
 
@@ -67,17 +65,6 @@ def release_ratio(epsilon: float) -> float:
     return seconds(whole) / seconds(lambda: rng.laplace(size=count))
 
 
-def query_seconds() -> float:
-    """The first 100,000 range queries over 8,192 boxes, index included."""
-    rng = np.random.default_rng(3)
-    width = np.array([1 / 64, 1 / 128])
-    low = np.stack(np.meshgrid(np.arange(64), np.arange(128), indexing="ij"), axis=-1).reshape(-1, 2) * width
-    boxes = np.stack([low, low + width], axis=1)
-    numbers = count_points(rng.random((250_000, 2)), boxes)
-    queries = np.sort(rng.random((100_000, 2, 2)), axis=1)
-    return seconds(lambda: BoxCounts(boxes, numbers).query(queries))
-
-
 def workload_seconds() -> float:
     """The paper's workload of 200 anchored queries on 20,000 positions."""
     points, rng = synthetic.clusters(20_000, np.random.default_rng(14)), np.random.default_rng(15)
@@ -91,7 +78,6 @@ def main() -> int:
         ("semilocal --help", help_seconds(), 0.4, "s"),
         ("thresholds of 100,000 cell sizes", threshold_seconds(), 1.0, "s"),
         *((f"a million values at epsilon {e:g}", release_ratio(e), 10.0, "x Laplace draws") for e in (0.5, 1.0, 4.0)),
-        ("100,000 range queries over 8,192 boxes", query_seconds(), 2.0, "s"),
         ("200 anchored queries on 20,000 positions", workload_seconds(), 0.5, "s"),
     ]
     print("| what | measured | limit |")

@@ -7,15 +7,12 @@ import http.server
 import re
 import socket
 import threading
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput
-from semilocal.lab.experiments import data as module
 from semilocal.lab.experiments.data import download
 from tests.helpers import HANG
 
@@ -162,23 +159,3 @@ def test_a_missing_file_names_the_answer(home: Home, tmp_path: Path) -> None:
 def test_only_the_web_is_asked(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="https://"):
         download("file:///etc/passwd", tmp_path / "x", sha256=None)
-
-
-def test_the_planted_bug_of_a_blind_append_is_caught(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If 200 were taken for 206, the whole file would land behind the part: the checksum must catch that."""
-    (tmp_path / "file.bin.part").write_bytes(CONTENT[:500])
-    home.ranges = False
-    monkeypatch.setattr(module, "PARTIAL", 200)
-
-    real = urllib.request.OpenerDirector.open
-
-    def open_lying(*args: Any, **named: Any) -> Any:
-        answer = real(*args, **named)
-        answer.headers["Content-Range"] = "bytes 500-"
-        return answer
-
-    monkeypatch.setattr(urllib.request.OpenerDirector, "open", open_lying)
-    with pytest.raises(ChecksumMismatch):
-        get(home, tmp_path / "file.bin")

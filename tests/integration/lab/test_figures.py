@@ -17,7 +17,6 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
 from semilocal.lab.experiments import EXPERIMENTS, chosen, data, figures, methods
-from semilocal.lab.experiments import drawing as style
 from semilocal.lab.experiments.runner import Trial
 from semilocal.lab.experiments.summary import FigureOptions, Output, Study, gather, select
 from semilocal.lab.experiments.trials import FOREST, LOGISTIC, mean_trial
@@ -187,18 +186,6 @@ def test_geolife_joins_in_from_its_original_folders(options: FigureOptions) -> N
     assert not found.missing
     assert {row["source"] for row in found.rows} == {"geolife"}
     assert data.load("geolife", options.data).fingerprint == found.rows[0]["data"]
-
-
-def test_every_legend_states_true_loss_and_crowd() -> None:
-    for purpose in PURPOSES:
-        for method in methods.used_for(purpose):
-            text = style.legend_label(method, methods.promise_of(method, purpose))
-            promised = methods.promise_of(method, purpose)
-            assert f"true loss {promised.cost('ε')}" in text
-            assert ("crowd" in text) == (methods.crowd_kept(promised) is not None)
-            methods.look(method)
-    with pytest.raises(InvalidInput, match="not used for values"):
-        methods.promise_of("ahead", "values")
 
 
 def test_costs_of_the_paper_s_rules_are_those_of_their_noise() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from semilocal.errors import InvalidInput
 from semilocal.lab.experiments import drawing as style
 from semilocal.lab.experiments.methods import look
 from semilocal.lab.experiments.report import Claim, FigureReport, Line, write_report
-from tests.helpers import HANG
 
 pytest.importorskip("matplotlib")
 
@@ -170,28 +168,6 @@ def test_a_large_svg_gives_way_to_its_png(tmp_path: Path, saved: style.Saved, mo
 
     monkeypatch.setattr(report, "LARGEST_SVG", 10)
     assert "data:image/svg" not in small_report(tmp_path, saved).read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_real_browser_shows_both_pictures(tmp_path: Path, saved: style.Saved, dark: bool) -> None:
-    """The picture must hold the dark blue of our line, and the page must follow the reader's colour
-    scheme."""
-    path = small_report(tmp_path, saved)
-    shot = tmp_path / "shot.png"
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--hide-scrollbars", "--window-size=1200,1900"]
-    flags += ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else []
-    command = [str(CHROMIUM), *flags, f"--screenshot={shot}", path.as_uri()]
-    subprocess.run(command, check=True, capture_output=True, timeout=HANG)
-    from matplotlib.image import imread
-
-    pixels = (imread(shot)[..., :3] * 255).round().astype(int)
-    blue = [int(look("ours").colour[place : place + 2], 16) for place in (1, 3, 5)]
-    assert np.count_nonzero((np.abs(pixels - blue) < 12).all(axis=2)) > 200
-    corner = int(pixels[2, 2].sum())
-    assert corner < 150 if dark else corner > 700
 
 
 def test_a_figure_without_a_word_about_its_participants_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.experiments import trials
-from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 
 SQUARE = Box((-10, -10), (10, 10))
@@ -19,26 +18,6 @@ SQUARE = Box((-10, -10), (10, 10))
 
 def brute(points: npt.NDArray[np.float64], boxes: npt.NDArray[np.float64]) -> list[int]:
     return [int(((points >= box[0]) & (points < box[1])).all(axis=1).sum()) for box in boxes]
-
-
-def test_true_counts_equal_brute_force_with_ties_on_every_edge() -> None:
-    rng = np.random.default_rng(1)
-    for d in (1, 2, 3):
-        points = rng.integers(0, 8, size=(300, d)) / 8
-        corners = np.sort(rng.integers(0, 9, size=(200, 2, d)) / 8, axis=1)
-        assert count_points(points, corners).tolist() == brute(points, corners)
-    closed = [int(((points >= box[0]) & (points <= box[1])).all(axis=1).sum()) for box in corners]
-    assert closed != brute(points, corners)  # the planted bug (closed boxes) would be seen
-
-
-def test_half_open_boxes_that_tile_the_square_count_everybody_once() -> None:
-    rng = np.random.default_rng(2)
-    points = rng.integers(0, 16, size=(5000, 2)) / 16
-    edges = np.linspace(0, 1, 9)
-    tiles = np.array(
-        [[[x, y], [x1, y1]] for x, x1 in zip(edges, edges[1:]) for y, y1 in zip(edges, edges[1:])]  # noqa: B905, RUF007
-    )
-    assert count_points(points, tiles).sum() == 5000
 
 
 def test_truncated_gaussian_has_the_truncated_law() -> None:

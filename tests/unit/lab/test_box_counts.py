@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import chi2
 
 from semilocal.errors import InvalidInput
-from semilocal.lab import index as rectangle_index
 from semilocal.lab.baselines.boxes import BoxCounts, mean_relative_error
 from semilocal.lab.index import count_points
 from semilocal.release.answers import Answers
@@ -94,14 +93,13 @@ def test_answers_equal_the_dense_sum_where_boxes_leave_gaps(dimensions: int) -> 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 def test_chunks_do_not_show(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queries and pairs are worked off in pieces; the pieces may be as small as one."""
+    """Queries are worked off in pieces; the pieces may be as small as one."""
     rng = np.random.default_rng(5)
     tiling = random_tiling(rng, 30, dimensions, dyadic=True)
     counts = BoxCounts(tiling, rng.poisson(50, 30), variances=rng.poisson(5, 30))
     queries = random_queries(rng, tiling, 10)
     expected = counts.query(queries)
-    for pairs, block in ((1, 3), (2, 1), (7, 50)):
-        monkeypatch.setattr(rectangle_index, "PAIRS_AT_ONCE", pairs)
+    for block in (3, 1, 50):
         monkeypatch.setattr("semilocal.lab.baselines.boxes.QUERIES_AT_ONCE", block)
         again = counts.query(queries)
         np.testing.assert_allclose(again.value, expected.value, rtol=1e-12, atol=1e-9)
