@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..errors import InvalidInput, OutsideWarning
+from ..geometry.areas import outside_words
 from ..geometry.box import Box
 from ..hierarchy import AnyTree, TableTree
 from ..io.files import replacing, write_text
@@ -19,7 +20,6 @@ from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.tables import areas_geoparquet
 from ..protocol.mark import Mark
 from ..release.answers import Answers
-from ..release.areas import outside_words
 from .options import ADVANCED, FILE, Share, flat, number, option
 
 __all__ = ["ANSWERS", "NO_BOXES", "QueryOptions", "answer_columns", "queries_of", "write_answers"]

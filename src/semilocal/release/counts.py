@@ -23,6 +23,7 @@ from ..arrays import Floats, Integers, short_repr
 from ..engines.run import SourceRun, count_source
 from ..engines.source import Source
 from ..errors import InvalidInput, OutsideWarning
+from ..geometry.areas import as_areas, outside_words
 from ..geometry.box import Box
 from ..geometry.lattice import NOT_ROUNDED, Lattice, on_lattice
 from ..geometry.polygons import Polygons
@@ -42,7 +43,6 @@ from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
 from ..simulation.simulate import Run
 from .answers import CountAnswers
-from .areas import as_areas, outside_words
 from .pooled import pooled_tree
 from .public import public_tree
 from .tree import CountTree

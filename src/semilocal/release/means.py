@@ -31,6 +31,7 @@ from ..engines.run import SourceRun
 from ..engines.source import Source, attached_batches
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function, check_values
+from ..geometry.areas import Areas, Boxes, as_areas
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons
 from ..hierarchy.base import Hierarchy
@@ -60,7 +61,6 @@ from ..protocol.promise import Guarantee, marked
 from ..randomizer.values.mechanisms import AnyMechanism, best
 from ..simulation.simulate import LOST, Run
 from .answers import standard_errors
-from .areas import Areas, Boxes, as_areas
 from .counts import AnyRun, Counts, Mapped, Rows, check_reports, mark_of, promise_of, rows_each, words_from
 
 __all__ = [

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers, on_all_cores
+from ..geometry.areas import Areas, Asked, Boxes
 from ..geometry.lattice import NOT_ROUNDED, Lattice
 from ..geometry.polygons import Polygons, ranges
 from ..hierarchy.base import ROOT, Cells
 from .answers import CountAnswers
-from .areas import Areas, Asked, Boxes
 from .tree import CountTree, Taken
 
 __all__ = ["TreeWalk"]

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from ..errors import InvalidInput
+from ..geometry.areas import outside_words
 from ..io.regions import AnyPartition, regions_geoparquet, regions_json
 from ..protocol.column import own_value
 from ..protocol.messages import Checkpoint, ValueClosed, decode, decode_closed
@@ -24,7 +25,6 @@ from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
 from ..release import Counts, Mean, Means, collected_mean, counts, region_values
-from ..release.areas import outside_words
 from ..release.counts import Mapped, Rounding
 from ..release.means import region_means
 from ..release.points import centres

@@ -7,7 +7,7 @@ import pytest
 
 from semilocal import Box
 from semilocal.errors import InvalidInput
-from semilocal.release.areas import as_areas, outside_words
+from semilocal.geometry.areas import as_areas, outside_words
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..arrays import Flags, Floats, Integers, as_boxes
 from ..errors import InvalidInput
-from ..geometry.box import Box
-from ..geometry.polygons import Polygons
 from ..words import number_of
+from .box import Box
+from .polygons import Polygons
 
 __all__ = ["Areas", "Asked", "Boxes", "as_areas", "outside_words"]
 
@@ -98,7 +98,7 @@ def as_areas(areas: Any, box: Box) -> Asked:
     box : Box
         The domain.
     """
-    from ..geometry.shapes import as_polygons, has_shapes
+    from .shapes import as_polygons, has_shapes
 
     if isinstance(areas, Polygons) or has_shapes(areas):
         if box.dimensions != 2:
