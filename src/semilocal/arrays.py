@@ -25,7 +25,7 @@ __all__ = [
     "Flags", "Floats", "Integers", "Words", "arrow_values", "as_boxes", "as_column", "as_floats", "as_index",
     "as_integer", "as_integers", "as_number", "as_numbers", "as_points", "as_ranges", "as_values", "cut_repr",
     "exact", "finite", "is_integer", "is_number", "on_all_cores", "plain", "require", "short_repr", "shown",
-    "sort_on_all_cores", "sort_with_order",
+    "sort_on_all_cores",
 ]  # fmt: skip
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -220,58 +220,6 @@ def as_index(of: npt.ArrayLike | None, *, points: int, boxes: int) -> Integers:
     if points and not (index.min() >= 0 and index.max() < boxes):
         raise InvalidInput(f"of must be in [0, {boxes}); got values from {index.min()} to {index.max()}")
     return index.astype(np.int64)
-
-
-def sort_with_order(
-    values: npt.NDArray[np.uint64], lowest: int, highest: int
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.integer[Any]]]:
-    """Sorted values, and the index that each had before; equal values keep their order. Overwrites its input.
-
-    Parameters
-    ----------
-    values : uint64[n]
-        From ``lowest`` to ``highest``.
-    """
-    index_bits = max(len(values) - 1, 1).bit_length()
-    dropped = max((highest - lowest).bit_length() + index_bits - 64, 0)
-    if index_bits > _WIDEST_INDEX:
-        order = np.argsort(values, kind="stable")
-        return values[order], order
-    # Value and index in one word: one plain sort orders both, several times faster than argsort. Low bits of the value
-    # that do not fit are left out at first.
-    shift, offset = np.uint64(index_bits), np.uint64(lowest)
-    packed = (values - offset) >> np.uint64(dropped) if dropped else np.subtract(values, offset, out=values)
-    packed <<= shift
-    packed |= np.arange(len(values), dtype=np.uint64)
-    packed.sort()
-    order = (packed & np.uint64((1 << index_bits) - 1)).astype(np.uint32)
-    if not dropped:
-        packed >>= shift
-        packed += offset
-        return packed, order
-    values = values[order]
-    _sort_ties(values, order, packed >> shift)
-    return values, order
-
-
-_WIDEST_INDEX = 32  # bits
-
-
-def _sort_ties(
-    values: npt.NDArray[np.uint64], order: npt.NDArray[np.integer[Any]], heads: npt.NDArray[np.uint64]
-) -> None:
-    """Sort, in place, the runs of equal heads (ascending) in which values are out of order."""
-    wrong = np.flatnonzero(values[1:] < values[:-1])
-    if not len(wrong):
-        return
-    found = np.unique(heads[wrong])
-    start, stop = np.searchsorted(heads, found), np.searchsorted(heads, found, side="right")
-    edges = np.zeros(len(heads) + 1, dtype=np.int8)
-    edges[start] += 1
-    edges[stop] -= 1
-    rows = np.flatnonzero(np.cumsum(edges[:-1], dtype=np.int8))
-    by_value = rows[np.argsort(values[rows], kind="stable")]
-    values[rows], order[rows] = values[by_value], order[by_value]
 
 
 _ARROW_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # integers have NumPy's names

@@ -44,11 +44,9 @@ def attached(relation: Any, points: Floats) -> Attached:
     return Attached(points, found["where"])
 
 
-@pytest.mark.parametrize(("dimensions", "rule", "tree"), [
-    (1, "cut", "binary"), (2, "cut", "binary"), (2, "all", "quad"), (2, "cut", "quad"), (3, "cut", "quad"),
-    (3, "cut", "binary"), (8, "cut", "binary"),
+@pytest.mark.parametrize(("dimensions", "rule", "tree", "kind", "depth"), [
+    (1, "cut", "binary", "rounded", None), (2, "all", "quad", "normal", 3), (8, "cut", "binary", "spike", None),
 ])  # fmt: skip
-@pytest.mark.parametrize(("kind", "depth"), [("normal", None), ("rounded", None), ("normal", 3), ("spike", 3)])
 def test_duckdb_gives_the_same_bytes_and_rows_as_memory(
     connection: Any, dimensions: int, rule: Any, tree: Any, kind: str, depth: int | None
 ) -> None:
