@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from bench.reports import public_parts
 from semilocal.errors import InvalidInput
-from semilocal.sharing.blocks import FixedKeys
 from semilocal.sharing.evaluate import Half
-from semilocal.sharing.point import Corrections, Room, correction_bytes, descend, expand, root_states
+from semilocal.sharing.point import correction_bytes
 from semilocal.sharing.report import Shape, SharedReport, make_report
 
 TASK = bytes(range(32))
@@ -86,18 +85,6 @@ def test_a_device_makes_the_same_bytes_as_the_arrays_of_the_benchmarks(data: st.
     assert arrays == devices
 
 
-def test_chosen_children_are_those_of_the_whole_level() -> None:
-    shape = Shape(3)
-    reports, _, _ = population(shape, 30, seed=5)
-    keys = FixedKeys(TASK)
-    public = Corrections.from_bytes([report.public for report in reports], levels=3, width=1)
-    seeds = np.frombuffer(b"".join(report.private[1] for report in reports), dtype="<u8").reshape(-1, 2)
-    states = np.concatenate([side.states for side in expand(keys, root_states(seeds, 1)[None], public.level(0))])
-    rows = np.array([0, 1, 3])
-    whole = np.stack([side.states for side in expand(keys, states, public.level(1))], axis=1).reshape(4, 30, 2)
-    assert np.array_equal(descend(keys, states, public.level(1), rows, Room(60)), whole[rows])
-
-
 def test_results_do_not_depend_on_the_size_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape(5, 3)
     reports, _, _ = population(shape, 70, seed=8)
@@ -109,19 +96,6 @@ def test_results_do_not_depend_on_the_size_of_chunks(monkeypatch: pytest.MonkeyP
         level = half.expand()
         found.append((half.tags.tobytes(), level.sums.tobytes(), level.tags.tobytes()))
     assert found[0] == found[1]
-
-
-def test_rejected_reports_are_taken_out_of_the_sums() -> None:
-    shape = Shape(4)
-    reports, _, _ = population(shape, 40, seed=2)
-    half = halves(shape, reports)[1]
-    before = half.expand().sums
-    rejected = np.arange(40) % 7 == 0
-    contribution = half.sums_of(rejected)
-    half.drop(rejected)
-    assert np.array_equal(half.expand().sums, before - contribution)
-    alone = halves(shape, [report for report, out in zip(reports, rejected, strict=True) if not out])[1]
-    assert np.array_equal(alone.expand().sums, before - contribution)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ Knows secrets. Knows no reports, HTTP or database.
 
 from __future__ import annotations
 
+from secrets import token_bytes
+
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -55,14 +57,15 @@ class PairSecrets:
         return (int.from_bytes(private, "big") ^ int.from_bytes(mask, "big")).to_bytes(len(private), "big")
 
     def seal_level(self, name: bytes, data: bytes) -> bytes:
-        """What came out for a level, as it is stored. A name has one result, so its key seals once."""
-        return AESGCM(derive(self._root, _LEVEL + name, 32)).encrypt(bytes(12), data, None)
+        """What came out for a level, as it is stored: 12 random bytes, then AES-GCM."""
+        nonce = token_bytes(12)  # a changed report gives another result under the same name
+        return nonce + AESGCM(derive(self._root, _LEVEL + name, 32)).encrypt(nonce, data, None)
 
     def open_level(self, name: bytes, sealed: bytes) -> bytes:
         """A result that was sealed."""
         try:
-            return AESGCM(derive(self._root, _LEVEL + name, 32)).decrypt(bytes(12), sealed, None)
-        except InvalidTag:
+            return AESGCM(derive(self._root, _LEVEL + name, 32)).decrypt(sealed[:12], sealed[12:], None)
+        except (InvalidTag, ValueError):
             raise InvalidInput(
                 "the stored result of a level was not sealed with this server's key: it or the database has changed"
             ) from None

@@ -11,6 +11,7 @@ import pytest
 from sharing_forgeries import second_node
 
 from semilocal.errors import EvaluationFailed, InvalidInput
+from semilocal.service.pair.keys import PairSecrets
 from semilocal.service.pair.pool import Chunks, Found, Job, Pool
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
@@ -123,3 +124,14 @@ def test_reports_that_are_gone_are_named_by_their_part(stores: tuple[Store, Stor
     half = in_database(stores[0], pair, secrets, Pool(0))(1, [one.id for one in reports])
     with pytest.raises(EvaluationFailed, match=r"part 3 of 3 cannot be evaluated: .* it has 8 reports, but 7"):
         half.expand()
+
+
+def test_a_level_is_read_with_its_own_key_and_name_only() -> None:
+    secrets, other = PairSecrets(bytes(32), b"s" * 32), PairSecrets(bytes(32), b"t" * 32)
+    sealed = secrets.seal_level(b"name", b"sums")
+    assert b"sums" not in sealed
+    assert secrets.open_level(b"name", sealed) == b"sums"
+    assert secrets.seal_level(b"name", b"sums") != sealed
+    for reader, name, data in ((other, b"name", sealed), (secrets, b"another", sealed), (secrets, b"name", sealed[:9])):
+        with pytest.raises(InvalidInput, match="was not sealed with this server's key"):
+            reader.open_level(name, data)
