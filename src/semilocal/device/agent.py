@@ -21,7 +21,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -53,9 +53,6 @@ from .summary import Summary, enrolment_advice, summarise
 from .transport import new_client
 from .vault import Chain, Membership, Vault, check_address, check_server, pinned_plan, pinned_task
 
-if TYPE_CHECKING:
-    import httpx2
-
 __all__ = ["Agent"]
 
 T = TypeVar("T")
@@ -83,10 +80,8 @@ class Agent:
         The owner's own value, if the plan asks for one. Fixed when the device joins; it leaves through noise only.
     token : str
         The one-time token to enrol with; empty where enrolment is open or done.
-    client : httpx2.AsyncClient, optional
-        Talks to the server; one is made (and closed) if left out.
     channel : Channel, optional
-        Instead of a client: shared by many agents.
+        To the server, which many agents may share; one is made (and closed) if left out.
     notify : callable
         Takes a sentence for the owner now and then.
     spread : float
@@ -99,7 +94,7 @@ class Agent:
 
     def __init__(
         self, url: str, vault: Vault, *, position: Sequence[float], policy: Policy,
-        value: float | None = None, token: str = "", client: httpx2.AsyncClient | None = None,
+        value: float | None = None, token: str = "",
         channel: Channel | None = None,
         notify: Callable[[str], None] = lambda line: None, spread: float = 0.0,
         paths: dict[bytes, Path] | None = None, new_server: bool = False,
@@ -110,7 +105,6 @@ class Agent:
         self._own = None if value is None else float(value)
         self._policy = policy
         self._token = token
-        self._client = client
         self._channel = channel
         self._notify = notify
         self._spread = spread
@@ -139,14 +133,12 @@ class Agent:
         """
         if self._channel is not None:
             return await self._run(self._channel)
-        client = new_client(connections=4) if self._client is None else self._client
-        channel = Channel(self._server, client)
-        try:
-            return await self._run(channel)
-        finally:
-            await channel.aclose()
-            if self._client is None:
-                await client.aclose()
+        async with new_client(connections=4) as client:
+            channel = Channel(self._server, client)
+            try:
+                return await self._run(channel)
+            finally:
+                await channel.aclose()
 
     def summary(self) -> Summary:
         """What the vault knows of this task now."""

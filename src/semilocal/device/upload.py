@@ -31,7 +31,6 @@ from ..sharing.kinds import is_pair_task
 from ..sharing.pair import PairTask
 from ..sharing.report import make_report
 from ..sharing.wire import Receipt, Upload
-from .budget import Budget
 from .channel import MSGPACK, Channel, Reply, split_url
 from .summary import Summary, summarise_upload
 from .vault import PairUpload, Vault, check_id, check_operators, origin, pinned_task
@@ -278,7 +277,7 @@ class Uploader:
         ledger = self._vault.contents.ledger.reserve(pair.id, cost)
         ledger = ledger.spend(pair.id, cost).settle(pair.id)
         entry = PairUpload(task=pair.to_bytes(), digest=hashlib.sha256(data).digest(), upload=data)
-        self._save(entry, ledger)
+        self._vault.put(entry, ledger)
         self._notify(f"Sealed one upload for {pair.leader.name} and {pair.helper.name}; the loss is booked.")
         return entry
 
@@ -296,7 +295,7 @@ class Uploader:
         if self._token and self._token != kept.token:
             data = msgspec.structs.replace(kept, token=self._token).to_bytes()
             entry = msgspec.structs.replace(entry, upload=data, digest=hashlib.sha256(data).digest())
-            self._save(entry)
+            self._vault.put(entry)
         return entry
 
     async def _send(self, entry: PairUpload) -> None:
@@ -312,10 +311,7 @@ class Uploader:
             raise ServerViolation(answer.token, _advice(answer))
         if not Receipt.from_bytes(answer.body).is_good(self._pair, entry.upload):
             raise ServerViolation("bad-receipt", "the receipt is not for this upload, or not signed by the leader")
-        self._save(msgspec.structs.replace(entry, upload=b"", receipt=answer.body, refusal=""))
-
-    def _save(self, entry: PairUpload, ledger: Budget | None = None) -> None:
-        self._vault.save(self._vault.contents.with_upload(entry, ledger))
+        self._vault.put(msgspec.structs.replace(entry, upload=b"", receipt=answer.body, refusal=""))
 
     def _refuse(self, refusal: ServerViolation) -> Summary:
         self._notify(f"Refused: {refusal.reason} [{refusal.token}]")
@@ -323,7 +319,7 @@ class Uploader:
         if entry is None:
             return Summary(outcome="refused", token=refusal.token, reason=refusal.reason, task=self._pair)
         # The loss stays booked: the leader has seen the upload, and an honest answer cannot be told from a lie.
-        self._save(msgspec.structs.replace(entry, refusal=f"{refusal.token}: {refusal.reason}"))
+        self._vault.put(msgspec.structs.replace(entry, refusal=f"{refusal.token}: {refusal.reason}"))
         return self.summary()
 
 

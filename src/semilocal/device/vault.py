@@ -20,6 +20,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -194,21 +195,16 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         others = tuple(entry for entry in self.memberships if entry.task_id != task)
         return msgspec.structs.replace(self, ledger=ledger, memberships=others)
 
-    def with_membership(self, membership: Membership, ledger: Budget | None = None) -> Contents:
-        """The contents with one task, and perhaps the ledger, replaced."""
-        others = tuple(entry for entry in self.memberships if entry.task != membership.task)
-        kept = self.ledger if ledger is None else ledger
-        return msgspec.structs.replace(self, ledger=kept, memberships=(*others, membership))
-
     def upload(self, task: bytes) -> PairUpload | None:
         """The upload for the pair task with this id, or None."""
         return next((entry for entry in self.uploads if entry.task_id == task), None)
 
-    def with_upload(self, upload: PairUpload, ledger: Budget | None = None) -> Contents:
-        """The contents with one upload, and perhaps the ledger, replaced."""
-        others = tuple(entry for entry in self.uploads if entry.task != upload.task)
-        kept = self.ledger if ledger is None else ledger
-        return msgspec.structs.replace(self, ledger=kept, uploads=(*others, upload))
+    def with_entry(self, entry: Membership | PairUpload, ledger: Budget | None = None) -> Contents:
+        """The contents with one task or upload, and perhaps the ledger, replaced."""
+        field = "memberships" if isinstance(entry, Membership) else "uploads"
+        others = (old for old in getattr(self, field) if old.task != entry.task)
+        changed: dict[str, Any] = {field: (*others, entry), "ledger": self.ledger if ledger is None else ledger}
+        return msgspec.structs.replace(self, **changed)
 
 
 class Vault:
@@ -275,9 +271,9 @@ class Vault:
         replace_file(self._disk, self.path, pack(contents))
         self.contents = contents
 
-    def put(self, membership: Membership, ledger: Budget | None = None) -> None:
-        """Save one task, and perhaps the ledger."""
-        self.save(self.contents.with_membership(membership, ledger))
+    def put(self, entry: Membership | PairUpload, ledger: Budget | None = None) -> None:
+        """Save one task or upload, and perhaps the ledger."""
+        self.save(self.contents.with_entry(entry, ledger))
 
     def set_cap(self, max_epsilon: Amount | None) -> None:
         """Set the owner's cap on what all tasks together may cost; None for no cap."""

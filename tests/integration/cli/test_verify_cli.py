@@ -161,5 +161,5 @@ def test_a_vault_knows_whether_the_transcript_is_of_its_task(
         pass
     assert run(capsys, "verify", path, "--vault", vault)[0] == 1
     with Vault.open(vault) as opened:
-        opened.save(opened.contents.with_upload(PairUpload(task=pair.to_bytes(), digest=bytes(32), upload=b"")))
+        opened.save(opened.contents.with_entry(PairUpload(task=pair.to_bytes(), digest=bytes(32), upload=b"")))
     assert run(capsys, "verify", path, "--vault", vault)[0] == 0

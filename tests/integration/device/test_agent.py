@@ -321,11 +321,11 @@ def test_every_question_is_in_the_vault_before_its_answer_leaves() -> None:
         late: list[Any] = []
         if save_late:  # the planted bug: saved only before the next save
 
-            def put(membership: Any, ledger: Any = None) -> None:
+            def put(entry: Any, ledger: Any = None) -> None:
                 if late:
                     real(*late.pop())
-                late.append((membership, ledger))
-                vault.contents = vault.contents.with_membership(membership, ledger)
+                late.append((entry, ledger))
+                vault.contents = vault.contents.with_entry(entry, ledger)
 
             vault.put = put  # type: ignore[method-assign]
 

@@ -133,7 +133,7 @@ def damage_after_any_crash(replace: Replace) -> list[str]:
     """Save a second state over a first with power for 0, 1, 2, … steps; what a restart finds that is neither."""
     secret = bytes(range(32))
     first = Contents(secret=secret, memberships=(membership(1),))
-    second = first.with_membership(membership(2))
+    second = first.with_entry(membership(2))
     found: list[str] = []
     for power in range(20):
         fragile = FragileDisk({PATH: pack(first)}, power)
