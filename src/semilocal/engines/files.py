@@ -34,8 +34,21 @@ from ..geometry.places import DEGREES, LATITUDE, LONGITUDE
 from ..words import delimiter_of
 
 __all__ = [
-    "AXES", "BATCH", "PARQUET", "Pieces", "Rows", "TableFile", "check_files", "check_numbers", "codes_of",
-    "geometry_of", "list_files", "load_arrow", "open_file", "open_parquet", "reason_of",
+    "AXES",
+    "BATCH",
+    "PARQUET",
+    "Batches",
+    "Pieces",
+    "TableFile",
+    "check_files",
+    "check_numbers",
+    "codes_of",
+    "geometry_of",
+    "list_files",
+    "load_arrow",
+    "open_file",
+    "open_parquet",
+    "reason_of",
 ]  # fmt: skip
 
 PARQUET = (".parquet", ".parq", ".pq")  # how the names of such files end
@@ -94,7 +107,7 @@ class Pieces(NamedTuple):
     each: Sequence[Callable[[], Iterator[tuple[int, list[Floats]]]]]
 
 
-class Rows(NamedTuple):
+class Batches(NamedTuple):
     """A pyarrow schema, and a function that gives record batches of some columns, in the order of the rows."""
 
     schema: Any
@@ -123,7 +136,7 @@ class TableFile:
         """Columns as they are written: one list per name."""
         raise NotImplementedError
 
-    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Rows:
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Batches:
         """The rows as record batches; columns of numbers and texts have these types where the format has none."""
         raise NotImplementedError
 
@@ -190,7 +203,7 @@ def check_numbers(schema: Any, columns: Sequence[str], where: object) -> None:
 
 def check_files(
     paths: Sequence[Path], numbers: Sequence[str], texts: Sequence[str], *, alike: bool = False
-) -> list[tuple[TableFile, Rows]]:
+) -> list[tuple[TableFile, Batches]]:
     """Files with their rows; refuses a file without a column, or with texts of another type than the first file's.
 
     With ``alike`` the numbers must be of the same type as well, for an engine that would cut them.
@@ -347,7 +360,7 @@ class _CsvFile(TableFile):
             kept = [[row[place] for place in places] for _, row in lines]
         return [list(column) for column in zip(*kept, strict=True)] if kept else [[] for _ in names]
 
-    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Rows:
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Batches:
         arrow = load_arrow()
         kinds = dict.fromkeys(texts, arrow.string()) | dict.fromkeys(numbers, arrow.float64())
         form = arrow.dataset.CsvFileFormat(
@@ -371,7 +384,7 @@ class _CsvFile(TableFile):
 
         with naming_the_line():
             dataset = arrow.dataset.dataset(str(self.path), format=form)
-        return Rows(dataset.schema, batches)
+        return Batches(dataset.schema, batches)
 
     def place(self, row: int) -> str:
         with self._lines() as lines:  # only on the way to an error: lines are not remembered while reading
@@ -557,7 +570,7 @@ class _ParquetFile(TableFile):
         found = dict(self._named(table.combine_chunks().to_batches()[0], names, 0)) if len(table) else {}
         return [found[name].to_pylist() if found else [] for name in names]
 
-    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Rows:
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Batches:
         arrow = load_arrow()
         # Without this, Arrow keeps the bytes of a whole file until its last row was read.
         options = arrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
@@ -572,12 +585,12 @@ class _ParquetFile(TableFile):
                 start += len(batch)
 
         if self._points is None:
-            return Rows(dataset.schema, partial(_scanned, dataset))
+            return Batches(dataset.schema, partial(_scanned, dataset))
         fields = [
             arrow.field(name, arrow.float64()) if self._is_axis(name) else dataset.schema.field(name)
             for name in self.columns
         ]
-        return Rows(arrow.schema(fields), with_points)
+        return Batches(arrow.schema(fields), with_points)
 
 
 def _coordinates(column: Any) -> tuple[Floats, Any]:
@@ -647,13 +660,13 @@ class _GeoJsonFile(TableFile):
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
         return [[_properties(feature).get(name) for feature in self._features] for name in names]
 
-    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Rows:
+    def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Batches:
         wanted = list(dict.fromkeys((*DEGREES, *numbers)))
         columns: dict[str, Any] = dict(zip(wanted, self.read(wanted)[0], strict=True))
         for name, column in zip(texts, self.texts(texts), strict=True):
             columns[name] = [None if text is None else str(text) for text in column]
         table = load_arrow().table(columns)
-        return Rows(table.schema, lambda chosen: table.select(list(chosen)).to_batches(max_chunksize=BATCH))
+        return Batches(table.schema, lambda chosen: table.select(list(chosen)).to_batches(max_chunksize=BATCH))
 
     def _position(self, row: int, feature: Any) -> Sequence[float]:
         geometry = feature.get("geometry") if isinstance(feature, dict) else None

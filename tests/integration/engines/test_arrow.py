@@ -310,3 +310,14 @@ def test_spaces_around_names_of_columns_are_no_part_of_them(tmp_path: Path) -> N
     assert sorted(rows.tolist()) == [[0.25, 0.5], [0.75, 0.5]]
     (tmp_path / "c.csv").write_text("y,x\n0.5,0.125\n")
     assert np.concatenate(list(source_of(tmp_path, engine="arrow").batches()))[2].tolist() == [0.125, 0.5]
+
+
+def test_a_folder_may_hold_files_of_several_formats_and_types_of_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("who;y;x\nann;0.5;0.25\n")
+    table = pyarrow.table({"x": pyarrow.array([1], pyarrow.int16()), "y": pyarrow.array([2], pyarrow.float32())})
+    parquet.write_table(table.append_column("who", [["bob"]]), tmp_path / "b.parquet")
+    (tmp_path / "c.tsv").write_text("x\ty\twho\n3\t4\tann\n")
+    source = open_source(tmp_path, ["x", "y"], BOX, person="who", key=1)
+    assert np.concatenate(list(source.batches())).tolist() in ([[0.25, 0.5], [1, 2]], [[1, 2], [3, 4]])
+    every = open_source(tmp_path, ["x", "y"], BOX, rows_are_people=True)
+    assert np.concatenate(list(every.batches())).tolist() == [[0.25, 0.5], [1, 2], [3, 4]]
