@@ -19,7 +19,7 @@ from ..io.queries import Queries, corner_names, grid_queries, label_queries, rea
 from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.tables import areas_geoparquet
 from ..protocol.mark import Mark
-from ..release.answers import Answers
+from ..release.answers import CountAnswers
 from .options import ADVANCED, FILE, Share, flat, number, option
 
 __all__ = ["ANSWERS", "NO_BOXES", "QueryOptions", "answer_columns", "queries_of", "write_answers"]
@@ -57,7 +57,7 @@ class QueryOptions:
         float | None,
         option(
             number(0), "STEP", "the step that all coordinates are multiples of, if that is public: 0.01 for two "
-            "decimals, 0 for none; looked for in what is published if left out",
+            "decimals, 0 for none",
         ),
         ADVANCED,
     ] = None  # fmt: skip
@@ -91,7 +91,7 @@ def queries_of(options: QueryOptions, box: Box, tree: AnyTree | None = None) -> 
 
 
 def answer_columns(
-    queries: Queries, answers: Answers, box: Box, *, level: float, mark: Mark | None = None
+    queries: Queries, answers: CountAnswers, box: Box, *, level: float, mark: Mark | None = None
 ) -> dict[str, list[Any]]:
     """Columns by name: what the queries are called, corners of boxes, count, stderr, low and high, and a seed.
 

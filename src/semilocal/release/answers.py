@@ -5,58 +5,21 @@ Knows numbers. Knows no tree and no mechanism.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 from ..arrays import Floats, is_number, require, short_repr
 
-__all__ = ["Answers", "CountAnswers", "check_level", "mean_above_zero", "standard_errors"]
+__all__ = ["CountAnswers", "check_level", "mean_above_zero", "standard_errors"]
 
 _HARDLY = 1e-100  # standard errors: so few are nobody
 _FAR = 38.0  # standard errors beyond which floats have no density left
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """Answers to q range queries.
-
-    Attributes
-    ----------
-    value : float64[q]
-        Expected number of people in each queried box.
-    stderr : float64[q]
-        Standard error of each value: noise of the counts, and how people happen to lie inside boxes that are
-        only partly covered.
-    uncertain : bool
-        Whether the counts carry an error that the standard error leaves out.
-    """
-
-    value: Floats
-    stderr: Floats
-    uncertain: bool = False
-
-    __repr__ = short_repr
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-    def interval(self, level: float = 0.95) -> Floats:
-        """Two-sided normal interval for each answer, float64[q, 2]; it may reach below zero.
-
-        Parameters
-        ----------
-        level : float
-            Between 0 and 1; 0.95 means that 95 % of such intervals cover, as far as the standard error is
-            right.
-        """
-        half = standard_errors(level) * self.stderr
-        return np.stack((self.value - half, self.value + half), axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class CountAnswers(Answers):
+class CountAnswers:
     """Answers to q range queries.
 
     Attributes
@@ -65,8 +28,6 @@ class CountAnswers(Answers):
         Expected number of people; not negative.
     stderr : float64[q]
         Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
-    uncertain : bool
-        False: the standard error has all errors that are known.
     fewer, more : float64[q]
         Expected numbers. Public regions: one, the value. Pooled trees: with and without keeping estimates from being
         negative, which moves people from crowded cells to empty ones. Chance does not average the difference out, so
@@ -79,12 +40,17 @@ class CountAnswers(Answers):
         expected numbers are means of what is possible.
     """
 
-    fewer: Floats = field(kw_only=True)
-    more: Floats = field(kw_only=True)
-    most: Floats = field(kw_only=True)
-    noise: Floats = field(kw_only=True)
+    value: Floats
+    stderr: Floats
+    fewer: Floats
+    more: Floats
+    most: Floats
+    noise: Floats
 
     __repr__ = short_repr
+
+    def __len__(self) -> int:
+        return len(self.value)
 
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.

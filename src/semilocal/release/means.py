@@ -65,7 +65,7 @@ from .counts import AnyRun, Counts, Mapped, Rows, check_reports, mark_of, promis
 
 __all__ = [
     "Mean", "Means", "RegionMeans", "Values", "asked_of", "cell_means", "check_stored", "collected_mean", "count_rows",
-    "mean", "mean_of_sum", "means_of_sums", "pooled_mean", "region_means", "region_values", "value_batches", "values",
+    "mean", "mean_of_sum", "means_of_sums", "pooled_mean", "region_means", "region_values", "values",
 ]  # fmt: skip
 
 _CELLS_AT_ONCE = 256  # a polygon is copied for each
@@ -255,13 +255,6 @@ class _Sent(NamedTuple):
     counts: Integers
 
 
-class _ValueBatch(NamedTuple):
-    """Noisy values of some rows, and their largest standard errors: float64[b] each."""
-
-    value: Floats
-    stderr: Floats
-
-
 def values(
     run: AnyRun,
     points: Rows,
@@ -296,10 +289,11 @@ def values(
     chosen = _mechanism(epsilon, mechanism)
     value, stderr = np.full((2, run.participants), np.nan)
     who = np.flatnonzero(run.regions != LOST) if isinstance(run, Run) else np.arange(run.participants)
-    start = 0
-    for part in value_batches(run, points, asked, chosen, np.random.default_rng() if rng is None else rng):
-        here = who[start : start + len(part.value)]
-        value[here], stderr[here] = part
+    start, worst = 0, math.sqrt(chosen.worst_variance)
+    draws = np.random.default_rng() if rng is None else rng
+    for (low, width, outputs), _ in _sent_values(run, points, asked, chosen, draws):
+        here = who[start : start + len(outputs)]
+        value[here], stderr[here] = low + chosen.decode(outputs) * width, width * worst
         start += len(here)
     ranges = clips(run.partition, asked, chosen.epsilon)
     return Values(value, stderr, ranges, _marked(run, rng), spent, chosen, own_value(asked))
@@ -383,19 +377,6 @@ def region_values(partition: Partition, closed: ValueClosed, release: Release) -
     ends = np.cumsum([len(row) for row in closed.counts])[:-1]
     pairs = zip(np.split(decoded, ends), np.split(counts, ends), strict=True)
     return [(values, numbers.tolist()) for values, numbers in pairs][: len(closed.regions)]
-
-
-def value_batches(
-    run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
-) -> Iterator[_ValueBatch]:
-    """Noisy values of everybody with a region, batch by batch, in the order of the rows.
-
-    Each row loses ``mechanism.epsilon`` inside its region, on top of the run: :func:`values` counts that, and is what
-    to use unless the values do not fit into memory.
-    """
-    worst = math.sqrt(mechanism.worst_variance)
-    for (low, width, outputs), _ in _sent_values(run, points, f, mechanism, rng):
-        yield _ValueBatch(low + mechanism.decode(outputs) * width, width * worst)
 
 
 def _spent(run: AnyRun, ledger: Ledger | None, what: str, epsilon: float, own: str) -> Ledger:

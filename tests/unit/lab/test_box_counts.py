@@ -8,9 +8,8 @@ import pytest
 from scipy.stats import chi2
 
 from semilocal.errors import InvalidInput
-from semilocal.lab.baselines.boxes import BoxCounts, mean_relative_error
+from semilocal.lab.baselines.boxes import Answers, BoxCounts, mean_relative_error
 from semilocal.lab.index import count_points
-from semilocal.release.answers import Answers
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import pytest
 import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask
-from semilocal.pooled.values import SCALE, add_up, cell_grids, round_values, shared_grid, sum_rate
+from semilocal.pooled.values import add_up, cell_grids, round_values, sum_rate
 from semilocal.release.means import cell_means, pooled_mean
 
 BOX = sl.Box((0, 0), (2, 1))
@@ -31,32 +31,6 @@ def test_the_stated_error_is_the_true_one() -> None:
 def test_a_mean_says_that_the_number_of_reports_is_public() -> None:
     said = pooled_mean(task(0.5), POINTS, F, rng=np.random.default_rng(3)).guarantee.text()
     assert "added or removed: epsilon = 0.25 (delta = 0) for everything but the number of reports, which is" in said
-
-
-def test_a_value_becomes_an_integer_around_the_middle_of_its_range() -> None:
-    draws = np.random.default_rng(4).integers(0, 2**64, 6_000, dtype=np.uint64)
-    unit = np.array([0.0, 1.0, 0.5, 1.5, -1.0, 1 / 3] * 1_000)
-    steps = round_values(unit, 0.0, 1.0, SCALE, draws)
-    sums = add_up(steps, np.arange(len(unit)), cell_grids(np.tile([0.0, 1.0], (len(unit), 1))))
-    assert sums.min() == -SCALE
-    assert sums.max() == SCALE
-    assert (sums[2::6] == 0).all()
-    third, exact = steps[5::6], SCALE / 3
-    assert set(third.tolist()) == {SCALE // 3, SCALE // 3 + 1}
-    # A third of 2^24 ends in .333: 1,000 draws, five standard errors (6e-7).
-    assert abs(third.mean() - exact) < 5 * np.sqrt(2 / 9 / 1_000)
-
-
-def test_a_shared_grid_gives_every_cell_the_steps_that_its_range_needs() -> None:
-    """Whatever the draw says, no value of a cell leaves the cell's limits."""
-    ranges = np.array([[0.0, 10.0], [2.5, 2.6], [10.0, 10.0], [0.0, 0.0], [3.0, 3.0]])
-    grid = shared_grid(ranges, 0.0, 10.0, bits=6)
-    assert grid.limits[[0, 2, 3]].tolist() == [[0, 63], [62, 63], [0, 1]]
-    assert (grid.widths >= 1).all()
-    for value, cell in [(0.0, 0), (10.0, 0), (2.5, 1), (2.57, 1), (2.6, 1), (10.0, 2), (0.0, 3), (3.0, 4)]:
-        for draw in (0, 2**64 - 1):
-            step = round_values(np.array([value]), 0.0, 10.0, 63, np.array([draw], dtype=np.uint64))[0]
-            assert grid.limits[cell, 0] <= step <= grid.limits[cell, 1]
 
 
 class Law:

@@ -10,12 +10,10 @@ import pytest
 
 import semilocal as sl
 from semilocal.arrays import Floats
-from semilocal.protocol import clip
-from semilocal.protocol.clip import STRENGTHS, learn_strength
-from semilocal.protocol.estimate import Walls, estimate
+from semilocal.protocol.estimate import Walls
 from semilocal.protocol.partition import Away, Partition
 from semilocal.release import counts
-from semilocal.release.public import pieces_of, public_tree
+from semilocal.release.public import public_tree
 from semilocal.release.tree import CountTree
 from semilocal.simulation import synthetic
 from semilocal.testing import unit_box
@@ -52,41 +50,6 @@ def test_numbers_add_up_and_regions_are_exact() -> None:
     assert (tree.people >= 0).all()
     assert tree.total == len(points)
     assert (tree.error[: tree.first[1]] == 0).all()
-
-
-def test_smooth_people_teach_a_strong_prior_and_clumps_a_weak_one() -> None:
-    """Strengths of four runs each; the ranges do not meet. Planted: one strength for all."""
-    found = {name: [pieces_of(played(name, seed)[1].partition)[1] for seed in range(4)] for name in PLACES}
-    assert min(found["uniform"]) >= 32
-    assert max(found["clusters"]) <= 16
-    places = np.random.default_rng(0).random((40, 2))  # everybody in one of forty places
-    run = sl.simulate(
-        np.repeat(places, 500, axis=0), sl.Task.build(unit_box(2), epsilon=1.0, delta=0.05, k=20),
-        rng=np.random.default_rng(1),
-    )  # fmt: skip
-    assert pieces_of(run.partition)[1] <= 2
-
-
-def test_evidence_is_the_marginal_likelihood_up_to_a_constant() -> None:
-    """One wall: the integral over the share above it is one-dimensional. Oracle: a fine sum of it."""
-    low, high = np.array([0], dtype=np.uint64), np.array([8], dtype=np.uint64)
-    walls = Walls(np.array([0, 1]), np.array([2], dtype=np.uint64), np.array([300]), np.array([160]))
-    p, share = 0.75, (np.arange(20_000) + 0.5) / 20_000
-    says = 1 - p + (2 * p - 1) * share
-    likelihood = np.exp(160 * np.log(says / 0.5) + 140 * np.log((1 - says) / 0.5))
-    approximate, exact = [], []
-    for number in (4.0, 16.0, 64.0):
-        prior = share ** (0.75 * number - 1) * (1 - share) ** (0.25 * number - 1)
-        exact.append(np.log((likelihood * prior).sum() / prior.sum()))
-        pieces = estimate(low, high, walls, p, prior=number)
-        approximate.append(clip._evidence(pieces, walls, p, number))
-    assert np.diff(approximate) == pytest.approx(np.diff(exact), abs=0.15)
-
-
-def test_without_walls_all_divisions_are_equally_likely() -> None:
-    one = np.array([0], dtype=np.uint64), np.array([8], dtype=np.uint64)
-    assert learn_strength(*one, Walls.none(1), 0.75) == 1.0
-    assert 1.0 in STRENGTHS
 
 
 @pytest.mark.parametrize("name", PLACES)

@@ -70,22 +70,6 @@ def test_many_questions_have_the_variance_of_the_plain_recursion(seed: int) -> N
     assert tree.variance(planted, 6) != pytest.approx([slow_variance(tree, row) for row in shares])
 
 
-def test_a_row_that_is_taken_whole_is_all_of_its_leaves() -> None:
-    tree = random_tree(np.random.default_rng(5))
-    top = int(tree.first[0])
-    inside = tree.leaves[tree.top[tree.leaves] == top]
-    whole = Taken(np.zeros(1, dtype=np.int64), np.array([top]), np.ones(1))
-    parts = Taken(np.zeros(len(inside), dtype=np.int64), inside, np.ones(len(inside)))
-    assert tree.variance(whole, 1) == pytest.approx(tree.variance(parts, 1))
-
-
-def test_everything_is_known_exactly() -> None:
-    tree = random_tree(np.random.default_rng(6))
-    everything = Taken(np.zeros(len(tree.leaves), dtype=np.int64), tree.leaves, np.ones(len(tree.leaves)))
-    assert tree.variance(everything, 1) == pytest.approx([0.0], abs=1e-12)
-    assert tree.inside(everything, 1).tolist() == [0.0]
-
-
 def test_noise_of_a_row_is_the_variance_of_a_question_about_it() -> None:
     tree = random_tree(np.random.default_rng(7))
     rows = np.arange(1, len(tree))

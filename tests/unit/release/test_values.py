@@ -29,17 +29,6 @@ def clipped(run: sl.Run, points: Floats, f: functions.BoundedFunction, epsilon: 
     return np.clip(f(points), low, high)
 
 
-def test_the_mean_of_the_values_is_the_mean() -> None:
-    points, run = run_of(2, seed=2)
-    f = functions.coordinate(1)
-    single = values(run, points, f, epsilon=1.0, rng=np.random.default_rng(3))
-    together = mean(run, points, f, epsilon=1.0, rng=np.random.default_rng(3))
-    assert together.value == pytest.approx(single.value.mean(), rel=1e-12)
-    assert single.spent.epsilon == together.spent.epsilon
-    assert together.regions is not None
-    assert np.array_equal(single.ranges, together.regions.ranges)
-
-
 def test_a_constant_function_needs_no_noise() -> None:
     points, run = run_of(2, seed=4)
     result = mean(run, points, functions.linear([0.0, 0.0], intercept=3.0), epsilon=0.5, rng=np.random.default_rng(1))
@@ -162,11 +151,3 @@ def test_wrong_input_is_refused_with_what_is_allowed() -> None:
     for level in (0.0, 1.0, 95):
         with pytest.raises(InvalidInput, match="level"):
             result.interval(level)
-
-
-def test_intervals_grow_with_the_level_and_follow_the_normal_law() -> None:
-    points, run = run_of(2, seed=9)
-    result = values(run, points, functions.coordinate(0), epsilon=1.0, rng=np.random.default_rng(1))
-    narrow, wide = result.interval(0.5), result.interval(0.95)
-    assert (wide[:, 1] - wide[:, 0] >= narrow[:, 1] - narrow[:, 0]).all()
-    assert wide[:, 1] - result.value == pytest.approx(1.959963984540054 * result.stderr)

@@ -67,14 +67,6 @@ def test_polygons_of_boxes_are_boxes() -> None:
     assert one.stderr == pytest.approx(two.stderr)
 
 
-def test_regions_are_exact_rows() -> None:
-    _, run = run_of(2, seed=9)
-    tree = public_tree(run.partition)
-    found = TreeWalk.of(tree).rows(np.arange(tree.first[0], tree.first[1]))
-    assert found.value == pytest.approx(run.partition.crowds)
-    assert (found.stderr**2 == 0).all()
-
-
 def test_on_a_lattice_a_box_takes_lines_and_not_lengths() -> None:
     """All people are at multiples of 1/8: a box from just after one line to just after the next holds one line."""
     lattice = Lattice((0.125,))

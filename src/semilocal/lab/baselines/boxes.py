@@ -16,11 +16,48 @@ from ...arrays import Floats, as_boxes, as_column, as_floats, as_number, short_r
 from ...errors import InvalidInput
 from ...geometry.box import MAX_DIMENSIONS
 from ...protocol.promise import Guarantee
-from ...release.answers import Answers
+from ...release.answers import standard_errors
 
-__all__ = ["BoxCounts", "SpatialCounts", "mean_relative_error"]
+__all__ = ["Answers", "BoxCounts", "SpatialCounts", "mean_relative_error"]
 
 QUERIES_AT_ONCE = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers to q range queries.
+
+    Attributes
+    ----------
+    value : float64[q]
+        Expected number of people in each queried box.
+    stderr : float64[q]
+        Standard error of each value: noise of the counts, and how people happen to lie inside boxes that are
+        only partly covered.
+    uncertain : bool
+        Whether the counts carry an error that the standard error leaves out.
+    """
+
+    value: Floats
+    stderr: Floats
+    uncertain: bool = False
+
+    __repr__ = short_repr
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Two-sided normal interval for each answer, float64[q, 2]; it may reach below zero.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1; 0.95 means that 95 % of such intervals cover, as far as the standard error is
+            right.
+        """
+        half = standard_errors(level) * self.stderr
+        return np.stack((self.value - half, self.value + half), axis=1)
 
 
 @dataclass(frozen=True, eq=False, init=False)

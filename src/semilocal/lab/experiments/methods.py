@@ -24,11 +24,12 @@ from ...protocol.partition import Partition
 from ...protocol.promise import Guarantee, Trust, promise
 from ...protocol.task import Task
 from ...release import onecall
-from ...release.answers import Answers
+from ...release.answers import CountAnswers
 from ...simulation.simulate import simulate
 from ...simulation.synthetic import UNIT_SQUARE, uniform
 from .. import baselines
 from ..baselines import PublishedRegions
+from ..baselines.boxes import Answers
 
 __all__ = [
     "CROWD", "DELTA", "DEPTHS", "METHODS", "PAPER_SHARE", "At", "Look", "Method", "Purpose", "Regions", "Released",
@@ -44,7 +45,7 @@ DEPTHS = {"density": 15, "mean": 30, "clusters": 10, "real": 16}
 ENOUGH = 20_000  # participants of the run that is asked for its promise: so many that a partition pays for values
 
 Purpose: TypeAlias = Literal["values", "counts", "points"]
-Queries: TypeAlias = Callable[[npt.ArrayLike], Answers]
+Queries: TypeAlias = Callable[[npt.ArrayLike], Answers | CountAnswers]
 Regions: TypeAlias = Partition | PublishedRegions  # both have ``crowds``
 
 
