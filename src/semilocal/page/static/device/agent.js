@@ -6,13 +6,13 @@
 
 import { sha256 } from "#vendor/noble-hashes.js";
 import { BudgetExceeded, concat, equal, hex, InvalidInput, ServerViolation, unitsToNumber, utf8 } from "#device/base.js";
-import { MSGPACK, SPREAD } from "#device/channel.js";
+import { MSGPACK } from "#device/channel.js";
 import { isSigned } from "#device/crypto.js";
 import { accessKey } from "#device/keys.js";
 import { checkpointBytes, readMessage } from "#device/messages.js";
 import { Participant } from "#device/participant.js";
 import { readPlan } from "#device/plan.js";
-import { summarise } from "#device/summary.js";
+import { Member, summarise } from "#device/summary.js";
 import { epsilonOf, pinned, readTask } from "#device/task.js";
 import { exactSum, reserve, settle, spend, without } from "#device/vault.js";
 
@@ -78,21 +78,12 @@ async function fetchTask(channel, name) {
   return { task, plan };
 }
 
-export class Agent {
+export class Agent extends Member {
   /** @param {Channel} channel @param {string} name the task's id @param {Vault} vault open @param {number[]} position @param {Policy} policy what the owner allows; fixed when the device joins @param {Options} [options] */
   constructor(channel, name, vault, position, policy, options = {}) {
+    super(name, vault, position, policy, options);
     this.channel = channel;
-    this.name = name;
-    this.vault = vault;
-    this.position = position.map(Number);
-    this.policy = policy;
-    this.value = options.value ?? null;
-    this.token = options.token ?? "";
-    this.spread = options.spread ?? SPREAD;
     this.agreed = options.agreed;
-    this.newKey = options.newKey ?? false;
-    this.words = options.words ?? null;
-    this.notify = options.notify ?? (() => {});
     /** @type {Uint8Array[]} */
     this.closings = []; // SHA-256, of the log as it is read now
     this.late = false; // whether the last report came too late
@@ -115,10 +106,6 @@ export class Agent {
       return this.refuse(error);
     }
     return this.summary();
-  }
-
-  summary() {
-    return summarise(this.vault.contents, this.name);
   }
 
   /** @returns {Membership} */

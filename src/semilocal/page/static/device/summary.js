@@ -2,6 +2,7 @@
 // vault keeps. Neither the secret nor the position is in it.
 
 import { hex, unitsToNumber } from "#device/base.js";
+import { SPREAD } from "#device/channel.js";
 import { readPairTask } from "#device/pair.js";
 import { readTask } from "#device/task.js";
 import { placeWords } from "#device/trees.js";
@@ -59,6 +60,30 @@ export function summarise(contents, name, refusal = null) {
     late: entry.reported[0] !== 1, checkpoint: hex(entry.checkpoint),
   };
   return { ...found, lines: [opening(found), ...(state.region ? afterLines(found, entry, state.region) : [NOTHING_SPENT])] };
+}
+
+/** One task of a device: what an agent and an upload have in common. */
+export class Member {
+  /**
+   * @param {string} name the task's id @param {import("#device/vault.js").Vault} vault open @param {number[]} position
+   * @param {import("#device/task.js").Policy} policy what the owner allows; fixed when the device joins @param {import("#device/agent.js").Options} options
+   */
+  constructor(name, vault, position, policy, options) {
+    this.name = name;
+    this.vault = vault;
+    this.position = position.map(Number);
+    this.policy = policy;
+    this.value = options.value ?? null;
+    this.token = options.token ?? "";
+    this.spread = options.spread ?? SPREAD;
+    this.newKey = options.newKey ?? false;
+    this.words = options.words ?? null;
+    this.notify = options.notify ?? (() => {});
+  }
+
+  summary() {
+    return summarise(this.vault.contents, this.name);
+  }
 }
 
 /** @param {Omit<Summary, "lines">} found */

@@ -6,12 +6,12 @@
 import { ecb } from "#vendor/noble-ciphers.js";
 import { sha256 } from "#vendor/noble-hashes.js";
 import { bigEndian, check, concat, equal, exactUnits, hex, InvalidInput, littleEndian, ServerViolation, utf8 } from "#device/base.js";
-import { MSGPACK, readJson, SPREAD } from "#device/channel.js";
+import { MSGPACK, readJson } from "#device/channel.js";
 import { isSigned, seal } from "#device/crypto.js";
 import { pseudonym, roundingWord, uploadEntropy } from "#device/keys.js";
 import { checkPair, otherOrigin, ownOfPair, readPairTask } from "#device/pair.js";
 import { checkOwn, functionRange, functionValue, misfit } from "#device/values.js";
-import { summarise } from "#device/summary.js";
+import { Member, summarise } from "#device/summary.js";
 import { pinned } from "#device/task.js";
 import { reserve, settle, spend } from "#device/vault.js";
 import { bytes, long, pack, tagged, text, unpack } from "#device/wire.js";
@@ -193,25 +193,16 @@ async function fetchBoth(name, server, connect) {
   return pair;
 }
 
-export class Uploader {
+export class Uploader extends Member {
   /**
    * @param {(origin: string) => Channel} connect @param {string} server @param {string} name the task's id
    * @param {import("#device/vault.js").Vault} vault @param {number[]} position @param {import("#device/task.js").Policy} policy @param {Options} [options]
    */
   constructor(connect, server, name, vault, position, policy, options = {}) {
+    super(name, vault, position, policy, options);
     this.connect = connect;
     this.server = server;
-    this.name = name;
-    this.vault = vault;
-    this.position = position.map(Number);
-    this.policy = policy;
-    this.value = options.value ?? null;
-    this.token = options.token ?? "";
-    this.words = options.words ?? null;
-    this.spread = options.spread ?? SPREAD;
-    this.newKey = options.newKey ?? false;
     this.allowBucket = options.allowBucket ?? false;
-    this.notify = options.notify ?? (() => {});
   }
 
   /** Upload, and keep the receipt. Running it again is safe at any moment; a second time nothing is sent. */
@@ -227,10 +218,6 @@ export class Uploader {
       return this.refuse(error);
     }
     return this.summary();
-  }
-
-  summary() {
-    return summarise(this.vault.contents, this.name);
   }
 
   /** @returns {PairUpload} */
