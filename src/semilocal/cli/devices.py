@@ -6,6 +6,7 @@ Knows how long to wait and what to say meanwhile. Nothing here depends on a posi
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -111,7 +112,7 @@ async def reach(server: str, *, patience: float) -> None:
                     f"the server at {server} did not answer for {patience:g} s ({reason}); check the address, or try "
                     "later: nothing has been sent"
                 )
-            say(f"{server} does not answer ({reason}); trying again for {left:.0f} s")
+            say(f"{server} does not answer ({reason}); trying again for {math.ceil(left)} s")
             await asyncio.sleep(min(pause, left))
             pause = min(2 * pause, 5.0)
 

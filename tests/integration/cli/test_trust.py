@@ -99,6 +99,7 @@ def test_the_commands_are_the_one_call_functions(capsys: pytest.CaptureFixture[s
     out = table.with_name("run.slt")
     assert run(capsys, "partition", table, *words, "--transcript", out)[0] == 0
     expected = sl.counts(points, box, epsilon=1.0, trust="curator", rng=np.random.default_rng(5))
+    assert expected.published is not None
     assert (
         out.read_bytes() == replace(expected.published, mark=Mark(seeded=True, seed=5)).to_bytes()
     )  # a generator does not tell its seed

@@ -12,6 +12,7 @@ from ...errors import InvalidInput
 from ...io.files import check_outputs
 from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
+from ...io.progress import Progress
 from ...release.job import DELTA, K
 from ...words import number_of
 from ..arguments import BOX_HELP, parse_box
@@ -79,6 +80,7 @@ def run(
     crowd = resampled(read_points(density).points, box) if given else density_of(density, box)
 
     def make(loss: float) -> Forecast:
+        step.advance()
         return forecast(
             crowd, box, n=n, epsilon=loss, delta=delta, k=k, plays=plays, rng=np.random.default_rng(seed)
         )  # fmt: skip
@@ -86,14 +88,16 @@ def run(
     plan: Forecast | None
     if want is not None:
         quantity, target = want
-        plan = cheapest(make, quantity=quantity, target=target)
+        with Progress(None, "forecasts") as step:
+            plan = cheapest(make, quantity=quantity, target=target)
         if plan is None:
             wanted = f"{quantity}={target:g} with n = {n}, k = {k}"
             print(f"No epsilon up to 20 reaches {wanted}; ask more people, or lower k.")
             return FOUND
     else:
         assert epsilon is not None
-        plan = make(epsilon)
+        with Progress(None, "forecasts") as step:
+            plan = make(epsilon)
     print(f"Forecast from {number_of(plays, 'play')} on a reference population ({density}); nobody was asked.")
     print("\n".join(plan.lines()))
     if density == "clustered":
