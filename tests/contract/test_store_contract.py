@@ -17,8 +17,7 @@ from semilocal.protocol.messages import encode
 from semilocal.service.admin import create_campaign, first_admin_token, new_tokens
 from semilocal.service.campaign import Campaign, token_hash, used_by
 from semilocal.service.rounds import advance, cancel, report_head, start
-from semilocal.service.stores.base import Enrolment, Incoming, Store, What, open_store
-from semilocal.service.stores.sql import SQLStore
+from semilocal.service.stores.base import Enrolment, Incoming, SQLStore, Store, What, open_store
 from semilocal.testing import Postgres
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify

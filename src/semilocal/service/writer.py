@@ -76,11 +76,6 @@ class Writer:
         """Items in the queue."""
         return len(self._items)
 
-    @property
-    def full(self) -> bool:
-        """Whether the next item would be refused."""
-        return self.running is None or self.running.done() or len(self._items) >= self._max_queue
-
     def state(self) -> str:
         """A word for the task that writes: "runs" or "ended"."""
         return "runs" if self.running is not None and not self.running.done() else "ended"
@@ -187,12 +182,9 @@ class Writer:
             before = len(self._items)
             if before >= SHORT_QUEUE or self.running is None:
                 return
-            await self._pause()
+            await asyncio.sleep(self._gather)
             if len(self._items) == before:
                 return
-
-    async def _pause(self) -> None:
-        await asyncio.sleep(self._gather)
 
     async def _watch(self) -> None:
         """Tell everybody who waits for a hung batch; what it holds may be stored all the same, so a retry is safe."""

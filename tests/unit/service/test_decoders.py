@@ -32,7 +32,7 @@ def late_types(node: ast.AST) -> set[str]:
 def test_the_service_names_no_type_in_a_thread() -> None:
     modules = with_text(re.compile(r"\b(decode|convert|Decoder)\b"))
     service = [name for name in modules if name.startswith("service.")]
-    assert "service.stores.sql" in service
+    assert "service.stores.base" in service
     found = {name: late for name in service if (late := late_types(modules[name]) - ALLOWED.get(name, set()))}
     assert found == {}
 

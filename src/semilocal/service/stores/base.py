@@ -1,4 +1,4 @@
-"""What the service asks of a database, and what it gets back. One contract, two implementations.
+"""What the service asks of a database, and what it gets back: one contract, and what SQLite and PostgreSQL share of it.
 
 Rules of a store:
 
@@ -7,20 +7,636 @@ Rules of a store:
 3. Memory of a store does not depend on the number of reports: they are read as a stream.
 4. No address, user agent or time of a participant is kept; there is no column for one.
 
-Methods block; callers run them in threads. Knows addresses of databases. Knows no HTTP and no verdicts.
+A database adds how it connects, begins and ends a transaction, locks a campaign, and moves whole batches in and out;
+each thread has a connection of its own. Statements have ``?`` for a value. Methods block; callers run them in threads.
+
+Knows SQL, addresses of databases and threads. Knows no HTTP.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import hmac
+import re
+import secrets
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib import resources
+from operator import attrgetter
+from string import Template
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from ...errors import InvalidInput
-from .sql import Applied, Enrolment, Incoming, Item, LockedCampaign, Outcome, ReportRow, SQLStore, What
+import msgspec
+
+from ...errors import InvalidInput, SchemaMismatch, StoreUnavailable
+from ..campaign import ENDED, Campaign, Phase, Status
+from .pairs import PairTables
 
 __all__ = [
-    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store", "What", "check_database",
-    "check_url", "open_store",
+    "OLDEST", "Applied", "Cursor", "Enrolment", "Incoming", "Item", "Locked", "LockedCampaign", "Outcome", "ReportRow",
+    "SQLStore", "Store", "What", "check_database", "check_url", "check_version", "judge_enrolments", "judge_reports",
+    "migrations", "open_store",
 ]  # fmt: skip
+
+C = TypeVar("C")
+# (verifier, stored body) of a report; (verifier, token) of an enrolment.
+FoundReport = tuple[bytes | None, bytes | None]
+FoundParticipant = tuple[bytes | None, tuple[bytes | None] | None]
+
+
+class Incoming(NamedTuple):
+    """A report that passed every check which needs no database.
+
+    ``body`` is what follows the pseudonym in its canonical bytes. ``awaited`` says whether the round waits for it:
+    others are stored too, and close no round.
+    """
+
+    task: bytes
+    round: int
+    pseudonym: bytes
+    verifier: bytes
+    body: bytes
+    awaited: bool
+
+
+class Enrolment(NamedTuple):
+    """A request to enrol; ``token`` and ``used_by`` are hashes, None with open enrolment."""
+
+    task: bytes
+    pseudonym: bytes
+    verifier: bytes
+    token: bytes | None
+    used_by: bytes | None
+
+
+Item = Incoming | Enrolment
+AnyItem = TypeVar("AnyItem", Incoming, Enrolment)
+What = Literal["query", "closed", "checkpoint", "seal"]
+Outcome = Literal[
+    "stored", "again", "other-answer", "unauthorized", "round-closed", "not-open-yet", "campaign-ended", "no-such-task",
+    "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "other-upload", "uploads-closed", "bad-upload",
+]  # fmt: skip
+
+
+class Applied(NamedTuple):
+    """Outcomes of a batch, and the tasks of which the open round may be full now."""
+
+    outcomes: list[Outcome]
+    full: set[bytes]
+
+
+class ReportRow(NamedTuple):
+    """A stored report; ``body`` is what follows the pseudonym in its canonical bytes."""
+
+    pseudonym: bytes
+    body: bytes
+
+
+class Cursor(Protocol):
+    """What a statement returned."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that were changed."""
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """All rows that are left."""
+
+
+# -- which reports and enrolments are taken: one judge for all stores ------------------------------------------------
+
+
+def judge_reports(
+    items: Sequence[Incoming], rows: Sequence[FoundReport], *, phase: Phase, closed: int
+) -> list[Outcome]:
+    """Outcomes of a batch of reports.
+
+    Parameters
+    ----------
+    rows : sequence of (verifier, stored body)
+        Of each report's pseudonym and round; None for what is not there.
+    phase, closed
+        Of the campaign, read in the same transaction.
+    """
+    outcomes: list[Outcome] = []
+    fresh: dict[tuple[int, bytes], bytes] = {}
+    for item, (verifier, body) in zip(items, rows, strict=True):
+        key = (item.round, item.pseudonym)
+        stored = fresh.get(key) if body is None else body
+        if not hmac.compare_digest(item.verifier, verifier or bytes(32)) or verifier is None:
+            outcomes.append("unauthorized")
+        elif stored is not None:
+            outcomes.append("again" if stored == item.body else "other-answer")
+        elif item.round <= closed:
+            outcomes.append("round-closed")
+        elif phase == "cancelled":
+            outcomes.append("campaign-ended")
+        elif item.round > closed + 1 or phase == "enrolling":
+            outcomes.append("not-open-yet")
+        else:
+            outcomes.append("stored")
+            fresh[key] = item.body
+    return outcomes
+
+
+def judge_enrolments(
+    items: Sequence[Enrolment], rows: Sequence[FoundParticipant], *, campaign: Campaign, phase: Phase, enrolled: int
+) -> list[Outcome]:
+    """Outcomes of a batch of enrolments.
+
+    Parameters
+    ----------
+    rows : sequence of (verifier, token)
+        Of each pseudonym and token; a token that is known is a tuple of what it was used for, or of None.
+    phase, enrolled
+        Of the campaign: its phase, and the number of its participants.
+    """
+    outcomes: list[Outcome] = []
+    names: dict[bytes, bytes] = {}
+    used: dict[bytes, bytes | None] = {}
+    for item, (verifier, token) in zip(items, rows, strict=True):
+        registered = names.get(item.pseudonym, verifier)
+        if token is not None and item.token in used:
+            token = (used[item.token],)
+        if registered is not None:
+            same = hmac.compare_digest(item.verifier, registered)
+            outcomes.append("again" if same else "pseudonym-taken")
+        elif phase not in ("enrolling", "collecting"):
+            outcomes.append("campaign-ended" if phase == "cancelled" else "enrolment-closed")
+        elif campaign.capacity is not None and enrolled + len(names) >= campaign.capacity:
+            outcomes.append("enrolment-closed")
+        elif campaign.enrolment == "tokens" and (token is None or item.used_by is None):
+            outcomes.append("bad-token")
+        elif campaign.enrolment == "tokens" and token is not None and token[0] is not None:
+            outcomes.append("token-used")
+        else:
+            outcomes.append("stored")
+            names[item.pseudonym] = item.verifier
+            if item.token is not None:
+                used[item.token] = item.used_by
+    return outcomes
+
+
+# -- the tables of a store: numbered scripts of SQL, and which versions of them this program knows -------------------
+
+
+OLDEST = 7  # version of the first script
+
+
+def migrations(words: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Numbered SQL scripts, ascending without gaps, in the words of a dialect."""
+    files: Iterable[Any] = (resources.files(__package__) / "migrations").iterdir()
+    found = sorted(
+        (int(match[1]), Template(file.read_text("utf-8")).substitute(words))
+        for file in files
+        if (match := re.fullmatch(r"(\d{4})_\w+\.sql", file.name))
+    )
+    if [number for number, _ in found] != list(range(OLDEST, OLDEST + len(found))):
+        raise InvalidInput(f"migrations must be numbered {OLDEST}, …; got {[number for number, _ in found]}")
+    return found
+
+
+def check_version(version: int, *, newest: int, where: str) -> None:
+    """Refuse a database of another version than this program's; 0 is an empty one."""
+    if 0 < version < OLDEST:
+        raise SchemaMismatch(
+            f"the database {where} has schema version {version}, but this program begins at {OLDEST}; finish its "
+            "campaigns with the program that made it, and use a new database"
+        )
+    if version > newest:
+        raise SchemaMismatch(
+            f"the database {where} has schema version {version}, but this program knows versions up to {newest}; "
+            "update the program, or use another database"
+        )
+
+
+# -- statements and rules that are the same on both ------------------------------------------------------------------
+
+# Made here, before there are threads: msgspec builds what it knows about a type at its first use, and crashes the
+# process if two threads do so at the same moment.
+_read_campaign = msgspec.msgpack.Decoder(Campaign).decode
+_RECEIVED = "(SELECT CAST(coalesce(sum(received), 0) AS BIGINT) FROM counters n WHERE n.campaign = c.id AND n.round = "
+_STATUS = (
+    f"SELECT c.task, c.phase, c.round, c.closed, {_RECEIVED} c.round), c.needed, c.deadline, {_RECEIVED} 0) "
+    "FROM campaigns c "
+)
+_CREATE = (
+    "INSERT INTO campaigns (task, body, phase, round, closed, needed, deadline, fold) "
+    "VALUES (?, ?, 'enrolling', 0, 0, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_COUNT = (
+    "INSERT INTO counters (campaign, round, worker, received) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (campaign, round, worker) DO UPDATE SET received = counters.received + excluded.received"
+)
+_WRITE = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+_ROUND = (
+    "SELECT r.pseudonym, r.body FROM reports r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
+)
+_CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign = ? AND round = ? AND closed IS NULL"
+_MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?"
+
+
+class SQLStore(ABC, Generic[C]):
+    """A store on a SQL database, with a connection ``C`` per thread.
+
+    Parameters
+    ----------
+    worker : str
+        Name of this process in the counters, different for every process on one database.
+    check : bool
+        Whether to create or check the tables now.
+
+    Attributes
+    ----------
+    url : str
+        What ``open_store`` opens it with.
+    gather : float
+        Seconds that a writer should wait for more when it has little to write.
+    """
+
+    url: str
+    gather = 0.0
+
+    def __init__(self, *, worker: str, check: bool) -> None:
+        self._local = threading.local()
+        self._all: list[C] = []
+        self._guard = threading.Lock()
+        self._closed = False
+        self._worker = worker
+        self._numbers: dict[bytes, int] = {}
+        self.pairs = PairTables(self)
+        if not check:
+            return
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    # -- what a database adds ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _connect(self) -> C:
+        """Open a connection, or raise ``StoreUnavailable``."""
+
+    @abstractmethod
+    def _usable(self, connection: C) -> bool:
+        """Whether a connection can still be used."""
+
+    @abstractmethod
+    def _disconnect(self, connection: C) -> None:
+        """Close a connection."""
+
+    @abstractmethod
+    def _cut(self, connection: C) -> None:
+        """Let a call that waits on a connection fail, from another thread."""
+
+    @abstractmethod
+    def _migrate(self) -> None:
+        """Create the tables, or refuse a database of another schema."""
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[C]:
+        """A transaction; faults of the database become ``StoreUnavailable``."""
+
+    @abstractmethod
+    def _read(self, sql: str, *values: Any) -> list[Any]:
+        """All rows of a statement outside of a transaction."""
+
+    @abstractmethod
+    def _run(self, connection: C, sql: str, *values: Any) -> Cursor:
+        """Execute a statement inside a transaction."""
+
+    @abstractmethod
+    def _stream(self, connection: C, sql: str, *values: Any) -> Iterator[Any]:
+        """Rows of a statement inside a transaction, in bounded memory."""
+
+    @abstractmethod
+    def _hold(self, connection: C, number: int, *, alone: bool) -> None:
+        """Lock a campaign until the transaction ends: alone, or together with others who do not want it alone."""
+
+    @abstractmethod
+    def _run_many(self, connection: C, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Execute a statement inside a transaction for each row of values."""
+
+    @abstractmethod
+    def _insert_rows(
+        self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+    ) -> None:
+        """Insert rows in one statement: ``fixed`` is the same in all; a column has integers, or bytes."""
+
+    def _insert_new(
+        self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+    ) -> bool:
+        """The same; False, and nothing is inserted, if another worker has inserted some of them meanwhile."""
+        self._insert_rows(connection, table, fixed, columns)
+        return True
+
+    @abstractmethod
+    def _select_in(
+        self, connection: C, table: str, columns: tuple[str, str], fixed: Mapping[str, int], keys: Sequence[bytes],
+        *, lock: bool = False,
+    ) -> list[tuple[bytes, Any]]:  # fmt: skip
+        """Two columns of the rows whose first column is one of the keys; rows without a value are left out.
+
+        With ``lock`` nobody else changes these rows before the transaction ends.
+        """
+
+    @abstractmethod
+    def wipe(self, tables: Sequence[str]) -> None:
+        """Leave no trace of deleted rows in the files of the database; raise ``StoreUnavailable`` if it is busy."""
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def _connection(self) -> C:
+        connection: C | None = getattr(self._local, "connection", None)
+        if connection is not None and self._usable(connection):
+            return connection
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        connection = self._local.connection = self._connect()
+        with self._guard:
+            self._all = [*filter(self._usable, self._all), connection]
+        return connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._guard:
+            self._closed = True
+            for connection in self._all:
+                self._disconnect(connection)
+            self._all.clear()
+        self._local = threading.local()
+
+    def interrupt(self) -> None:
+        """Let every call that waits for the database fail, from any thread; for a database that hangs."""
+        with self._guard:
+            self._closed = True
+            for connection in self._all:
+                self._cut(connection)
+
+    # -- campaigns ---------------------------------------------------------------------------------------------
+
+    def check_writing(self) -> None:
+        """Write something; raise ``StoreUnavailable`` if that fails."""
+        self.set_setting("written", secrets.token_bytes(8))
+
+    def setting(self, key: str) -> bytes | None:
+        """A stored value."""
+        found = self._read("SELECT value FROM settings WHERE key = ?", key)
+        return bytes(found[0][0]) if found else None
+
+    def first_setting(self, key: str, value: bytes) -> bytes:
+        """Store a value unless there is one; the stored value."""
+        if self.setting(key) is None:
+            with self._writing() as connection:
+                self._run(connection, "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING", key, value)
+        found = self.setting(key)
+        assert found is not None
+        return found
+
+    def set_setting(self, key: str, value: bytes | None) -> None:
+        """Store a value in place of the one before; None removes it."""
+        with self._writing() as connection:
+            if value is None:
+                self._run(connection, "DELETE FROM settings WHERE key = ?", key)
+            else:
+                self._run(connection, _WRITE, key, value)
+
+    def create(self, campaign: Campaign, *, needed: int | None, deadline: int | None) -> bool:
+        """Add a campaign in phase "enrolling"; False if its task is there already."""
+        body = msgspec.msgpack.encode(campaign)
+        with self._writing() as connection:
+            return self._run(connection, _CREATE, campaign.task.id, body, needed, deadline, b"").rowcount == 1
+
+    def statuses(self, *, active: bool = False) -> dict[bytes, Status]:
+        """Where all campaigns stand, in the order of creation; only those that have not ended if ``active``."""
+        where = f"WHERE c.phase NOT IN {ENDED}" if active else ""
+        return {row[0]: Status(*row[1:]) for row in self._read(f"{_STATUS} {where} ORDER BY c.id")}
+
+    def campaign(self, task: bytes) -> Campaign | None:
+        """The campaign of a task."""
+        rows = self._read("SELECT body FROM campaigns WHERE task = ?", task)
+        return _read_campaign(rows[0][0]) if rows else None
+
+    def status(self, task: bytes) -> Status | None:
+        """Where a campaign stands."""
+        rows = self._read(f"{_STATUS} WHERE c.task = ?", task)
+        return Status(*rows[0][1:]) if rows else None
+
+    def add_tokens(self, task: bytes, hashes: Sequence[bytes]) -> None:
+        """Add one-time tokens."""
+        with self._writing() as connection:
+            number = self._number(connection, task)
+            if number is None:
+                raise InvalidInput("tokens belong to a campaign; there is none with this task")
+            self._insert_rows(connection, "tokens", {"campaign": number}, {"hash": list(hashes)})
+
+    def message(self, task: bytes, round_: int, what: What) -> bytes | None:
+        """A stored message of a round."""
+        sql = f"SELECT r.{what} FROM rounds r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
+        rows = self._read(sql, task, round_)
+        return rows[0][0] if rows else None
+
+    def reports(self, task: bytes, round_: int, *, after: bytes, limit: int) -> list[ReportRow]:
+        """A page of reports by ascending pseudonym."""
+        sql = f"{_ROUND} AND r.pseudonym > ? ORDER BY r.pseudonym LIMIT ?"
+        return [ReportRow(*row) for row in self._read(sql, task, round_, after, limit)]
+
+    def reports_like(self, task: bytes, round_: int, prefix: bytes) -> list[ReportRow]:
+        """The reports of a round whose bodies begin with some bytes, by ascending pseudonym."""
+        sql = f"{_ROUND} AND substr(r.body, 1, {len(prefix)}) = ? ORDER BY r.pseudonym"
+        return [ReportRow(*row) for row in self._read(sql, task, round_, prefix)]
+
+    def _number(self, connection: C, task: bytes) -> int | None:
+        """Row number of a campaign; it never changes."""
+        if task not in self._numbers:
+            row = self._run(connection, "SELECT id FROM campaigns WHERE task = ?", task).fetchone()
+            if row is None:
+                return None
+            self._numbers[task] = row[0]
+        return self._numbers[task]
+
+    # -- what participants send --------------------------------------------------------------------------------
+
+    def apply(self, batch: Sequence[Item]) -> Applied:
+        """Judge a batch and store what is good, in one transaction."""
+        outcomes: list[Outcome] = ["no-such-task"] * len(batch)
+        groups: dict[bytes, list[int]] = {}
+        for place, item in enumerate(batch):
+            groups.setdefault(item.task, []).append(place)
+        full = set()
+        with self._writing() as connection:
+            numbers = {task: number for task in groups if (number := self._number(connection, task)) is not None}
+            # All workers lock campaigns in the same order, so that they never wait for each other in a circle.
+            for task, number in sorted(numbers.items(), key=lambda pair: pair[1]):
+                places = groups[task]
+                judged, is_full = self._apply_to(connection, number, [batch[place] for place in places])
+                for place, outcome in zip(places, judged, strict=True):
+                    outcomes[place] = outcome
+                if is_full:
+                    full.add(task)
+        return Applied(outcomes, full)
+
+    def _apply_to(self, connection: C, number: int, items: list[Item]) -> tuple[list[Outcome], bool]:
+        """Outcomes of one campaign's items, and whether its open round may be full."""
+        enrolments = [item for item in items if isinstance(item, Enrolment)]
+        campaign = self._campaign(connection, number) if enrolments else None
+        # Places are given out by one worker at a time, so that nobody gets one beyond the capacity.
+        self._hold(connection, number, alone=campaign is not None and campaign.capacity is not None)
+        sql = "SELECT phase, round, closed FROM campaigns WHERE id = ?"
+        phase, round_, closed = self._run(connection, sql, number).fetchone()
+        reports = [item for item in items if isinstance(item, Incoming)]
+        of_reports = iter(self._add_reports(connection, number, phase, closed, reports))
+        of_enrolments = iter(self._add_participants(connection, number, campaign, enrolments) if campaign else ())
+        outcomes = [next(of_reports if isinstance(item, Incoming) else of_enrolments) for item in items]
+        counts: dict[int, int] = {}
+        for item, outcome in zip(items, outcomes, strict=True):
+            if outcome == "stored" and (isinstance(item, Enrolment) or item.awaited):
+                added = item.round if isinstance(item, Incoming) else 0
+                counts[added] = counts.get(added, 0) + 1
+        for added, received in counts.items():
+            self._count(connection, number, added, received)
+        if round_ not in counts:
+            return outcomes, False
+        status = self._status(connection, number)
+        return outcomes, status.needed is not None and status.received >= status.needed
+
+    def _count(self, connection: C, number: int, round_: int, received: int) -> None:
+        self._run(connection, _COUNT, number, round_, self._worker, received)
+
+    def _status(self, connection: C, number: int) -> Status:
+        return Status(*self._run(connection, f"{_STATUS} WHERE c.id = ?", number).fetchone()[1:])
+
+    def _campaign(self, connection: C, number: int) -> Campaign:
+        (body,) = self._run(connection, "SELECT body FROM campaigns WHERE id = ?", number).fetchone()
+        return _read_campaign(body)
+
+    def _add_reports(
+        self, connection: C, number: int, phase: Phase, closed: int, items: list[Incoming]
+    ) -> list[Outcome]:
+        while items:
+            outcomes = judge_reports(items, self._find_reports(connection, number, items), phase=phase, closed=closed)
+            new = _stored(items, outcomes)
+            columns = {"pseudonym": [item.pseudonym for item in new], "body": [item.body for item in new]}
+            fixed = {"campaign": number, "round": closed + 1}
+            if not new or self._insert_new(connection, "reports", fixed, columns):
+                return outcomes
+        return []
+
+    def _find_reports(self, connection: C, number: int, items: list[Incoming]) -> list[FoundReport]:
+        """What is stored about each report."""
+        names = [item.pseudonym for item in items]
+        verifiers = dict(
+            self._select_in(connection, "participants", ("pseudonym", "verifier"), {"campaign": number}, names)
+        )
+        bodies = {}
+        for round_ in {item.round for item in items}:
+            fixed = {"campaign": number, "round": round_}
+            names = [item.pseudonym for item in items if item.round == round_]
+            for name, body in self._select_in(connection, "reports", ("pseudonym", "body"), fixed, names):
+                bodies[round_, name] = body
+        return [(verifiers.get(item.pseudonym), bodies.get((item.round, item.pseudonym))) for item in items]
+
+    def _add_participants(
+        self, connection: C, number: int, campaign: Campaign, items: list[Enrolment]
+    ) -> list[Outcome]:
+        status, fixed = self._status(connection, number), {"campaign": number}
+        while True:
+            found = self._find_participants(connection, number, items)
+            outcomes = judge_enrolments(items, found, campaign=campaign, phase=status.phase, enrolled=status.enrolled)
+            new = _stored(items, outcomes)
+            columns = {"pseudonym": [item.pseudonym for item in new], "verifier": [item.verifier for item in new]}
+            if not new or self._insert_new(connection, "participants", fixed, columns):
+                used = [(item.used_by, item.token, number) for item in new if item.token is not None]
+                self._run_many(connection, "UPDATE tokens SET used_by = ? WHERE hash = ? AND campaign = ?", used)
+                return outcomes
+
+    def _find_participants(self, connection: C, number: int, items: list[Enrolment]) -> list[FoundParticipant]:
+        """What is stored about each enrolment."""
+        fixed, names = {"campaign": number}, [item.pseudonym for item in items]
+        # In the order of hashes, so that two workers lock tokens in the same order.
+        hashes = sorted({item.token for item in items if item.token is not None})
+        known = dict(self._select_in(connection, "tokens", ("hash", "campaign"), fixed, hashes, lock=True))
+        used = dict(self._select_in(connection, "tokens", ("hash", "used_by"), fixed, hashes))
+        verifiers = dict(self._select_in(connection, "participants", ("pseudonym", "verifier"), fixed, names))
+        return [
+            (verifiers.get(item.pseudonym), (used.get(item.token),) if item.token in known else None) for item in items
+        ]
+
+    # -- rounds ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self, task: bytes) -> Iterator[LockedCampaign[C] | None]:
+        """A transaction that holds the campaign alone: others wait. None if there is no such task."""
+        with self._writing() as connection:
+            number = self._number(connection, task)
+            if number is None:
+                yield None
+                return
+            self._hold(connection, number, alone=True)
+            (fold,) = self._run(connection, "SELECT fold FROM campaigns WHERE id = ?", number).fetchone()
+            campaign, status = self._campaign(connection, number), self._status(connection, number)
+            yield LockedCampaign(self, connection, number, campaign, status, fold)
+
+
+def _stored(items: list[AnyItem], outcomes: list[Outcome]) -> list[AnyItem]:
+    """What is to be stored, by pseudonym: two workers with the same ones wait for each other in one direction only."""
+    new = [item for item, outcome in zip(items, outcomes, strict=True) if outcome == "stored"]
+    return sorted(new, key=attrgetter("pseudonym"))
+
+
+class LockedCampaign(Generic[C]):
+    """One campaign inside a transaction that holds it alone."""
+
+    def __init__(
+        self, store: SQLStore[C], connection: C, number: int, campaign: Campaign, status: Status, fold: bytes
+    ) -> None:
+        self.campaign, self.status, self.fold = campaign, status, fold
+        self._store, self._connection, self._number = store, connection, number
+
+    def _run(self, sql: str, *values: Any) -> Cursor:
+        return self._store._run(self._connection, sql, *values)
+
+    def query(self, round_: int) -> bytes | None:
+        """Query of a round."""
+        return self._message("query", round_)
+
+    def seal(self, round_: int) -> bytes | None:
+        """Seal of a closed round."""
+        return self._message("seal", round_)
+
+    def _message(self, what: What, round_: int) -> bytes | None:
+        row = self._run(f"SELECT {what} FROM rounds WHERE campaign = ? AND round = ?", self._number, round_).fetchone()
+        return row[0] if row else None
+
+    def reports(self, round_: int) -> Iterator[ReportRow]:
+        """Reports of a round by ascending pseudonym, as a stream."""
+        sql = "SELECT pseudonym, body FROM reports WHERE campaign = ? AND round = ? ORDER BY pseudonym"
+        return (ReportRow(*row) for row in self._store._stream(self._connection, sql, self._number, round_))
+
+    def close_round(self, round_: int, closed: bytes, checkpoint: bytes, seal: bytes) -> None:
+        """Write what closes the open round."""
+        if self._run(_CLOSE, closed, checkpoint, seal, self._number, round_).rowcount != 1:
+            raise InvalidInput(f"round {round_} is not open")
+
+    def open_round(self, round_: int, query: bytes) -> None:
+        """Write the query of the next round."""
+        self._run("INSERT INTO rounds (campaign, round, query) VALUES (?, ?, ?)", self._number, round_, query)
+
+    def move(
+        self, phase: Phase, *, round_: int, closed: int, needed: int | None, deadline: int | None, fold: bytes
+    ) -> None:
+        """Write where the campaign stands."""
+        self._run(_MOVE, phase, round_, closed, needed, deadline, fold, self._number)
+
+
+# -- opening one by its address ---------------------------------------------------------------------------------------
+
 
 Store = SQLStore[Any]  # thread-safe
 Locked = LockedCampaign[Any]

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from .sql import SQLStore
+    from .base import SQLStore
 
 __all__ = [
     "LAST_STEP", "NOT_OPEN", "SEED", "PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadOutcome",

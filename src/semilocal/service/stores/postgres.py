@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any
 
 from ...errors import MissingExtra, StoreUnavailable, printable
-from .sql import SQLStore, check_version, migrations
+from .base import SQLStore, check_version, migrations
 
 try:
     import psycopg

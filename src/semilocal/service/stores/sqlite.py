@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from ...errors import InvalidInput, StoreUnavailable
-from .sql import SQLStore, check_version, migrations
+from .base import SQLStore, check_version, migrations
 
 __all__ = ["SQLiteStore", "check_file", "lock_for_serving"]
 
