@@ -69,7 +69,7 @@ class Mapped(WaysOut):
     own : str
         The value of their own that people gave, and its range, in words; empty if there is none.
     rounding : float, one per axis, or None
-        The public step that all coordinates are multiples of, for every answer; 0 if there is none, None if unknown.
+        The public step that all coordinates are multiples of, for every answer; 0 or None if there is none.
     """
 
     partition: Partition | PooledPartition

@@ -65,6 +65,16 @@ def test_boxes_along_regions_have_the_answers_they_had(trust: Any) -> None:
     assert result.density((4, 4), rounding=STEP).sum() == pytest.approx(result.total)
 
 
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_no_step_is_looked_for(trust: Any) -> None:
+    """As the help of ``--rounding`` says: without a step the answers are those without any lattice."""
+    _, result = counted(trust)
+    boxes = np.random.default_rng(13).uniform(0.2, 0.4, (50, 1, 2)) + np.array([[[0.0, 0.0], [0.15, 0.15]]])
+    one, other = result.query(boxes), result.query(boxes, rounding=0)
+    assert np.array_equal(one.value, other.value)
+    assert np.array_equal(one.interval(0.95), other.interval(0.95))
+
+
 def test_lines_before_a_side_are_those_that_a_half_open_box_leaves_out() -> None:
     lattice = Lattice((STEP,))
     lines = np.round(np.arange(-50, 50) * STEP, 2)
