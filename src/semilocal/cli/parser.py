@@ -176,7 +176,8 @@ def _missing(error: MissingArgumentError) -> str:
     near = [word for word in difflib.get_close_matches(name, words, n=1) if word not in error.argument.names]
     if near:
         return f"{name} is missing; did you mean {name} instead of {near[0]}?"
-    return f"{name} is missing: {_help(error.argument)}"
+    text = _help(error.argument)
+    return f"{name} is missing: {text}" if text else f"{name} is missing"
 
 
 def _help(argument: Argument | None) -> str:
