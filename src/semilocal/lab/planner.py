@@ -43,8 +43,8 @@ Density = Callable[[int, np.random.Generator], Floats]
 DENSITIES = ("uniform", "clustered", "gaussian")
 CAUTION = (
     "In brackets: the smallest and the largest of the plays. Errors depend on where people live. On seven files of\n"
-    "real positions, three settings each, regions were 0.7 to 1.3 times the forecast, rounds 0.8 to 1.3 times,\n"
-    "messages and bytes 0.9 to 1.1 times, errors of counts 0.5 to 1.9 times, margins of means 0.5 to 2.9 times. With\n"
+    "real positions, three settings each, regions were 0.5 to 1.3 times the forecast, rounds 0.8 to 1.4 times,\n"
+    "messages and bytes 0.8 to 1.1 times, errors of counts 0.5 to 2.0 times, margins of means 0.4 to 2.9 times. With\n"
     "a file of public positions of the place itself (--density FILE) the forecast is that of the file."
 )
 _PLAYS = 12
