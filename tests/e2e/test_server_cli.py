@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import re
-import sqlite3
 from pathlib import Path
 
 import httpx2
@@ -224,13 +223,3 @@ def test_wrong_arguments_are_refused_with_a_sentence(
 ) -> None:
     assert main([text.replace("{tmp}", str(tmp_path)) for text in arguments]) == 2
     assert sentence in capsys.readouterr().err
-
-
-def test_a_wrong_schema_version_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with sqlite3.connect(tmp_path / "service.db") as connection:
-        connection.execute("PRAGMA user_version = 8")
-    connection.close()
-    assert main(["serve", "--port", "0", "--db", f"sqlite:///{tmp_path / 'service.db'}"]) == 2
-    assert (
-        "has schema version 8, but this program knows versions up to 7; update the program" in capsys.readouterr().err
-    )

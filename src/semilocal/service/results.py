@@ -317,10 +317,6 @@ class FindingsCache:
         self._store, self._most = store, most_regions
         self._kept: OrderedDict[bytes, Findings] = OrderedDict()
 
-    def forget(self) -> None:
-        """Forget everything, so that it is computed again."""
-        self._kept.clear()
-
     def findings(self, task: bytes) -> Findings:
         """The findings as they are now.
 

@@ -696,13 +696,6 @@ def test_the_application_needs_no_address_of_the_client(sqlite: SQLiteStore) -> 
     asyncio.run(main())
 
 
-def test_the_plan_is_pinned_by_its_bytes() -> None:
-    plan = Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0]),))
-    other = Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[1]),))
-    assert plan.digest != other.digest
-    assert decode(encode(plan), Plan).digest == plan.digest
-
-
 @pytest.mark.parametrize("length", ["", "-1", "x", "²"])
 def test_a_content_length_that_is_no_number_is_refused(sqlite: SQLiteStore, length: str) -> None:
     """Found by fuzzing: it was an unexpected fault."""

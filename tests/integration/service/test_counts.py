@@ -12,11 +12,8 @@ from semilocal.protocol.messages import decode_event
 from semilocal.protocol.partition import Partition
 from semilocal.protocol.plan import Release
 from semilocal.release import counts
-from semilocal.service import results
 from semilocal.service.app import App
-from semilocal.service.campaign import Status
 from semilocal.service.rounds import start
-from semilocal.service.stores.base import Store
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
 from semilocal.testing import cluster, secrets_of
@@ -167,30 +164,5 @@ def test_bad_bodies_are_refused_with_a_reason(sqlite: SQLiteStore) -> None:
         problem(await client.post(f"{BASE}/counts", json={"boxes": BOXES[:1] * 10_001}), "malformed")
         problem(await client.post(f"{BASE}/counts", content=b"[" * (5 << 20)), "too-large")
         problem(await client.get(f"/tasks/{'0' * 64}/counts?box=0,0,1,1"), "no-such-task")
-
-    run(sqlite, scenario)
-
-
-def test_findings_are_computed_once_per_closed_round(sqlite: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: an empty memory is filled by reading once more."""
-    reads: list[bytes] = []
-    read = results.Findings.read
-
-    def noted(store: Store, task: bytes, status: Status) -> results.Findings:
-        reads.append(task)
-        return read(store, task, status)
-
-    monkeypatch.setattr(results.Findings, "read", noted)
-
-    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
-        await finished(client, service, sqlite)
-        for _ in range(3):
-            assert (await client.get(f"{BASE}/counts?box=0,0,1,1")).status_code == 200
-            assert (await client.get(f"{BASE}/results")).status_code == 200
-            assert (await client.get(f"{BASE}/regions.geojson")).status_code == 200
-        assert len(reads) == 1
-        app.context.published.forget()
-        assert (await client.get(f"{BASE}/counts?box=0,0,1,1")).status_code == 200
-        assert len(reads) == 2
 
     run(sqlite, scenario)

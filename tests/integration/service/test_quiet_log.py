@@ -107,13 +107,6 @@ def test_a_database_that_is_away_fills_no_log(sqlite: SQLiteStore, caplog: pytes
     assert not any(record.exc_info for record in records)  # an expected fault needs no traceback
 
 
-def test_without_the_limit_the_same_requests_write_hundreds_of_lines(
-    sqlite: SQLiteStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Seldom, "allow", lambda self, key, now=None: True)
-    assert len(records_while_away(sqlite, caplog)) > 100
-
-
 def test_the_access_log_cannot_be_forged(sqlite: SQLiteStore, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with running_app(sqlite, lambda: 0.0) as (client, _, app):

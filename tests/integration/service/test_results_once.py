@@ -67,17 +67,6 @@ def test_requests_at_the_same_time_compute_once(sqlite: SQLiteStore, computed: d
     run(sqlite, scenario)
 
 
-def test_the_count_of_computations_can_fail(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
-    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
-        await finished(client, service, sqlite)
-        for _ in range(2):
-            app.context.published.forget()
-            assert (await client.get(ROUTES[0])).status_code == 200
-        assert computed["document"] == 2
-
-    run(sqlite, scenario)
-
-
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Results take until this is set."""

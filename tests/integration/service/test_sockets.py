@@ -147,11 +147,10 @@ BAD: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_what_is_no_report_of_this_round_is_refused_with_its_token(client: Client, name: str) -> None:
-    status, document = client.ask(BAD[name]())
-    assert document["token"] == name.partition(":")[0]
-    assert document["status"] == status
+def test_what_is_no_report_of_this_round_is_refused_with_its_token(client: Client) -> None:
+    for name, make in BAD.items():
+        status, document = client.ask(make())
+        assert (document["token"], document["status"]) == (name.partition(":")[0], status)
     assert client.ask(request(6)) == (201, digest(request(6)))
 
 
