@@ -45,7 +45,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_WORKERS = 64
 BACKLOG = 4096
 RESERVE = 96  # descriptors for ourselves: the database, its files, threads, the log
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.002
 WORKER_SECONDS = 30  # without a sign of life after which a worker is replaced; a busy machine takes long to start one
 GARBAGE = (20_000, 20, 20)
 
