@@ -170,9 +170,12 @@ class TableFile:
         return f"{self.row_word} {row}"
 
 
-def _scanned(dataset: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """Record batches of a pyarrow dataset."""
-    yield from dataset.to_batches(columns=list(columns), batch_size=BATCH, batch_readahead=_AHEAD, fragment_readahead=1)
+def _scanned(dataset: Any, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    """Record batches of a pyarrow dataset of one file."""
+    with _undamaged(path):
+        yield from dataset.to_batches(
+            columns=list(columns), batch_size=BATCH, batch_readahead=_AHEAD, fragment_readahead=1
+        )
 
 
 def open_file(path: Path) -> TableFile:
@@ -380,7 +383,7 @@ class _CsvFile(TableFile):
 
         def batches(columns: Sequence[str]) -> Iterator[Any]:
             with naming_the_line():
-                yield from _scanned(dataset, columns)
+                yield from _scanned(dataset, self.path, columns)
 
         with naming_the_line():
             dataset = arrow.dataset.dataset(str(self.path), format=form)
@@ -472,6 +475,17 @@ def open_parquet(path: Path, **named: Any) -> Any:
         raise InvalidInput(f"{path}: is not a Parquet file ({str(error).splitlines()[0]}); check the file") from None
 
 
+@contextlib.contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    """Name the file whose rows cannot be decoded."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # the system's, which names the file
+            raise
+        raise InvalidInput(f"{path}: is damaged ({reason_of(error)}); get the file again") from None
+
+
 class Geometry(NamedTuple):
     """The geometries of a GeoParquet file: the name of their column, and what the format says about it."""
 
@@ -522,7 +536,8 @@ class _ParquetFile(TableFile):
 
         if wanted:
             on_all_cores(fill, pieces.each)
-        others = self._file.read(columns=list(labels)) if labels else None
+        with _undamaged(self.path):
+            others = self._file.read(columns=list(labels)) if labels else None
         return found, [codes_of(others.column(name)) for name in labels if others is not None]
 
     def pieces(self, wanted: Sequence[str]) -> Pieces:
@@ -533,9 +548,11 @@ class _ParquetFile(TableFile):
         def piece(group: int) -> Iterator[tuple[int, list[Floats]]]:
             file = load_arrow().parquet.ParquetFile(self.path, metadata=metadata, memory_map=True, pre_buffer=False)
             start, stored = int(starts[group]), self._stored(wanted)
-            for batch in file.iter_batches(BATCH, row_groups=[group], columns=stored, use_threads=False):
-                yield start, [self._numbers(column, name, start) for name, column in self._named(batch, wanted, start)]
-                start += len(batch)
+            with _undamaged(self.path):
+                for batch in file.iter_batches(BATCH, row_groups=[group], columns=stored, use_threads=False):
+                    named = self._named(batch, wanted, start)
+                    yield start, [self._numbers(column, name, start) for name, column in named]
+                    start += len(batch)
 
         return Pieces(metadata.num_rows, [partial(piece, group) for group in range(metadata.num_row_groups)])
 
@@ -566,7 +583,8 @@ class _ParquetFile(TableFile):
         return arrow_values(column if load_arrow().types.is_float64(column.type) else column.cast("float64"))
 
     def texts(self, names: Sequence[str]) -> list[list[Any]]:
-        table = self._file.read(columns=self._stored(names))
+        with _undamaged(self.path):
+            table = self._file.read(columns=self._stored(names))
         found = dict(self._named(table.combine_chunks().to_batches()[0], names, 0)) if len(table) else {}
         return [found[name].to_pylist() if found else [] for name in names]
 
@@ -579,13 +597,13 @@ class _ParquetFile(TableFile):
 
         def with_points(columns: Sequence[str]) -> Iterator[Any]:
             start = 0
-            for batch in _scanned(dataset, self._stored(columns)):
+            for batch in _scanned(dataset, self.path, self._stored(columns)):
                 named = self._named(batch, columns, start)
                 yield arrow.RecordBatch.from_arrays([column for _, column in named], names=[name for name, _ in named])
                 start += len(batch)
 
         if self._points is None:
-            return Batches(dataset.schema, partial(_scanned, dataset))
+            return Batches(dataset.schema, partial(_scanned, dataset, self.path))
         fields = [
             arrow.field(name, arrow.float64()) if self._is_axis(name) else dataset.schema.field(name)
             for name in self.columns

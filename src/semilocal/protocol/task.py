@@ -18,7 +18,7 @@ from ..geometry.box import Box
 from ..geometry.units import at_least, is_geographic, lengths_words, side_unit
 from ..hierarchy import MAX_BITS, ROOT, AnyTree, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-from ..randomizer.base import check_epsilon
+from ..randomizer.base import EPSILON_RANGE
 from .canonical import Identified
 from .promise import promise
 
@@ -253,11 +253,10 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         else:
             check_alone(hierarchy, box=box, tree=tree, max_depth=max_depth)
         require(rule in ("cut", "all"), "rule", "'cut' or 'all'", rule)
-        require(is_number(epsilon) and math.isfinite(epsilon), "epsilon", "a number", epsilon)
+        least, most = EPSILON_RANGE[0], _AN_ANSWER * MAX_ANSWERS if rule == "cut" else EPSILON_RANGE[1]
+        given = is_number(epsilon) and least <= epsilon <= most
+        require(given, "epsilon", f"a number from {least} to {most:g}", epsilon)
         answers = answers_inside(float(epsilon)) if rule == "cut" else 1
-        most = _AN_ANSWER * MAX_ANSWERS
-        require(answers <= MAX_ANSWERS, "epsilon", f"a number of at most {most:g}", epsilon)
-        check_epsilon(float(epsilon), reports=answers)
         noise = RandomizedResponse(float(epsilon) / answers, 2 if rule == "cut" else hierarchy.fanout)
         return cls(
             hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta, answers=answers, quorum=quorum,

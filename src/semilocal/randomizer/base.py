@@ -126,14 +126,11 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
 # -- checks ------------------------------------------------------------------------------------------------------
 
 
-def check_epsilon(epsilon: float, name: str = "epsilon", *, reports: int = 1) -> None:
-    """Refuse an epsilon that is not a number, or outside what the samplers are built for; that of several reports."""
+def check_epsilon(epsilon: float, name: str = "epsilon") -> None:
+    """Refuse an epsilon that is not a number, or outside what the samplers are built for."""
     low, high = EPSILON_RANGE
-    if not is_number(epsilon) or not reports * low <= epsilon <= reports * high:
-        each = f" ({low} to {high:g} for each of {reports} reports)" if reports > 1 else ""
-        raise InvalidInput(
-            f"{name} must be a number from {reports * low:g} to {reports * high:g}{each}; got {epsilon!r}"
-        )
+    if not is_number(epsilon) or not low <= epsilon <= high:
+        raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}; got {epsilon!r}")
 
 
 def check_parameters(randomizer: Randomizer) -> None:

@@ -174,6 +174,16 @@ def test_every_engine_and_memory_take_the_same_names_for_parquet(tmp_path: Path,
     assert open_files(path, ["x", "y"], Box((0, 0), (1, 1))).count() == 2
 
 
+def test_a_parquet_file_whose_rows_are_damaged_is_named(tmp_path: Path) -> None:
+    """The end of the file is whole, so it opens; what Arrow says of the rows names no file."""
+    path = parquet(tmp_path / "a.parquet", x=list(np.linspace(0, 0.9, 500)), y=list(np.linspace(0, 0.9, 500)))
+    path.write_bytes(path.read_bytes()[:50] + bytes(3000) + path.read_bytes()[3050:])
+    with pytest.raises(InvalidInput, match=r"a\.parquet: is damaged"):
+        read_points(path)
+    with pytest.raises(InvalidInput, match=r"a\.parquet: is damaged"):
+        open_files(path, ["x", "y"], Box((0, 0), (1, 1))).histogram(BinaryTree(Box((0, 0), (1, 1)), 4), 4)
+
+
 def test_parquet_faults_name_the_row_and_the_type(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"row 1: column 'lon' is empty"):
         read_points(parquet(tmp_path / "null.parquet", lat=[1.0, 2.0], lon=[1.0, None]))
