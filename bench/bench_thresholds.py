@@ -22,7 +22,7 @@ TURNS, REGIONS, K, EPSILON = 5, 10_000, 20, 1.0
 
 def forget() -> None:
     """Empty every memory of the module."""
-    for known in (module._known_thresholds, module._known_sizes, module._binomial, module._matrix):
+    for known in (module._known, module._binomial, module._matrix):
         known.cache_clear()
 
 
