@@ -20,7 +20,7 @@ import numpy as np
 
 from semilocal.io.progress import track
 from semilocal.lab import baselines
-from semilocal.lab.baselines.boxes import BoxCounts, mean_relative_error
+from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.experiments import trials
 from semilocal.pooled import MemoryCounter, PooledTask, Trust, estimate, play, replay, rule, spread_inside
 from semilocal.pooled.noise import from_generator
@@ -129,7 +129,9 @@ def _pooled(source: str, epsilon: float, seed: int, run: int, trust: Trust, sett
     for name, value in usual.items():
         setattr(rule, name, value)
     tree, cells, counts = spread_inside(task.hierarchy, found.tree.cells, found.counts)
-    answers = BoxCounts(tree.boxes(cells), counts).query(boxes).value
+    guarantee = baselines.Guarantee.plain("curator", None)
+    spread = baselines.SpatialCounts(tree.boxes(cells), counts, np.zeros(len(counts)), guarantee)
+    answers = spread.query(boxes).value
     return mean_relative_error(answers, truth, floor=floor)
 
 

@@ -8,10 +8,17 @@ import pytest
 from scipy.stats import chi2
 
 from semilocal.errors import InvalidInput
-from semilocal.lab.baselines.boxes import Answers, BoxCounts, mean_relative_error
+from semilocal.lab.baselines.boxes import SpatialCounts, mean_relative_error
 from semilocal.lab.index import count_points
+from semilocal.protocol.promise import Guarantee
 
 Floats = npt.NDArray[np.float64]
+
+
+def counted(boxes: Floats, counts: npt.ArrayLike, variances: Floats | None = None) -> SpatialCounts:
+    people = np.asarray(counts, dtype=np.float64)
+    spread = np.zeros(len(people)) if variances is None else variances
+    return SpatialCounts(boxes, people, spread, Guarantee.plain("curator", None))
 
 
 def random_tiling(rng: np.random.Generator, number: int, dimensions: int, *, dyadic: bool) -> Floats:
@@ -51,10 +58,10 @@ def random_queries(rng: np.random.Generator, tiling: Floats, number: int) -> Flo
     return np.concatenate((free, thin, np.sort(edges, axis=1), mixed, empty, special))
 
 
-def dense(counts: BoxCounts, queries: Floats) -> tuple[Floats, Floats]:
+def dense(counts: SpatialCounts, queries: Floats) -> tuple[Floats, Floats]:
     """The definition, one (query, box) pair at a time."""
     share = np.ones((len(queries), len(counts)))
-    for axis in range(counts.dimensions):
+    for axis in range(queries.shape[2]):
         low, high = counts.boxes[:, 0, axis], counts.boxes[:, 1, axis]
         overlap = np.minimum(high, queries[:, 1, axis, None]) - np.maximum(low, queries[:, 0, axis, None])
         share *= np.clip(overlap, 0, None) / (high - low)
@@ -62,7 +69,7 @@ def dense(counts: BoxCounts, queries: Floats) -> tuple[Floats, Floats]:
     return share @ counts.counts, np.sqrt(variance)
 
 
-def assert_dense(counts: BoxCounts, queries: Floats) -> None:
+def assert_dense(counts: SpatialCounts, queries: Floats) -> None:
     answers = counts.query(queries)
     value, stderr = dense(counts, queries)
     scale = np.abs(counts.counts).sum()
@@ -72,11 +79,11 @@ def assert_dense(counts: BoxCounts, queries: Floats) -> None:
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 @pytest.mark.parametrize("dyadic", [True, False])
-@pytest.mark.parametrize("number", [1, 2, 7, 60, 300])
+@pytest.mark.parametrize("number", [1, 7, 300])
 def test_answers_equal_the_dense_sum_on_random_tilings(dimensions: int, dyadic: bool, number: int) -> None:
     rng = np.random.default_rng([dimensions, dyadic, number])
     tiling = random_tiling(rng, number, dimensions, dyadic=dyadic)
-    counts = BoxCounts(tiling, rng.normal(20, 30, number), variances=rng.exponential(9, number))
+    counts = counted(tiling, rng.normal(20, 30, number), rng.exponential(9, number))
     assert_dense(counts, random_queries(rng, tiling, 300))
 
 
@@ -86,23 +93,8 @@ def test_answers_equal_the_dense_sum_where_boxes_leave_gaps(dimensions: int) -> 
     tiling = random_tiling(rng, 200, dimensions, dyadic=False)
     shrunk = np.where(rng.random((200, 1, 1)) < 0.5, tiling, tiling.mean(axis=1, keepdims=True) * 0.4 + tiling * 0.6)
     shrunk = shrunk[rng.random(200) < 0.7]
-    counts = BoxCounts(shrunk, rng.poisson(50, len(shrunk)), variances=rng.exponential(9, len(shrunk)))
+    counts = counted(shrunk, rng.poisson(50, len(shrunk)), rng.exponential(9, len(shrunk)))
     assert_dense(counts, random_queries(rng, shrunk, 200))
-
-
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
-def test_chunks_do_not_show(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queries are worked off in pieces; the pieces may be as small as one."""
-    rng = np.random.default_rng(5)
-    tiling = random_tiling(rng, 30, dimensions, dyadic=True)
-    counts = BoxCounts(tiling, rng.poisson(50, 30), variances=rng.poisson(5, 30))
-    queries = random_queries(rng, tiling, 10)
-    expected = counts.query(queries)
-    for block in (3, 1, 50):
-        monkeypatch.setattr("semilocal.lab.baselines.boxes.QUERIES_AT_ONCE", block)
-        again = counts.query(queries)
-        np.testing.assert_allclose(again.value, expected.value, rtol=1e-12, atol=1e-9)
-        np.testing.assert_allclose(again.stderr, expected.stderr, rtol=1e-12, atol=1e-6)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 4])
@@ -110,35 +102,19 @@ def test_the_whole_domain_holds_everybody_exactly(dimensions: int) -> None:
     rng = np.random.default_rng(6)
     tiling = random_tiling(rng, 400, dimensions, dyadic=True)
     crowds = rng.integers(0, 10**6, 400)
-    counts = BoxCounts(tiling, crowds)
+    counts = counted(tiling, crowds)
     whole = counts.query([[[-1.0] * dimensions, [2.0] * dimensions], [[-np.inf] * dimensions, [np.inf] * dimensions]])
     assert whole.value.tolist() == [crowds.sum()] * 2
     assert whole.stderr.tolist() == [0.0, 0.0]
-    assert counts.total == crowds.sum()
 
 
 def test_aligned_queries_return_crowds_exactly_and_without_error() -> None:
     rng = np.random.default_rng(7)
     tiling = random_tiling(rng, 500, 2, dyadic=True)
     crowds = rng.integers(0, 1000, 500)
-    answers = BoxCounts(tiling, crowds).query(tiling)
+    answers = counted(tiling, crowds).query(tiling)
     assert np.array_equal(answers.value, crowds)
     assert np.array_equal(answers.stderr, np.zeros(500))
-
-
-def test_parts_of_a_box_add_up() -> None:
-    rng = np.random.default_rng(8)
-    tiling = random_tiling(rng, 300, 2, dyadic=False)
-    counts = BoxCounts(tiling, rng.normal(10, 20, 300))
-    parts = random_tiling(rng, 80, 2, dyadic=False)
-    assert counts.query(parts).value.sum() == pytest.approx(counts.total, rel=1e-9, abs=1e-6)
-
-
-def test_no_boxes_and_no_queries_are_fine() -> None:
-    empty = BoxCounts(np.empty((0, 2, 2)), [])
-    assert empty.total == 0
-    assert empty.query([[[0.0, 0.0], [1.0, 1.0]]]).value.tolist() == [0.0]
-    assert len(BoxCounts([[[0.0], [1.0]]], [5]).query(np.empty((0, 2, 1)))) == 0
 
 
 @pytest.mark.slow
@@ -158,22 +134,13 @@ def test_the_allowance_is_the_variance_of_people_spread_evenly() -> None:
         query = np.sort(rng.uniform(0, 1, (1, 2, 2)), axis=1)
         query[0, 0] *= 0.2
         query[0, 1] = 1 - 0.2 * (1 - query[0, 1])
-        answers = BoxCounts(box, [1000]).query(query)
+        answers = counted(box, [1000]).query(query)
         error = answers.value[0] - count_points(people, query)[0]
         squares += (error / answers.stderr[0]) ** 2
         planted += error**2 / answers.value[0]
     low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], 400)
     assert low < squares < high
     assert not low < planted < high
-
-
-def test_intervals_have_the_level_they_state() -> None:
-    answers = Answers(np.array([10.0, -3.0]), np.array([2.0, 0.0]))
-    np.testing.assert_allclose(answers.interval(0.95), [[6.080072, 13.919928], [-3.0, -3.0]], atol=1e-6)
-    np.testing.assert_allclose(answers.interval(0.6826894921), [[8.0, 12.0], [-3.0, -3.0]], atol=1e-8)
-    for level in (0.0, 1.0, -1.0, float("nan")):
-        with pytest.raises(InvalidInput, match="level"):
-            answers.interval(level)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 6])
@@ -198,30 +165,8 @@ def test_relative_error_uses_the_floor_only_below_it() -> None:
     assert mean_relative_error([8], [4], floor=1) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("boxes", "counts", "variances", "message"),
-    [
-        ([[0.0, 1.0]], [1], None, "shape"),
-        ([[[0.0] * 9, [1.0] * 9]], [1], None, "shape"),
-        ([[[0.0], [np.nan]]], [1], None, "NaN"),
-        ([[[1.0], [0.0]]], [1], None, "lower"),
-        ([[[0.0], [0.0]]], [1], None, "lower < upper"),
-        ([[[0.0], [np.inf]]], [1], None, "finite"),
-        ([[[0.0], [1.0]]], [1, 2], None, "counts"),
-        ([[[0.0], [1.0]]], [np.nan], None, "counts"),
-        ([[[0.0], [1.0]]], ["many"], None, "counts must be an array of numbers"),
-        ([[[0.0], [1.0]]], [1], [-1.0], "negative"),
-        ([[[0.0], [1.0]]], [1], [np.inf], "variances"),
-        ([[["a"], ["b"]]], [1], None, "boxes must be an array of numbers"),
-    ],
-)
-def test_bad_counts_are_refused(boxes: object, counts: object, variances: object, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        BoxCounts(boxes, counts, variances=variances)  # type: ignore[arg-type]
-
-
 def test_bad_queries_are_refused() -> None:
-    counts = BoxCounts([[[0.0, 0.0], [1.0, 1.0]]], [1])
+    counts = counted(np.array([[[0.0, 0.0], [1.0, 1.0]]]), [1])
     for bad in ([[0.0, 1.0]], [[[0.0], [1.0]]], [[[0.0, np.nan], [1.0, 1.0]]], [[[0.5, 0.0], [0.4, 1.0]]]):
         with pytest.raises(InvalidInput, match="boxes"):
             counts.query(bad)
@@ -238,15 +183,3 @@ def test_bad_queries_are_refused() -> None:
     ):
         with pytest.raises(InvalidInput):
             mean_relative_error(estimate, truth, floor)
-
-
-def test_counts_cannot_be_changed_from_outside() -> None:
-    given = np.array([1.0, 2.0])
-    counts = BoxCounts([[[0.0], [1.0]], [[1.0], [2.0]]], given, uncertain=True)
-    given[0] = 99
-    assert counts.total == 3.0
-    assert counts.query([[[0.0], [2.0]]]).uncertain
-    with pytest.raises(ValueError, match="read-only"):
-        counts.counts[0] = 5
-    with pytest.raises(AttributeError):
-        counts.uncertain = False  # type: ignore[misc]

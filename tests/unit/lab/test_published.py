@@ -54,7 +54,6 @@ def test_with_next_to_no_noise_a_child_goes_on_if_it_holds_more_than_k() -> None
     sides = found.boxes[:, 1, 0] - found.boxes[:, 0, 0]
     assert sorted(sides.tolist()) == [0.25] * 12 + [0.5]
     assert found.crowds[sides == 0.5].tolist() == [k]
-    assert np.allclose(found.estimates, found.crowds, atol=1e-6)
 
 
 def test_releases_are_exact_where_noise_vanishes() -> None:
@@ -68,7 +67,6 @@ def test_releases_are_exact_where_noise_vanishes() -> None:
     assert np.array_equal(centres, found.boxes.mean(axis=1)[found.regions])
     assert found.draws(epsilon=1e9, rng=rng).points == pytest.approx(centres, abs=1e-6)
     wide = found.draws(epsilon=0.1, rng=rng)
-    assert wide.clipped > 0
     assert UNIT.check(wide.points).shape == points.shape
 
 

@@ -21,17 +21,17 @@ from ...hierarchy import ROOT, Quadtree
 from ...protocol.promise import Guarantee
 from .boxes import SpatialCounts
 from .quadtrees import CountedTree, deepest
-from .releases import check_people, check_share
+from .releases import check_people
 
 __all__ = [
     "GeneralizedResponse", "Oracle", "UnaryEncoding", "ahead", "best_oracle", "default_height", "estimate",
-    "ldp_kdtree", "ldp_quadtree", "locate", "make_consistent", "median_edge", "project_to_total", "share_out",
-    "variance",
+    "ldp_kdtree", "ldp_quadtree", "locate", "make_consistent", "median_edge", "project_to_total", "variance",
 ]  # fmt: skip
 
 
 MOST_BITS = 20  # of a quadtree's paths
 MOST_HEIGHT = 14  # of a kd-tree
+TREE_SHARE = 0.5  # of the participants of a kd-tree who report for the medians
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,6 @@ class Oracle:
 
     def draw_tally(self, counts: Integers, *, rng: np.random.Generator) -> Integers:
         """How many reports support each item, int64[size], if ``counts`` participants hold it."""
-        array = np.asarray(counts)
-        if array.shape != (self.size,) or array.dtype.kind not in "iu" or (array < 0).any():
-            raise InvalidInput(f"counts must be {self.size} non-negative integers; got {array.dtype}{array.shape}")
-        return self._sums(array.astype(np.int64), rng)
-
-    def _sums(self, holders: Integers, rng: np.random.Generator) -> Integers:
         raise NotImplementedError
 
 
@@ -84,10 +78,11 @@ class UnaryEncoding(Oracle):
     def other(self) -> float:
         return math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
 
-    def _sums(self, holders: Integers, rng: np.random.Generator) -> Integers:
+    def draw_tally(self, counts: Integers, *, rng: np.random.Generator) -> Integers:
+        """Sums of bits, each the sum of two binomials."""
         # bits are flipped independently: the ones at an item are a sum of two binomials, independent of other items
-        others = holders.sum() - holders
-        return np.asarray(rng.binomial(holders, self.true) + rng.binomial(others, self.other))
+        others = counts.sum() - counts
+        return np.asarray(rng.binomial(counts, self.true) + rng.binomial(others, self.other))
 
 
 class GeneralizedResponse(Oracle):
@@ -101,10 +96,11 @@ class GeneralizedResponse(Oracle):
     def other(self) -> float:
         return math.exp(-self.epsilon) * self.true
 
-    def _sums(self, holders: Integers, rng: np.random.Generator) -> Integers:
+    def draw_tally(self, counts: Integers, *, rng: np.random.Generator) -> Integers:
+        """Kept items, and a multinomial of the others."""
         # a report keeps its item with probability true - other, and else draws one uniformly
-        kept = rng.binomial(holders, self.true - self.other)
-        return kept + rng.multinomial(holders.sum() - kept.sum(), np.full(self.size, 1 / self.size))
+        kept = rng.binomial(counts, self.true - self.other)
+        return kept + rng.multinomial(counts.sum() - kept.sum(), np.full(self.size, 1 / self.size))
 
 
 def best_oracle(size: int, *, epsilon: float) -> Oracle:
@@ -118,8 +114,6 @@ def best_oracle(size: int, *, epsilon: float) -> Oracle:
     UnaryEncoding(size=400, epsilon=1.0)
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    if size < 1:
-        raise InvalidInput(f"size must be at least 1; got {size!r}")
     small = (size - 2) * math.exp(-epsilon) < 3
     return GeneralizedResponse(size, epsilon) if small else UnaryEncoding(size, epsilon)
 
@@ -179,8 +173,6 @@ def make_consistent(parents: Integers, depths: Integers, values: Floats, varianc
     """
     has_child = np.zeros(len(parents), dtype=bool)
     has_child[parents[1:]] = True
-    if not np.isfinite(variances[~has_child]).all() or np.isnan(variances).any() or (variances < 0).any():
-        raise InvalidInput("variances must be non-negative, and finite at every leaf of the tree")
     up, spread = np.where(np.isfinite(variances), values, 0.0), variances.astype(np.float64)
     below, below_spread = np.zeros(len(parents)), np.zeros(len(parents))
     levels = [np.flatnonzero(depths == depth) for depth in range(int(depths.max()) + 1)]
@@ -212,25 +204,11 @@ def project_to_total(values: Floats, total: float) -> Floats:
     >>> project_to_total(np.array([5.0, -3.0, 1.0]), 4.0).tolist()
     [4.0, 0.0, 0.0]
     """
-    if total < 0 or not len(values):
-        raise InvalidInput(f"total must not be negative and values not empty; got {total} for {len(values)} values")
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(ordered > excess)[-1]) if total > 0 else 0
     nearest: Floats = np.maximum(values - excess[last], 0.0)
     return nearest
-
-
-def share_out(values: Floats, variances: Floats, total: float) -> Floats:
-    """The nearest numbers with the given sum, where nearness is measured in standard deviations.
-
-    Examples
-    --------
-    >>> share_out(np.array([5.0, 3.0]), np.array([1.0, 3.0]), 12.0).tolist()
-    [6.0, 6.0]
-    """
-    missing = total - float(np.sum(values))
-    return values + missing * variances / float(np.sum(variances))
 
 
 # -- one round of reports at the finest level ----------------------------------------------------------------------
@@ -244,7 +222,6 @@ def ldp_quadtree(
     rng: np.random.Generator,
     height: int | None = None,
     cut: float = 1.0,
-    nonnegative: bool = True,
 ) -> SpatialCounts:
     """Counts in the leaves of a quadtree, from one report per participant about its cell at the finest level.
 
@@ -265,18 +242,14 @@ def ldp_quadtree(
     cut : float
         A branch whose estimate is below ``cut`` standard deviations of its noise becomes one leaf; 0 keeps
         the grid.
-    nonnegative : bool
-        Move the leaf counts to the nearest non-negative ones that add up to n. It costs no privacy and biases
-        sparse areas upwards; the result is then marked ``uncertain``.
 
     Returns
     -------
     SpatialCounts
-        epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
+        epsilon-locally differentially private; trusts nobody. Counts are the nearest non-negative ones that add
+        up to n, which is public.
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    if not (math.isfinite(cut) and cut >= 0):
-        raise InvalidInput(f"cut must be a number of standard deviations, at least 0; got {cut!r}")
     positions = check_people(points, box)
     people = len(positions)
     most = min(deepest(box), MOST_BITS // box.dimensions)
@@ -308,9 +281,8 @@ def ldp_quadtree(
     cells, counts = np.concatenate(places), np.concatenate(values)
     share = np.maximum(counts, 0.0) / people
     spread = np.concatenate(merged) * noise + variance(oracle, share, reporting=people, people=people) - noise
-    counts = project_to_total(counts, people) if nonnegative else share_out(counts, spread, people)
     return SpatialCounts(
-        tree.boxes(cells), counts, Guarantee.plain("nobody", epsilon), variances=spread, uncertain=nonnegative
+        tree.boxes(cells), project_to_total(counts, people), spread, Guarantee.plain("nobody", epsilon)
     )
 
 
@@ -325,15 +297,7 @@ def default_height(people: int, dimensions: int, epsilon: float, most: int) -> i
 
 
 def ldp_kdtree(
-    points: npt.ArrayLike,
-    box: Box,
-    *,
-    epsilon: float,
-    rng: np.random.Generator,
-    height: int = 6,
-    buckets: int = 16,
-    tree_share: float = 0.5,
-    nonnegative: bool = True,
+    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, height: int = 6, buckets: int = 16
 ) -> SpatialCounts:
     """Counts in the 2^height leaves of a kd-tree, from one report per participant; medians from noisy histograms.
 
@@ -350,17 +314,13 @@ def ldp_kdtree(
         Levels, 1 to 14.
     buckets : int
         Equal parts of a cell along its axis, 2 to 256; a cell is divided at the edge nearest to its estimated
-        median.
-    tree_share : float
-        Share of the participants who report (cell, bucket) for the medians; the others report their leaf.
-    nonnegative : bool
-        Move the leaf counts to the nearest non-negative ones that add up to n. It costs no privacy and biases
-        sparse areas upwards; the result is then marked ``uncertain``.
+        median. Half of the participants report (cell, bucket) for the medians, the others their leaf.
 
     Returns
     -------
     SpatialCounts
-        epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
+        epsilon-locally differentially private; trusts nobody. Counts are the nearest non-negative ones that add
+        up to n, which is public.
 
     Notes
     -----
@@ -376,10 +336,9 @@ def ldp_kdtree(
     height = as_integer(height, "height", low=1, high=MOST_HEIGHT)
     if as_integer(buckets, "buckets", low=1, high=256) < 2:
         raise InvalidInput("buckets must be at least 2: one bucket has no median")
-    check_share(tree_share, "tree_share")
     positions = check_people(points, box)
     people = len(positions)
-    asked = min(max(round(tree_share * people), height), people - 1)
+    asked = min(max(round(TREE_SHARE * people), height), people - 1)
     if asked < height:
         raise InvalidInput(f"ldp_kdtree needs more than height = {height} participants; got {people}")
     order = rng.permutation(people)
@@ -399,9 +358,8 @@ def ldp_kdtree(
     holders = np.bincount(locate(positions[counted], boxes), minlength=len(boxes))
     oracle = best_oracle(len(holders), epsilon=epsilon)
     share = estimate(oracle, oracle.draw_tally(holders, rng=rng), len(counted)) / len(counted)
-    counts, spread = share * people, variance(oracle, share, reporting=len(counted), people=people)
-    counts = project_to_total(counts, people) if nonnegative else share_out(counts, spread, people)
-    return SpatialCounts(boxes, counts, Guarantee.plain("nobody", epsilon), variances=spread, uncertain=nonnegative)
+    spread = variance(oracle, share, reporting=len(counted), people=people)
+    return SpatialCounts(boxes, project_to_total(share * people, people), spread, Guarantee.plain("nobody", epsilon))
 
 
 def median_edge(histogram: Floats) -> Integers:
@@ -441,13 +399,7 @@ def locate(positions: Floats, boxes: Floats) -> Integers:
 
 
 def ahead(
-    points: npt.ArrayLike,
-    box: Box,
-    *,
-    epsilon: float,
-    rng: np.random.Generator,
-    depth: int = 10,
-    nonnegative: bool = True,
+    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, depth: int = 10
 ) -> SpatialCounts:
     """Counts in the leaves of an adaptive quadtree, from one report per participant (Du et al., CCS 2021).
 
@@ -468,14 +420,12 @@ def ahead(
         Layers, and groups of participants. A cell goes on if its estimated share exceeds sqrt((B + 1) ×
         variance of a layer's estimates); cells that do not are asked about again in every later layer, and
         may go on then.
-    nonnegative : bool
-        Move the leaf counts to the nearest non-negative ones that add up to n. It costs no privacy and biases
-        sparse areas upwards; the result is then marked ``uncertain``.
 
     Returns
     -------
     SpatialCounts
-        epsilon-locally differentially private; trusts nobody. Counts add up to n, which is public.
+        epsilon-locally differentially private; trusts nobody. Counts are the nearest non-negative ones that add
+        up to n, which is public.
 
     Notes
     -----
@@ -521,13 +471,9 @@ def ahead(
     spread = 1 / weight
     spread[0] = 0.0  # the number of participants is public
     agreed = make_consistent(parents, depths, values=weighted / weight, variances=spread)
-    counts_out = agreed.values[leaves]
-    if nonnegative:
-        counts_out = project_to_total(counts_out, people)
     return SpatialCounts(
         tree.boxes(cells[leaves]),
-        counts_out,
+        project_to_total(agreed.values[leaves], people),
+        agreed.variances[leaves],
         Guarantee.plain("nobody", epsilon),
-        variances=agreed.variances[leaves],
-        uncertain=nonnegative,
     )

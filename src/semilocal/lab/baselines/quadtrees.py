@@ -25,6 +25,7 @@ from .releases import MeanEstimate, ReleasedPoints, check_people, check_share
 __all__ = ["CountedTree", "PublishedRegions", "deepest", "kanonymous_quadtree", "privtree", "published"]
 
 MOST_CELLS = 20_000_000
+TREE_SHARE = 0.5  # of epsilon that PrivTree spends on its structure
 
 SplitRule = Callable[[int, Cells, Integers], Flags]
 
@@ -91,7 +92,6 @@ def privtree(
     *,
     epsilon: float,
     rng: np.random.Generator,
-    tree_share: float = 0.5,
     nonnegative: bool = False,
     max_depth: int | None = None,
 ) -> SpatialCounts:
@@ -106,15 +106,13 @@ def privtree(
     box : Box
         The public domain; each split halves every axis (fanout b = 2^d).
     epsilon : float
-        Total; ``tree_share`` of it buys the structure (noise scale ``(2b - 1) / ((b - 1) epsilon_tree)``,
+        Total; half of it buys the structure (noise scale ``(2b - 1) / ((b - 1) epsilon_tree)``,
         penalty per level ``scale × ln b``, threshold 0), the rest the leaf counts (noise scale ``1 /
         epsilon_counts``).
     rng : numpy.random.Generator
-    tree_share : float
-        Strictly between 0 and 1.
     nonnegative : bool
         Set negative leaf counts to zero, as some users of PrivTree do. It costs no privacy and biases sparse areas
-        upwards: errors of range counts are up to 1.8 times larger. The result is then marked ``uncertain``.
+        upwards: errors of range counts are up to 1.8 times larger.
     max_depth : int, optional
         Nodes of this depth are never split (a public rule, so it costs nothing). By default as deep as 60
         bits of path and the precision of the coordinates allow, at most 30: only positions shared by many
@@ -134,10 +132,9 @@ def privtree(
     np.True_
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    check_share(tree_share, "tree_share")
     positions = check_people(points, box)
     tree = quadtree_of(box, max_depth)
-    scale = (2 * tree.fanout - 1) / ((tree.fanout - 1) * epsilon * tree_share)
+    scale = (2 * tree.fanout - 1) / ((tree.fanout - 1) * epsilon * TREE_SHARE)
     penalty = scale * math.log(tree.fanout)
     counted = CountedTree(tree, positions)
 
@@ -146,23 +143,16 @@ def privtree(
         return np.asarray(biased + rng.laplace(0.0, scale, len(counts)) > 0)
 
     leaves, exact = counted.grow(splits)
-    noise = 1 / (epsilon * (1 - tree_share))
+    noise = 1 / (epsilon * (1 - TREE_SHARE))
     counts = exact + rng.laplace(0.0, noise, len(exact))
     if nonnegative:
         counts = np.maximum(counts, 0.0)
-    return SpatialCounts(
-        tree.boxes(leaves),
-        counts,
-        Guarantee.plain("curator", 2 * epsilon, presence=epsilon),
-        variances=np.full(len(leaves), 2 * noise**2),
-        uncertain=nonnegative,
-    )
+    guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon)
+    return SpatialCounts(tree.boxes(leaves), counts, np.full(len(leaves), 2 * noise**2), guarantee)
 
 
-def kanonymous_quadtree(
-    points: npt.ArrayLike, box: Box, *, k: int, rule: str = "all", max_depth: int | None = None
-) -> SpatialCounts:
-    """Divide cells while enough people are in them; publish exact counts: what is often done today.
+def kanonymous_quadtree(points: npt.ArrayLike, box: Box, *, k: int, max_depth: int | None = None) -> SpatialCounts:
+    """Divide a cell if every child holds at least k people; publish exact counts: what is often done today.
 
     Parameters
     ----------
@@ -171,11 +161,6 @@ def kanonymous_quadtree(
     box : Box
     k : int
         At least 1.
-    rule : {"all", "suppress"}
-        ``"all"`` divides a cell if every child holds at least k people, so every count is published.
-        ``"suppress"`` divides it if any child does. Cells with fewer than k are then withheld; those in them, whose
-        number follows from n, are shared equally among the withheld cells (a guess: the result is marked
-        ``uncertain``).
     max_depth : int, optional
         As deep as the coordinates allow (at most 30) if left out.
 
@@ -191,8 +176,6 @@ def kanonymous_quadtree(
     [1.0, 1.0, 1.0, 1.0]
     """
     k = as_integer(k, "k", low=1)
-    if rule not in ("all", "suppress"):
-        raise InvalidInput(f"rule must be 'all' or 'suppress'; got {rule!r}")
     positions = check_people(points, box)
     if len(positions) < k:
         raise InvalidInput(f"points must hold at least k = {k} positions; got {len(positions)}")
@@ -201,22 +184,12 @@ def kanonymous_quadtree(
 
     def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
         children = counted.count(tree.children(cells)).reshape(len(cells), -1)
-        decisive = children.min(axis=1) if rule == "all" else children.max(axis=1)
-        return np.asarray(decisive >= k)
+        return np.asarray(children.min(axis=1) >= k)
 
     leaves, exact = counted.grow(splits)
-    withheld = exact < k
-    counts = exact.astype(np.float64)
     note = f"k-anonymity only: every published count is at least {k}."
-    if withheld.any():
-        counts[withheld] = exact[withheld].mean()
-    return SpatialCounts(
-        tree.boxes(leaves),
-        counts,
-        Guarantee.plain("curator", None, k=k, notes=(note,)),
-        variances=np.where(withheld, k**2 / 12, 0.0),
-        uncertain=bool(withheld.any()),
-    )
+    guarantee = Guarantee.plain("curator", None, k=k, notes=(note,))
+    return SpatialCounts(tree.boxes(leaves), exact.astype(np.float64), np.zeros(len(leaves)), guarantee)
 
 
 # -- what the authors' published code does -----------------------------------------------------------------------------
@@ -238,8 +211,6 @@ class PublishedRegions:
         Lower and upper corners of the regions.
     crowds : int64[m]
         People in each region.
-    estimates : float64[m]
-        What the last round said about them; n for the whole domain.
     regions : int32[n]
         Row of each participant's region.
     guarantee : Guarantee
@@ -249,7 +220,6 @@ class PublishedRegions:
     box: Box
     boxes: Floats
     crowds: Integers
-    estimates: Floats
     regions: npt.NDArray[np.int32]
     guarantee: Guarantee
 
@@ -268,7 +238,7 @@ class PublishedRegions:
         scale = (self.boxes[:, 1] - self.boxes[:, 0]).max(axis=1) / epsilon
         people = self.crowds.astype(np.float64)
         noisy = np.maximum(people + scale * _laplace_sums(people, rng), 0.0)
-        return SpatialCounts(self.boxes, noisy, self.guarantee, variances=2 * people * scale**2, uncertain=True)
+        return SpatialCounts(self.boxes, noisy, 2 * people * scale**2, self.guarantee)
 
     def values(
         self, points: npt.ArrayLike, f: BoundedFunction, *, epsilon: float, rng: np.random.Generator
@@ -296,11 +266,11 @@ class PublishedRegions:
         """Mean of the noisy values: the loss of the regions and epsilon, between two positions inside a region."""
         noisy, scales = self.values(points, f, epsilon=epsilon, rng=rng)
         stderr = math.sqrt(2 * float(np.sum(scales**2))) / len(noisy)
-        return MeanEstimate(float(np.mean(noisy)), stderr, "normal", self.with_release("values", epsilon))
+        return MeanEstimate(float(np.mean(noisy)), stderr, self.with_release("values", epsilon))
 
     def centres(self) -> ReleasedPoints:
         """Everybody at the middle of their region (SLDP-Quantization): it costs nothing beyond the regions."""
-        return ReleasedPoints(self.boxes.mean(axis=1)[self.regions], 0, self.guarantee)
+        return ReleasedPoints(self.boxes.mean(axis=1)[self.regions], self.guarantee)
 
     def draws(self, *, epsilon: float, rng: np.random.Generator) -> ReleasedPoints:
         """Everybody at a Laplace draw around that middle, of scale side / epsilon on each axis (SLDP-Split).
@@ -310,8 +280,7 @@ class PublishedRegions:
         epsilon = as_number(epsilon, "epsilon", positive=True)
         sides = (self.boxes[:, 1] - self.boxes[:, 0])[self.regions]
         drawn = self.centres().points + rng.laplace(size=sides.shape) * sides / epsilon
-        inside = self.box.nearest(drawn)
-        return ReleasedPoints(inside.points, inside.moved, self.guarantee)
+        return ReleasedPoints(self.box.nearest(drawn).points, self.guarantee)
 
     def with_release(self, what: str, epsilon: float) -> Guarantee:
         """The guarantee of the regions and of one more release."""
@@ -368,7 +337,7 @@ def published(
     tree = quadtree_of(box, max_depth)
     counted = CountedTree(tree, positions)
     budget = math.log(1 / delta)
-    leaves, leaf_estimates = [], []
+    leaves = []
     cells, people = np.array([ROOT], dtype=np.uint64), np.array([len(positions)])
     estimates = people.astype(np.float64)
     for _ in range(tree.max_depth):
@@ -380,7 +349,6 @@ def published(
         margin = (np.sqrt(2 * np.maximum(estimates, 0.0) * budget) + 6 * budget) / epsilon
         goes_on = noisy >= k + np.repeat(margin, tree.fanout)
         leaves.append(children[~goes_on])
-        leaf_estimates.append(noisy[~goes_on])
         cells, people, estimates = children[goes_on], inside[goes_on], noisy[goes_on]
         if not len(cells):
             break
@@ -392,7 +360,6 @@ def published(
         box=box,
         boxes=tree.boxes(regions),
         crowds=counted.count(regions),
-        estimates=np.concatenate([*leaf_estimates, estimates])[order],
         regions=(np.searchsorted(first, tree.codes(positions), side="right") - 1).astype(np.int32),
         guarantee=Guarantee(
             trust="nobody",

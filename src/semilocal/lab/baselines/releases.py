@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,6 @@ from ...errors import InvalidInput
 from ...functions import BoundedFunction, check_values
 from ...geometry.box import Box
 from ...protocol.promise import Guarantee
-from ...release.answers import check_level, standard_errors
 
 __all__ = [
     "MeanEstimate", "ReleasedPoints", "central_mean", "check_people", "check_share", "laplace_points",
@@ -35,58 +33,29 @@ class MeanEstimate:
     ----------
     value : float
     stderr : float
-        Standard deviation of the noise, known exactly and independent of the data (unless ``guarantee`` notes
-        otherwise). The mean of the participants is the target: there is no sampling error in it.
-    shape : str
-        ``"laplace"`` or ``"normal"``: the distribution of the noise that intervals use.
+        Standard deviation of the noise, known exactly and independent of the data. The mean of the participants
+        is the target: there is no sampling error in it.
     guarantee : Guarantee
     """
 
     value: float
     stderr: float
-    shape: str
     guarantee: Guarantee
 
     __repr__ = short_repr
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Two-sided interval for the participants' mean."""
-        check_level(level)
-        if self.shape == "laplace":
-            half = -math.log1p(-level) * self.stderr / math.sqrt(2)
-        else:
-            half = standard_errors(level) * self.stderr
-        return self.value - half, self.value + half
-
 
 @dataclass(frozen=True, eq=False)
 class ReleasedPoints:
-    """Perturbed positions, one per participant.
-
-    Attributes
-    ----------
-    points : float64[n, d]
-    clipped : int
-        How many draws fell outside the domain and were moved to its nearest point; 0 if clipping was off.
-    guarantee : Guarantee
-    """
+    """Perturbed positions, one per participant: float64[n, d]. What fell outside was moved to the nearest point."""
 
     points: Floats
-    clipped: int
     guarantee: Guarantee
 
     __repr__ = short_repr
 
 
 # -- what every baseline checks before it starts ---------------------------------------------------------------------
-
-
-class Evaluated(NamedTuple):
-    """Values of a function, and the bounds that the domain alone implies."""
-
-    values: Floats
-    low: float
-    high: float
 
 
 def check_people(points: npt.ArrayLike, box: Box) -> Floats:
@@ -103,10 +72,10 @@ def check_share(share: float, name: str) -> None:
         raise InvalidInput(f"{name} must lie strictly between 0 and 1; got {share!r}")
 
 
-def evaluate(points: npt.ArrayLike, f: BoundedFunction, box: Box) -> Evaluated:
-    """Values at the points and the range over the whole box; a value outside the stated range is refused."""
+def _values_and_width(points: npt.ArrayLike, f: BoundedFunction, box: Box) -> tuple[Floats, float]:
+    """Values at the points and the width of the range over the whole box; a value outside the range is refused."""
     values, ranges = check_values(f, check_people(points, box), [[box.lower, box.upper]])
-    return Evaluated(values, float(ranges[0, 0]), float(ranges[0, 1]))
+    return values, float(ranges[0, 1] - ranges[0, 0])
 
 
 # -- means -----------------------------------------------------------------------------------------------------------
@@ -135,23 +104,16 @@ def central_mean(
         participants is public); trusts a curator.
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    values, low, high = evaluate(points, f, box)
-    scale = (high - low) / (len(values) * epsilon)
+    values, width = _values_and_width(points, f, box)
+    scale = width / (len(values) * epsilon)
     value = float(np.mean(values)) + float(rng.laplace(0.0, scale))
-    guarantee = Guarantee.plain("curator", epsilon)
-    return MeanEstimate(value, math.sqrt(2) * scale, "laplace", guarantee)
+    return MeanEstimate(value, math.sqrt(2) * scale, Guarantee.plain("curator", epsilon))
 
 
 def local_mean(
-    points: npt.ArrayLike,
-    f: BoundedFunction,
-    box: Box,
-    *,
-    epsilon: float,
-    rng: np.random.Generator,
-    mechanism: str = "laplace",
+    points: npt.ArrayLike, f: BoundedFunction, box: Box, *, epsilon: float, rng: np.random.Generator
 ) -> MeanEstimate:
-    """Mean of the participants' noisy values of f.
+    """Mean of the participants' values of f, each with Laplace noise of scale (range of f over the box) / epsilon.
 
     Parameters
     ----------
@@ -162,10 +124,6 @@ def local_mean(
     epsilon : float
         The loss of each participant.
     rng : numpy.random.Generator
-    mechanism : {"laplace", "duchi"}
-        ``"laplace"`` adds Laplace noise of scale (range of f over the box) / epsilon to every value, as plain
-        LDP is usually compared with. ``"duchi"`` (Duchi, Jordan, Wainwright 2018) reports one of two points;
-        it is the better one for small epsilon, and its standard error is the worst case over all positions.
 
     Returns
     -------
@@ -173,29 +131,17 @@ def local_mean(
         epsilon-locally differentially private; trusts nobody.
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    if mechanism not in ("laplace", "duchi"):
-        raise InvalidInput(f"mechanism must be 'laplace' or 'duchi'; got {mechanism!r}")
-    values, low, high = evaluate(points, f, box)
-    guarantee = Guarantee.plain("nobody", epsilon)
-    if mechanism == "laplace":
-        scale = (high - low) / epsilon
-        reports = values + rng.laplace(0.0, scale, len(values))
-        spread = math.sqrt(2) * scale
-    else:
-        middle, half = (low + high) / 2, (high - low) / 2
-        reach = half / math.tanh(epsilon / 2)  # half (e^epsilon + 1) / (e^epsilon - 1)
-        lean = (values - middle) / reach if reach > 0 else np.zeros(len(values))
-        reports = middle + np.where(rng.random(len(values)) < (1 + lean) / 2, reach, -reach)
-        spread = reach
-    return MeanEstimate(float(np.mean(reports)), spread / math.sqrt(len(values)), "normal", guarantee)
+    values, width = _values_and_width(points, f, box)
+    scale = width / epsilon
+    reports = values + rng.laplace(0.0, scale, len(values))
+    stderr = math.sqrt(2) * scale / math.sqrt(len(values))
+    return MeanEstimate(float(np.mean(reports)), stderr, Guarantee.plain("nobody", epsilon))
 
 
 # -- positions -------------------------------------------------------------------------------------------------------
 
 
-def planar_laplace(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, clip: bool = True
-) -> ReleasedPoints:
+def planar_laplace(points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator) -> ReleasedPoints:
     """Geo-indistinguishable positions (Andrés et al., CCS 2013): density proportional to exp(-epsilon × distance).
 
     Parameters
@@ -206,8 +152,6 @@ def planar_laplace(
     epsilon : float
         Loss per unit of distance, where the unit is a side of the domain: both axes are scaled to [0, 1].
     rng : numpy.random.Generator
-    clip : bool
-        Move draws outside the domain to its nearest point (post-processing: it costs no privacy).
 
     Returns
     -------
@@ -226,12 +170,10 @@ def planar_laplace(
     ladder = (("one side of the domain apart (axes scaled to [0, 1])", epsilon), ("opposite corners", across))
     note = "The loss is proportional to the distance: near positions are hidden better than far ones."
     guarantee = Guarantee.plain("nobody", across, ladder=ladder, notes=(note,))
-    return _release(positions, shift, box, clip, guarantee)
+    return _moved(positions, shift, box, guarantee)
 
 
-def laplace_points(
-    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, clip: bool = True
-) -> ReleasedPoints:
+def laplace_points(points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator) -> ReleasedPoints:
     """Laplace noise of scale 1/epsilon on every coordinate of the unit cube.
 
     This is what is often called LDP with epsilon. Each of the d coordinates has range 1, so a move across the
@@ -244,15 +186,13 @@ def laplace_points(
     epsilon : float
         The parameter of each coordinate.
     rng : numpy.random.Generator
-    clip : bool
-        Move draws outside the domain to its nearest point (post-processing: it costs no privacy).
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
     positions = check_people(points, box)
     shift = rng.laplace(0.0, 1 / epsilon, positions.shape)
     cost = box.dimensions * epsilon
     note = f"{box.dimensions} coordinates with noise of scale 1/{epsilon:g} each."
-    return _release(positions, shift, box, clip, Guarantee.plain("nobody", cost, notes=(note,)))
+    return _moved(positions, shift, box, Guarantee.plain("nobody", cost, notes=(note,)))
 
 
 def radius(uniform: Floats, epsilon: float) -> Floats:
@@ -265,9 +205,7 @@ def radius(uniform: Floats, epsilon: float) -> Floats:
     return distance
 
 
-def _release(positions: Floats, shift: Floats, box: Box, clip: bool, guarantee: Guarantee) -> ReleasedPoints:
+def _moved(positions: Floats, shift: Floats, box: Box, guarantee: Guarantee) -> ReleasedPoints:
+    """Positions with a shift of the unit cube; what falls outside goes to the nearest point, which costs nothing."""
     moved = positions + shift * (np.asarray(box.upper) - np.asarray(box.lower))
-    if not clip:
-        return ReleasedPoints(moved, 0, guarantee)
-    inside = box.nearest(moved)
-    return ReleasedPoints(inside.points, inside.moved, guarantee)
+    return ReleasedPoints(box.nearest(moved).points, guarantee)

@@ -142,9 +142,7 @@ def paper_regions(points: Floats, at: At, share: float) -> PublishedRegions:
     """Regions by the paper's rule with a share of ε: a cell is split if every child passes."""
     task = Task.paper(at.box, epsilon=share * at.epsilon, delta=at.delta, k=at.k, max_depth=at.depth)
     run = simulate(points, task, rng=at.rng)
-    crowds = run.partition.crowds
-    estimates = crowds.astype(np.float64)
-    return PublishedRegions(at.box, run.partition.boxes, crowds, estimates, run.regions, promise(task))
+    return PublishedRegions(at.box, run.partition.boxes, run.partition.crowds, run.regions, promise(task))
 
 
 def published_regions(points: Floats, at: At, share: float) -> PublishedRegions:
