@@ -120,9 +120,7 @@ def rounds(data: Path, runs: int, seed: int) -> Iterator[Line]:
         for epsilon in EPSILONS:
             rng = np.random.default_rng(seed)
             task = sl.Task.build(synthetic.UNIT_SQUARE, epsilon=epsilon)
-            played = [
-                sl.simulate(sample_users(source, PEOPLE, rng, folder=data).points, task, rng=rng) for _ in range(runs)
-            ]
+            played = [sl.simulate(sample_users(source, PEOPLE, rng, folder=data), task, rng=rng) for _ in range(runs)]
             number = [run.rounds for run in played]
             sent = float(np.mean([(run.answers + run.announcements) / run.participants for run in played]))
             good = max(number) <= MOST_ROUNDS and sent <= MOST_MESSAGES

@@ -155,12 +155,12 @@ def test_a_sample_is_a_set_of_rows_scaled_by_the_public_box(tmp_path: Path) -> N
     rows = [(float(lat), float(lon)) for lat, lon in zip(rng.uniform(39, 42, 50), rng.uniform(-9, -8, 50), strict=True)]
     put(tmp_path, "porto.csv.gz", *rows)
     everyone = data.sample_users("porto", 50, np.random.default_rng(1), folder=tmp_path)
-    box = everyone.source.box
-    back = everyone.points * (np.array(box.upper) - box.lower) + box.lower
+    box = data.load("porto", tmp_path).box
+    back = everyone * (np.array(box.upper) - box.lower) + box.lower
     assert np.allclose(np.sort(back[:, 1]), np.sort([lat for lat, _ in rows]), rtol=0, atol=1e-12)
-    one = data.sample_users("porto", 7, np.random.default_rng(2), folder=tmp_path).points
-    same = data.sample_users("porto", 7, np.random.default_rng(2), folder=tmp_path).points
-    other = data.sample_users("porto", 7, np.random.default_rng(3), folder=tmp_path).points
+    one = data.sample_users("porto", 7, np.random.default_rng(2), folder=tmp_path)
+    same = data.sample_users("porto", 7, np.random.default_rng(2), folder=tmp_path)
+    other = data.sample_users("porto", 7, np.random.default_rng(3), folder=tmp_path)
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
     assert len({tuple(point) for point in one}) == 7  # without replacement
@@ -184,7 +184,7 @@ def test_every_row_is_drawn_equally_often(tmp_path: Path) -> None:
         drawn = np.zeros(20, dtype=np.int64)
         for _ in range(4000):
             if draw_from == 20:
-                points = data.sample_users("porto", 5, rng, folder=tmp_path).points[:, 1]
+                points = data.sample_users("porto", 5, rng, folder=tmp_path)[:, 1]
             else:
                 points = latitudes[rng.choice(draw_from, 5, replace=False)]
             drawn += np.isin(latitudes, points)

@@ -17,8 +17,7 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
 from semilocal.lab.experiments import EXPERIMENTS, chosen, data, figures, methods
-from semilocal.lab.experiments.runner import Trial
-from semilocal.lab.experiments.summary import FigureOptions, Output, Study, gather, select
+from semilocal.lab.experiments.summary import FigureOptions, Output, Study, select
 from semilocal.lab.experiments.trials import FOREST, LOGISTIC, mean_trial
 
 pytest.importorskip("matplotlib")
@@ -111,15 +110,14 @@ def test_a_figure_writes_picture_and_numbers(name: str, drawn: Callable[[str], D
     assert made.figures
     for figure in made.figures:
         assert figure.pictures, figure.missing
+        assert figure.participants
         for picture in figure.pictures:
             assert picture.with_suffix(".png").stat().st_size > 5_000
             assert picture.with_suffix(".svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
         with (options.out / figure.csv).open(encoding="utf-8") as stream:
             assert list(csv.DictReader(stream))
         for line in figure.lines:
-            assert line.epsilon
-            assert line.adjacency
-            assert line.delta
+            assert all(line.guarantee.row().values())
 
 
 @pytest.mark.parametrize("name", ["mean", "queries_synthetic", "classifiers"])
@@ -228,12 +226,10 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
 
 
 def test_the_summary_averages_facts_about_regions(options: FigureOptions) -> None:
-    cells = [
-        Trial.of("facts", method, seed=1, run=run, n=3_000, epsilon=4.0, k=20)
-        for method in ("ours", "published", "ldp")
-        for run in range(3)
-    ]
-    found = gather("facts", cells, mean_trial, options, by=("method",), of=("error",))
+    axes: dict[str, tuple[float, ...]] = {"n": (3_000,), "epsilon": (4.0,)}
+    found = Study("facts", mean_trial, ("ours", "published", "ldp"), axes, ("error",)).gather(
+        dataclasses.replace(options, runs=3)
+    )
     ours, published, local = (select(found.summary, method=method)[0] for method in ("ours", "published", "ldp"))
     for method, group in (("ours", ours), ("published", published)):
         runs = select(found.rows, method=method)
@@ -255,8 +251,8 @@ def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions
         data.sample_people("gowalla_more_users", people, np.random.default_rng(seed), folder=folder) for seed in (1, 2)
     ]
     for sample in drawn:
-        assert sorted(where[tuple(point)] for point in sample.points) == sorted(set(rows.tolist()))
-    assert not np.array_equal(np.sort(drawn[0].points, axis=0), np.sort(drawn[1].points, axis=0))
+        assert sorted(where[tuple(point)] for point in sample) == sorted(set(rows.tolist()))
+    assert not np.array_equal(np.sort(drawn[0], axis=0), np.sort(drawn[1], axis=0))
     with pytest.raises(InvalidInput, match=f"{people} people"):
         data.sample_people("gowalla_more_users", people + 1, np.random.default_rng(1), folder=folder)
     with pytest.raises(InvalidInput, match="does not tell"):

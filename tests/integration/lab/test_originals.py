@@ -53,15 +53,12 @@ def test_geolife_without_faults_drops_nothing(tmp_path: Path) -> None:
     assert dropped == {}
 
 
-@pytest.mark.parametrize(
-    ("bad", "line"),
-    [("39.9,116.3", 8), (row("north", 116), 8), (row("nan", 116), 8), (row(1, 2) + ",7", 8), ("39.9,11", 8)],
-)
-def test_geolife_faults_name_the_file_and_the_line(tmp_path: Path, bad: str, line: int) -> None:
+@pytest.mark.parametrize("bad", ["39.9,116.3", row("north", 116), row("nan", 116), row(1, 2) + ",7", "39.9,11"])
+def test_geolife_faults_name_the_file(tmp_path: Path, bad: str) -> None:
     path = plt(tmp_path, "000", "1", row(39.9, 116.3), bad)
     with pytest.raises(InvalidInput) as caught:
         read_geolife(tmp_path)
-    assert f"{path}, line {line}:" in str(caught.value)
+    assert f"{path}: a line is not" in str(caught.value)
 
 
 def test_geolife_elsewhere_says_what_layout_is_wanted(tmp_path: Path) -> None:

@@ -20,15 +20,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from semilocal.errors import InvalidInput
 from semilocal.lab.experiments.runner import Trial, run, source_version, sources, stream
 from semilocal.lab.experiments.summary import summarise, table, write_csv
 from tests.helpers import HANG
 from tests.helpers.trials import draw, explode
-
-
-def wrong_kind(trial: Trial) -> list[dict[str, Any]]:
-    return [{"values": np.arange(3)}]
 
 
 def constant(trial: Trial) -> list[dict[str, Any]]:
@@ -201,18 +196,6 @@ def test_a_failing_trial_is_named_and_the_others_are_kept(tmp_path: Path, worker
         assert len(list(tmp_path.rglob("output.pkl"))) == 3
 
 
-def test_wrong_grids_and_rows_are_refused(tmp_path: Path) -> None:
-    trial = grid(1)[0]
-    with pytest.raises(InvalidInput, match="two trials are the same"):
-        run([trial, trial], draw, folder=tmp_path, show=False)
-    with pytest.raises(InvalidInput, match="at least 0"):
-        run([trial], draw, folder=tmp_path, workers=-1, show=False)
-    with pytest.raises(InvalidInput, match="'values' is a ndarray"):
-        run([trial], wrong_kind, folder=tmp_path, workers=0, show=False)
-    with pytest.raises(InvalidInput, match="cannot be called 'version'"):
-        Trial.of("f", "m", seed=1, run=0, version=3)
-
-
 def test_the_version_of_the_trials_holds_mechanisms_and_data_but_no_pictures_or_servers() -> None:
     found = set(sources())
     needed = {"protocol/rule.py", "randomizer/response.py", "simulation/simulate.py", "release/walk.py"}
@@ -231,32 +214,26 @@ def test_summary_equals_scipy_s_interval() -> None:
     rng = np.random.default_rng(3)
     values = rng.normal(size=(2, 12))
     rows = [{"method": m, "run": r, "mse": float(values[m, r])} for r in range(12) for m in range(2)]
-    for level in (0.95, 0.5):
-        for found in summarise(rows, by=["method"], of=["mse"], level=level):
-            group = values[found["method"]]  # type: ignore[index]
-            low, high = stats.t.interval(level, 11, group.mean(), stats.sem(group))
-            assert found["runs"] == 12
-            assert found["mse_mean"] == pytest.approx(group.mean(), rel=1e-12)
-            assert found["mse_std"] == pytest.approx(group.std(ddof=1), rel=1e-12)
-            assert (found["mse_low"], found["mse_high"]) == pytest.approx((low, high), rel=1e-9)
+    for found in summarise(rows, by=["method"], of=["mse"]):
+        group = values[found["method"]]  # type: ignore[index]
+        low, high = stats.t.interval(0.95, 11, group.mean(), stats.sem(group))
+        assert found["runs"] == 12
+        assert found["mse_mean"] == pytest.approx(group.mean(), rel=1e-12)
+        assert found["mse_std"] == pytest.approx(group.std(ddof=1), rel=1e-12)
+        assert (found["mse_low"], found["mse_high"]) == pytest.approx((low, high), rel=1e-9)
 
 
-def test_one_run_has_no_interval_and_missing_columns_are_named() -> None:
+def test_one_run_has_no_interval() -> None:
     [found] = summarise([{"m": "a", "x": 3.0}], by=["m"], of=["x"])
     assert found["x_mean"] == 3.0
     assert math.isnan(found["x_low"])  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="no column 'y'"):
-        summarise([{"m": "a", "x": 3.0}], by=["m"], of=["y"])
-    with pytest.raises(InvalidInput, match="level"):
-        summarise([], by=[], of=[], level=1.0)
 
 
 def test_csv_keeps_every_digit_and_names_version_seed_and_parameters(tmp_path: Path) -> None:
     rows = rows_of(grid(1), tmp_path / "cache", 0)
-    with write_csv(tmp_path / "deep" / "a.csv", rows).open(newline="") as stream_:
+    write_csv(tmp_path / "deep" / "a.csv", rows)
+    with (tmp_path / "deep" / "a.csv").open(newline="") as stream_:
         read = list(csv.DictReader(stream_))
     assert list(read[0])[:7] == ["version", "figure", "method", "epsilon", "n", "seed", "run"]
     assert [float(row["mean"]) for row in read] == [row["mean"] for row in rows]
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.csv"]
-    with pytest.raises(InvalidInput, match="no rows"):
-        write_csv(tmp_path / "b.csv", [])

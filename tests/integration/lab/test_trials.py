@@ -81,17 +81,6 @@ def test_all_methods_of_a_run_meet_the_same_people() -> None:
     assert one == two
 
 
-def test_scores_are_those_of_scikit_learn() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    rng = np.random.default_rng(3)
-    truth, said = rng.integers(0, 2, 200), rng.integers(0, 2, 200)
-    ours = trials.scores(truth, said)
-    assert ours["f1"] == pytest.approx(metrics.f1_score(truth, said))
-    assert ours["precision"] == pytest.approx(metrics.precision_score(truth, said))
-    assert ours["recall"] == pytest.approx(metrics.recall_score(truth, said))
-    assert trials.scores(truth, np.zeros_like(truth)) == {"f1": 0.0, "precision": 0.0, "recall": 0.0}
-
-
 def test_unknown_methods_are_refused() -> None:
     with pytest.raises(InvalidInput, match="not used for counts"):
         trials.counts_trial(trial("magic", source="clusters", n=500, epsilon=1.0, k=20))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from fractions import Fraction
 
 import numpy as np
 
@@ -16,12 +15,12 @@ from ...functions import squared_norm
 from ...protocol.task import Task
 from ...randomizer import DiscreteLaplace, PaperLaplace
 from ...simulation import synthetic
-from ..audit.exact import laplace_sum_tail
+from ..audit.exact import laplace_sum_tail, randomizer_loss
 from ..index import count_points
 from .methods import CROWD, DELTA, DEPTHS, PAPER_SHARE, At, paper_regions, published_regions
 from .report import Claim
 from .runner import stream
-from .summary import FigureOptions, Output, stamped, write_csv
+from .summary import FigureOptions, Output, write_rows
 from .trials import MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
 __all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]
@@ -34,7 +33,7 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 12.0)
 def ratio_of_one_report(epsilon: float) -> tuple[float, float]:
     """Return the log of the largest probability ratio of a report with noise of scale 1/ε, by enumeration.
 
-    Two children, all reports (y₁, y₂) of integer-valued Laplace noise of that scale, in exact arithmetic; and the ratio
+    All reports about two children with integer-valued Laplace noise of that scale, in exact arithmetic; and the ratio
     of the event "first entry at least 1, second at most 0" under continuous noise.
 
     Examples
@@ -43,16 +42,9 @@ def ratio_of_one_report(epsilon: float) -> tuple[float, float]:
     >>> round(loss, 6), round(event, 3)
     (2.0, 7.389)
     """
-    weights = DiscreteLaplace(2 * epsilon, 2).alphabet[1]  # its noise has scale 2 / (2 ε)
-    zero, one = [Fraction(weight) for weight in weights], [Fraction(weight) for weight in reversed(weights)]
-    # entry by entry: (1, 0) against (0, 1); the largest product over all pairs of entries
-    largest = max(
-        max(a / b for a, b in zip(one, zero, strict=True)) * max(a / b for a, b in zip(zero, one, strict=True)),
-        Fraction(1),
-    )
     above = {True: 0.5, False: 0.5 * math.exp(-epsilon)}  # P(entry >= 1) with and without the participant
     event = (above[True] * 0.5) / (above[False] * (1 - (1 - 0.5 * math.exp(-epsilon))))
-    return math.log(largest), event
+    return randomizer_loss(DiscreteLaplace(2 * epsilon, 2)), event  # its noise has scale 2 / (2 ε)
 
 
 def margin_failure(responders: int, delta: float) -> float:
@@ -112,7 +104,7 @@ def make(options: FigureOptions) -> Output:
     """Print the table, and write it to ``claims.csv``."""
     found = all_claims(options.seed, sizes=SIZES[:2] if options.quick else SIZES)
     rows = [{"claim": c.text, "holds": c.holds, "measured": c.measured} for c in found]
-    write_csv(options.out / "claims.csv", stamped(rows, options))
+    write_rows(options, "claims", rows)
     words = {True: "holds", False: "does not hold", None: "open"}
     text = "\n".join(f"{words[claim.holds]:>13}  {claim.text}\n{'':15}{claim.measured}" for claim in found)
     return Output(claims=found, text=text)

@@ -30,7 +30,7 @@ from .catalogue import CATALOGUE, Dataset, Variant, dataset
 from .originals import convert_porto, convert_snap, read_geolife
 
 __all__ = [
-    "VARIABLE", "FileStatus", "Positions", "Sample", "data_folder", "describe", "download", "fetch", "load",
+    "VARIABLE", "FileStatus", "Positions", "data_folder", "describe", "download", "fetch", "load",
     "sample_people", "sample_users", "sha256_of", "status",
 ]  # fmt: skip
 
@@ -66,14 +66,6 @@ class Positions:
     path: Path
     notes: tuple[str, ...]
     fingerprint: str
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Positions of one trial, scaled to the unit square: float64[n, 2], and where they came from."""
-
-    points: Floats
-    source: Positions
 
 
 @dataclass(frozen=True)
@@ -129,7 +121,7 @@ def load(name: str, folder: str | Path | None = None) -> Positions:
     return _read(entry.name, variant, path, changed.st_mtime_ns, changed.st_size)
 
 
-def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Sample:
+def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Floats:
     """Draw the positions of one trial: n rows without replacement, scaled from the public box to [0, 1]².
 
     Every row drawn counts as one participant, as in the paper: most datasets have fewer people than N.
@@ -147,10 +139,10 @@ def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | P
     if not 1 <= n <= len(source.points):
         raise InvalidInput(f"n must be between 1 and the {len(source.points)} positions of {name}; got {n}")
     chosen = rng.choice(len(source.points), size=n, replace=False, shuffle=False)
-    return Sample(_scaled(source, chosen), source)
+    return _scaled(source, chosen)
 
 
-def sample_people(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Sample:
+def sample_people(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Floats:
     """Draw n different people and one row of each at random, scaled from the public box to [0, 1]².
 
     Parameters are those of :func:`sample_users`; the dataset must have a column ``user``.
@@ -162,7 +154,7 @@ def sample_people(name: str, n: int, rng: np.random.Generator, *, folder: str | 
     if not 1 <= n <= len(first):
         raise InvalidInput(f"n must be between 1 and the {len(first)} people of {name}; got {n}")
     chosen = order[rng.choice(first, size=n, replace=False, shuffle=False)]
-    return Sample(_scaled(source, chosen), source)
+    return _scaled(source, chosen)
 
 
 def _scaled(source: Positions, chosen: Integers) -> Floats:

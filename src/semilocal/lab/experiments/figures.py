@@ -34,7 +34,7 @@ from .drawing import (
 from .methods import CROWD, DELTA, Regions, look, promise_of
 from .report import FigureReport
 from .runner import Trial, stream
-from .summary import FigureOptions, Gathered, Output, Study, lines, present, select, stamped, write_csv
+from .summary import FigureOptions, Gathered, Output, Study, lines, present, select, write_rows
 from .trials import (
     BUMP_SPREAD,
     FOREST,
@@ -82,7 +82,7 @@ def _section(
         study.repeats(options),
         options.seed,
         found.seconds,
-        found.csv,
+        f"{study.name}.csv",
         (*notes, *(f"left out: {why}" for why in found.missing.values())),
         participants=study.participants,
     )
@@ -133,21 +133,22 @@ def density(options: FigureOptions, study: Study = DENSITY) -> Output:
         method: released_values(Trial.of(study.name, method, seed=options.seed, run=0, **place))
         for method in study.methods
     }
-    points = released["ldp"].points
+    points = released["ldp"][0]
     with figure_style() as Figure:
         figure = Figure(figsize=(11.0, 6.2))
         grid = figure.subplots(2, 1 + len(PARTITIONS), sharex=True, sharey=True)
         shown = _hexagons(grid[0, 0], points, gaussian_bump(BUMP_SPREAD)(points), "true f at the samples")
         words = "local DP: true loss ε anywhere\nreports, mean per hexagon"
-        _hexagons(grid[1, 0], points, released["ldp"].values, words)
+        _hexagons(grid[1, 0], points, released["ldp"][1].result, words)
         for column, method in enumerate(PARTITIONS, start=1):
-            regions = released[method].regions
+            _, found_here = released[method]
+            regions = found_here.regions
             assert regions is not None
             promised = promise_of(method, "values")
             kept = "crowd of k kept" if promised.k else "no crowd promised"
             title = f"{look(method).name}\nregions: {len(regions.crowds):,}, {kept}"
             _outlines(grid[0, column], points, regions, title)
-            _hexagons(grid[1, column], points, released[method].values, f"reports, true loss\n{promised.cost('ε')}")
+            _hexagons(grid[1, column], points, found_here.result, f"reports, true loss\n{promised.cost('ε')}")
         for axes in grid[:, 0]:
             axes.set_ylabel("y")
         for axes in grid[1]:
@@ -337,7 +338,7 @@ def housing_map(options: FigureOptions) -> Output:
         {"class": value, "meaning": meaning, "block_groups": counts[value], "median_value_usd": middle}
         for value, meaning, _ in classes
     ]
-    write_csv(options.out / f"{name}.csv", stamped(rows, options))
+    write_rows(options, name, rows)
     caption = (
         f"California Housing, {len(points):,} block groups; the median of their median house values is {middle:,.0f} "
         "US dollars."
@@ -425,7 +426,7 @@ def queries_synthetic(options: FigureOptions, study: Study = QUERIES_SYNTHETIC) 
         title = f"N = {len(points):,}, {shown} of {len(boxes)} queries"
         axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="x", ylabel="y", title=title)
         picture = save(figure, options.out, name=name)
-    write_csv(options.out / f"{name}.csv", stamped(_workload_rows("clusters", boxes[:shown], counts), options))
+    write_rows(options, name, _workload_rows("clusters", boxes[:shown], counts))
     panels = [Panel(f"N = {n:,}", {"n": n}) for n in study.axes["n"]]
     errors = line_panels(found.summary, panels, study, options, value="mre", y_label=MRE)
     caption = "Bars: 95 % confidence interval of the mean. The k-anonymous quadtree does not depend on ε."
@@ -489,7 +490,7 @@ def queries_example(options: FigureOptions, names: Sequence[str] = EXAMPLE, *, s
             axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
             rows += _workload_rows(name, boxes[:shown], counts)
         saved = save(figure, options.out, name=label)
-    write_csv(options.out / f"{label}.csv", stamped(rows, options))
+    write_rows(options, label, rows)
     caption = f"{size:,} positions of each dataset, {shown} of its 200 queries; the outermost 1 % is cut off."
     section = FigureReport(
         f"fig:{label}",

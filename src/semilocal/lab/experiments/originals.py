@@ -14,9 +14,8 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ PLT_COMMAS = 6  # in each line after the header
 FAULT = "position outside latitude ±90 or longitude ±180"
 
 
-@dataclass(frozen=True, eq=False)
-class Converted:
+class Converted(NamedTuple):
     """What came out of an original: how many rows, and how many were left out for which reason."""
 
     rows: int
@@ -84,7 +82,7 @@ def convert_snap(original: Path, target: Path, *, show: bool = False) -> Convert
             count = _write_csv(target, ("user", "latitude", "longitude"), rows(stream))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InvalidInput(f"{original}: the gzip data is damaged ({error}); delete it and fetch again") from None
-    return Converted(count, MappingProxyType(dict(dropped)))
+    return Converted(count, dropped)
 
 
 def convert_porto(original: Path, target: Path, *, trips: int = PORTO_TRIPS, show: bool = False) -> Converted:
@@ -125,7 +123,7 @@ def convert_porto(original: Path, target: Path, *, trips: int = PORTO_TRIPS, sho
 
     with _open_train(original) as stream:
         count = _write_csv(target, ("taxi", "trip", "latitude", "longitude"), rows(stream))
-    return Converted(count, MappingProxyType(dict(dropped)))
+    return Converted(count, dropped)
 
 
 def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, Mapping[str, int]]:
@@ -151,7 +149,7 @@ def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, Mapping[s
     points = np.concatenate([_read_plt(path) for path in progress.track(files, "GeoLife", show=show)])
     possible = (np.abs(points[:, 0]) <= 180) & (np.abs(points[:, 1]) <= 90)
     wrong = int(np.count_nonzero(~possible))
-    return points[possible], MappingProxyType({FAULT: wrong} if wrong else {})
+    return points[possible], {FAULT: wrong} if wrong else {}
 
 
 def _read_plt(path: Path) -> Floats:
@@ -167,25 +165,8 @@ def _read_plt(path: Path) -> Floats:
     except ValueError:
         rows = np.empty((0, 2))
     if len(rows) * PLT_COMMAS != body.count(b",") or not np.isfinite(rows).all():
-        _refuse_plt(path, body)
+        raise InvalidInput(f"{path}: a line is not 'latitude,longitude,0,altitude,days,date,time'; get the file again")
     return np.ascontiguousarray(rows[:, ::-1], dtype=np.float64)
-
-
-def _refuse_plt(path: Path, body: bytes) -> None:
-    for number, line in enumerate(body.decode("utf-8", "replace").splitlines(), start=PLT_HEADER + 1):
-        cells = line.split(",")
-        try:
-            valid = not line.strip() or (
-                len(cells) == PLT_COMMAS + 1 and np.isfinite([float(cell) for cell in cells[:2]]).all()
-            )
-        except ValueError:
-            valid = False
-        if not valid:
-            raise InvalidInput(
-                f"{path}, line {number}: {line[:60]!r} is not "
-                "'latitude,longitude,0,altitude,days,date,time'; get the file again"
-            )
-    raise InvalidInput(f"{path}: is not a .plt file; get the file again")
 
 
 def _six_decimals(number: str) -> str:

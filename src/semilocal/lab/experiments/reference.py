@@ -18,7 +18,7 @@ from scipy.stats import chi2
 from .figures import MEAN, QUERIES_SYNTHETIC
 from .report import Claim
 from .runner import stream
-from .summary import FigureOptions, Output, select, write_csv
+from .summary import FigureOptions, Output, select, write_rows
 
 __all__ = ["Comparison", "compare", "make", "reference_rows"]
 
@@ -113,11 +113,8 @@ def make(options: FigureOptions) -> Output:
     means, ranges = MEAN.gather(options), QUERIES_SYNTHETIC.gather(options)
     found = compare(means.summary, ranges.summary)
     runs = MEAN.repeats(options)
-    rows = []
-    for one in found:
-        first = {"version": means.version, "runs": runs, "seed": options.seed}
-        rows.append({**first, **asdict(one), "ratio": one.ratio, "agrees": one.agrees})
-    write_csv(options.out / "reference.csv", rows)
+    rows = [{"runs": runs, **asdict(one), "ratio": one.ratio, "agrees": one.agrees} for one in found]
+    write_rows(options, "reference", rows)
     text = ["what                       N       ε    ours       authors    ratio  agrees"]
     text += [
         f"{one.what:<24} {one.n:>6,} {one.epsilon:>5g}  {one.ours:<9.3g}  {one.theirs:<9.3g}  {one.ratio:5.2f}  "

@@ -14,11 +14,11 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from ...errors import InvalidInput
 from ...io.files import write_text
 from ...io.progress import duration
+from ...protocol.promise import Guarantee
 from ...protocol.promise_words import PROTECTED
-from .methods import look
+from .methods import crowd_kept, look
 
 __all__ = ["Claim", "FigureReport", "Line", "write_report"]
 
@@ -29,38 +29,12 @@ KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 @dataclass(frozen=True)
 class Line:
-    """What one line of a figure costs and keeps.
-
-    Attributes
-    ----------
-    method : str
-        A key of `methods.METHODS`.
-    epsilon : str
-        The true loss, such as "ε inside" for two positions inside a region.
-    adjacency : str
-        Between which inputs that holds, such as "any two positions inside the released region".
-    delta : str
-        The chance that the promise fails, and per whom; "0" where there is none.
-    crowd : bool or None
-        Whether a crowd of k is promised; None where there are no regions.
-    regions_below, participants_below : float or None
-        Measured shares of regions, and of participants in regions, with fewer than k participants.
-    """
+    """What one line of a figure promises, and the measured shares below k of its regions and of its participants."""
 
     method: str
-    epsilon: str
-    adjacency: str
-    delta: str
-    crowd: bool | None = None
+    guarantee: Guarantee
     regions_below: float | None = None
     participants_below: float | None = None
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("epsilon", "adjacency", "delta"):
-            if not str(getattr(self, name)).strip():
-                raise InvalidInput(f"the line of {self.method!r} has no {name}; a loss is never shown without it")
-        look(self.method)
 
 
 @dataclass(frozen=True)
@@ -81,10 +55,6 @@ class FigureReport:
     notes: tuple[str, ...] = ()
     missing: str = ""
     participants: str = ""
-
-    def __post_init__(self) -> None:
-        if self.pictures and not self.participants:
-            raise InvalidInput(f"{self.name}: say what stands for one participant")
 
 
 @dataclass(frozen=True)
@@ -107,15 +77,12 @@ def write_report(
     out : str or Path
         The folder; made if it is not there.
     figures : sequence of FigureReport
-        In the order of the page. One with `missing` set has no picture and says what it lacks.
+        In the order of the page, each with its own name. One with `missing` set has no picture and says what it lacks.
     version : str
         Of the code that made the numbers.
     claims : sequence of Claim
         For the table that says where the paper's claims hold.
     """
-    names = [figure.name for figure in figures]
-    if len(set(names)) != len(names):
-        raise InvalidInput(f"two figures have the same name among {', '.join(names)}; the page links by name")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     computing = duration(sum(figure.seconds for figure in figures))
@@ -181,18 +148,21 @@ def _section(figure: FigureReport) -> str:
 
 
 def _line(line: Line) -> tuple[str, ...]:
-    style = look(line.method)
-    swatch = f"<span class='swatch' style='background:{style.colour}'></span>{escape(style.name)}"
+    style, guarantee = look(line.method), line.guarantee
     kept = {True: "<span class='yes'>✓ kept</span>", False: "<span class='no'>✗ not kept</span>", None: "no regions"}
+    parts = [f"{what} {loss:g} ε" for what, loss in guarantee.releases]
+    if parts and guarantee.epsilon is not None:
+        parts.append(f"partition {guarantee.epsilon - sum(loss for _, loss in guarantee.releases):g} ε")
+    cells = guarantee.row()
     return (
-        swatch,
-        escape(line.epsilon),
-        escape(line.adjacency),
-        escape(line.delta),
-        kept[line.crowd],
+        f"<span class='swatch' style='background:{style.colour}'></span>{escape(style.name)}",
+        escape(guarantee.cost("ε")),
+        escape(cells["between"]),
+        escape(cells["delta"]),
+        kept[crowd_kept(guarantee)],
         _share(line.regions_below),
         _share(line.participants_below),
-        escape(line.note),
+        escape("; ".join([*guarantee.notes, *parts])),
     )
 
 
@@ -206,8 +176,6 @@ def _picture(path: Path, title: str) -> str:
     small = path.with_suffix(".png")
     if path.suffix == ".svg" and path.stat().st_size > LARGEST_SVG and small.exists():
         path = small
-    if path.suffix not in KINDS:
-        raise InvalidInput(f"{path}: a picture must be .svg or .png")
     # As an image rather than as markup: the identifiers inside two SVG files cannot meet.
     packed = base64.b64encode(path.read_bytes()).decode()
     source = f"data:{KINDS[path.suffix]};base64,{packed}"

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidInput, MissingExtra
+from ...errors import MissingExtra
 from ...io.progress import Progress
 
 __all__ = ["Result", "Row", "Scalar", "Trial", "Work", "run", "source_version", "sources", "stream"]
@@ -75,9 +75,6 @@ class Trial:
         >>> trial["epsilon"], trial.label
         (0.5, 'fig:mse ldp epsilon=0.5 n=2000 seed=1 run=0')
         """
-        taken = {"version", "figure", "method", "seed", "run"} & set(parameters)
-        if taken:
-            raise InvalidInput(f"a parameter cannot be called {sorted(taken)[0]!r}; the trial has that already")
         return cls(figure, method, tuple(sorted(parameters.items())), seed, run)
 
     def __getitem__(self, name: str) -> Any:
@@ -162,10 +159,6 @@ def run(
     except ImportError:
         raise MissingExtra("joblib", "experiments") from None
     version = source_version(work) if version is None else version
-    if len(set(trials)) != len(trials):
-        raise InvalidInput("two trials are the same; give every repeat its own run number")
-    if workers is not None and workers < 0:
-        raise InvalidInput(f"workers must be at least 0; got {workers}")
     remembered = Memory(folder, verbose=0).cache(_computed, ignore=["work", "trial"])
     calls = [(trial.key(version, _function(work).__qualname__), work, trial) for trial in trials]
     cached = [remembered.check_call_in_cache(*call) for call in calls]
@@ -206,13 +199,7 @@ def _function(work: Callable[..., Any]) -> Any:
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Scalar]:
     """Return the row with plain Python scalars."""
-    plain: dict[str, Scalar] = {}
-    for name, value in row.items():
-        scalar = value.item() if isinstance(value, np.generic) else value
-        if scalar is not None and not isinstance(scalar, (str, int, float, bool)):
-            raise InvalidInput(f"a row holds scalars; {name!r} is a {type(value).__name__}")
-        plain[str(name)] = scalar
-    return plain
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
 
 
 # -- identity: of the code, and of a trial ---------------------------------------------------------------------------

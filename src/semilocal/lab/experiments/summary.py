@@ -10,7 +10,7 @@ import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ from typing import Any
 from ...errors import InvalidInput
 from ...io.files import write_text
 from .data import load
-from .methods import Purpose, crowd_kept, promise_of
+from .methods import Purpose, promise_of
 from .report import Claim, FigureReport, Line
 from .runner import Result, Row, Scalar, Trial, Work, run, source_version
 from .trials import CROWD, FACTS, MADE, counts_trial
 
 __all__ = [
-    "FigureOptions", "Gathered", "Output", "Study", "gather", "lines", "present", "select", "stamped", "summarise",
-    "table", "write_csv",
+    "FigureOptions", "Gathered", "Output", "Study", "lines", "present", "select", "summarise", "table",
+    "write_csv", "write_rows",
 ]  # fmt: skip
 
 
@@ -59,10 +59,6 @@ class FigureOptions:
     workers: int | None = None
     show: bool = True
 
-    def repeats(self, *, quick: int, most: int | None = None) -> int:
-        """Return how often to repeat a trial, when a quick look takes `quick` and more than `most` is never useful."""
-        return min(self.runs, quick if self.quick else self.runs, most or self.runs)
-
 
 @dataclass(frozen=True)
 class Output:
@@ -80,8 +76,6 @@ class Gathered:
     rows: tuple[Row, ...] = ()
     summary: tuple[dict[str, Any], ...] = ()
     seconds: float = 0.0
-    version: str = ""
-    csv: str = ""
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -142,14 +136,21 @@ class Study:
 
     def repeats(self, options: FigureOptions) -> int:
         """Return how often every trial is repeated."""
-        return options.repeats(quick=self.quick, most=self.most)
+        return min(options.runs, self.quick if options.quick else options.runs, self.most or options.runs)
 
     def gather(self, options: FigureOptions) -> Gathered:
-        """Run the trials on the sources that are there, or read them from the cache."""
+        """Run the trials on the sources that are there, or read them from the cache.
+
+        Writes ``name.csv`` (one row per group, with the mean of the facts about regions) and ``name_runs.csv`` (one
+        row per trial).
+        """
         found, missing = present(self.sources, options.data)
+        if missing and not found:
+            return Gathered(missing=missing)
         axes = {**self.axes, **(self.quick_axes if options.quick else {})}
         crowds = self.methods if isinstance(self.methods, Mapping) else {}
         grid = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+        places = [{"source": name, "data": data} for name, data in found.items()] if self.sources else [{}]
         trials = [
             Trial.of(
                 self.figure or self.name,
@@ -160,48 +161,23 @@ class Study:
                 **{"k": crowds.get(method, CROWD), **place},
             )
             for run in range(self.repeats(options))
-            for where in ([{"source": name, "data": data} for name, data in found.items()] if self.sources else [{}])
+            for where in places
             for place in grid
             for method in self.methods
         ]
-        if not trials:
-            return Gathered(missing=missing)
         work = partial(self.work, data=options.data) if self.work is counts_trial else self.work
         by = ("method", *self.by, *(("source", "data") if self.sources else ()), *dict.fromkeys((*axes, "k")))
-        return replace(gather(self.name, trials, work, options, by=by, of=self.of), missing=missing)
-
-
-def gather(
-    name: str, trials: Sequence[Trial], work: Work, options: FigureOptions, *, by: Sequence[str], of: Sequence[str]
-) -> Gathered:
-    """Compute the trials, and write ``name.csv`` (one row per group) and ``name_runs.csv`` (one row per trial).
-
-    Parameters
-    ----------
-    name : str
-        Of the figure; names the files.
-    by : sequence of str
-        Columns that make a group, besides those that are the same in all rows.
-    of : sequence of str
-        Columns that get mean, standard deviation and 95 % confidence interval. Of the facts about regions the
-        summary holds the mean.
-    """
-    version = source_version(work)
-    folder = options.out / "cache"
-    results = run(trials, work, folder=folder, workers=options.workers, version=version, label=name, show=options.show)
-    rows = table(results, version=version)
-    summary = summarise(rows, by=by, of=of, facts=FACTS)
-    first = {key: rows[0][key] for key in ("version", "figure", "seed")}
-    write_csv(options.out / f"{name}.csv", [{**first, **group} for group in summary])
-    write_csv(options.out / f"{name}_runs.csv", rows)
-    seconds = sum(result.seconds for result in results)
-    return Gathered(tuple(rows), tuple(summary), seconds, version, f"{name}.csv")
-
-
-def stamped(rows: Sequence[Mapping[str, Any]], options: FigureOptions) -> list[dict[str, Any]]:
-    """Return the rows with the version of the code and the seed in front."""
-    first = {"version": source_version(), "seed": options.seed}
-    return [{**first, **row} for row in rows]
+        version = source_version(work)
+        results = run(
+            trials, work, folder=options.out / "cache", workers=options.workers, version=version, label=self.name,
+            show=options.show,
+        )  # fmt: skip
+        rows = table(results, version=version)
+        summary = summarise(rows, by=by, of=self.of, facts=FACTS)
+        first = {key: rows[0][key] for key in ("version", "figure", "seed")}
+        write_csv(options.out / f"{self.name}.csv", [{**first, **group} for group in summary])
+        write_csv(options.out / f"{self.name}_runs.csv", rows)
+        return Gathered(tuple(rows), tuple(summary), sum(result.seconds for result in results), missing)
 
 
 def select(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str, Any]]:
@@ -231,25 +207,8 @@ def lines(summary: Sequence[Mapping[str, Any]], purpose: Purpose) -> tuple[Line,
     """Return the table of a figure's methods: what each promises, and shares below k averaged over its groups."""
     found = []
     for method in dict.fromkeys(row["method"] for row in summary):
-        guarantee = promise_of(method, purpose)
-        parts = [f"{what} {loss:g} ε" for what, loss in guarantee.releases]
-        if parts and guarantee.epsilon is not None:
-            partition = guarantee.epsilon - sum(loss for _, loss in guarantee.releases)
-            parts.append(f"partition {partition:g} ε")
-        rows = [row for row in summary if row["method"] == method]
-        cells = guarantee.row()
-        found.append(
-            Line(
-                method,
-                epsilon=guarantee.cost("ε"),
-                adjacency=cells["between"],
-                delta=cells["delta"],
-                crowd=crowd_kept(guarantee),
-                regions_below=_average(rows, "regions_below"),
-                participants_below=_average(rows, "participants_below"),
-                note="; ".join([*guarantee.notes, *parts]),
-            )
-        )
+        shares = [_average(select(summary, method=method), name) for name in FACTS[1:]]
+        found.append(Line(method, promise_of(method, purpose), *shares))
     return tuple(found)
 
 
@@ -277,9 +236,9 @@ def table(results: Sequence[Result], *, version: str) -> list[dict[str, Scalar]]
 
 
 def summarise(
-    rows: Sequence[Row], *, by: Sequence[str], of: Sequence[str], facts: Sequence[str] = (), level: float = 0.95
+    rows: Sequence[Row], *, by: Sequence[str], of: Sequence[str], facts: Sequence[str] = ()
 ) -> list[dict[str, Scalar]]:
-    """Return mean, standard deviation and confidence interval of the mean for each group of rows.
+    """Return mean, standard deviation and 95 % confidence interval of the mean for each group of rows.
 
     Parameters
     ----------
@@ -288,12 +247,10 @@ def summarise(
     by : sequence of str
         Columns that make a group; groups come in the order of their first row.
     of : sequence of str
-        Columns of numbers to sum up; ``x`` gives ``x_mean``, ``x_std``, ``x_low``, ``x_high``.
+        Columns of numbers to sum up; ``x`` gives ``x_mean``, ``x_std``, ``x_low``, ``x_high``. The interval is
+        Student's t; with one run it is NaN: one number says nothing about it.
     facts : sequence of str
         Columns of which the mean alone is taken, over the rows that have them.
-    level : float
-        Of the two-sided interval of Student's t. With one run the interval is NaN: one number says nothing
-        about it.
 
     Examples
     --------
@@ -302,21 +259,15 @@ def summarise(
     >>> found["runs"], found["mse_mean"], round(found["mse_low"], 3), round(found["mse_high"], 3)
     (3, 2.0, -0.484, 4.484)
     """
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must be between 0 and 1; got {level}")
     groups: dict[tuple[Scalar, ...], list[Row]] = {}
     for row in rows:
-        lacking = [name for name in (*by, *of) if name not in row]
-        if lacking:
-            raise InvalidInput(f"a row has no column {lacking[0]!r}; it has {', '.join(row)}")
         groups.setdefault(tuple(row[name] for name in by), []).append(row)
     found: list[dict[str, Scalar]] = []
     for group, members in groups.items():
         line: dict[str, Scalar] = dict(zip(by, group, strict=True))
         line["runs"] = len(members)
         for name in of:
-            values = [float(row[name]) for row in members]  # type: ignore[arg-type]
-            mean, deviation, half = _spread(values, level)
+            mean, deviation, half = _spread([float(row[name]) for row in members])  # type: ignore[arg-type]
             line |= {f"{name}_mean": mean, f"{name}_std": deviation, f"{name}_low": mean - half}
             line[f"{name}_high"] = mean + half
         found.append({**line, **{fact: _average(members, fact) for fact in facts}})
@@ -328,27 +279,29 @@ def _average(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _spread(values: Sequence[float], level: float) -> tuple[float, float, float]:
+def _spread(values: Sequence[float]) -> tuple[float, float, float]:
     """Return mean, standard deviation (n − 1) and half the width of the interval."""
+    from scipy.stats import t
+
     n = len(values)
     mean = math.fsum(values) / n
     if n == 1:
         return mean, math.nan, math.nan
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    from scipy.stats import t
-
-    return mean, deviation, float(t.ppf(0.5 + level / 2, n - 1)) * deviation / math.sqrt(n)
+    return mean, deviation, float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
 
 
-def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
-    """Write rows as CSV: every number with all its digits, the same bytes for the same rows, complete or not
-    at all.
+def write_rows(options: FigureOptions, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write ``name.csv`` with the version of the code and the seed in front."""
+    first = {"version": source_version(), "seed": options.seed}
+    write_csv(options.out / f"{name}.csv", [{**first, **row} for row in rows])
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as CSV: every number with all its digits, the same bytes for the same rows, complete or not at all.
 
     Rows may have different columns; a column that a row lacks is left empty.
     """
-    path = Path(path)
-    if not rows:
-        raise InvalidInput(f"{path}: there are no rows to write")
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
@@ -356,4 +309,3 @@ def write_csv(path: str | Path, rows: Sequence[Row]) -> Path:
     writer.writerows(rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text.getvalue())
-    return path

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .report import Claim
-from .summary import FigureOptions, Output, Study, select, stamped, write_csv
+from .summary import FigureOptions, Output, Study, select, write_rows
 from .trials import NEIGHBOURS, PARTICIPANTS, classifier_trial, counts_trial, mean_trial
 
 __all__ = ["F1", "MEANS", "RANGES", "Verdict", "make", "verdicts"]
@@ -125,7 +125,7 @@ def make(options: FigureOptions) -> Output:
     ).gather(options)
     found_all = verdicts(ranges, means.summary, learned.summary)
     rows = [{**vars(one), "runs": options.runs, "quick": options.quick} for one in found_all]
-    write_csv(options.out / "targets.csv", stamped(rows, options))
+    write_rows(options, "targets", rows)
     text, claims = [], []
     for question in dict.fromkeys(one.question for one in found_all):
         asked = [one for one in found_all if one.question == question]

@@ -7,9 +7,8 @@ from ``trial.shared_rng``, so that all methods meet the same ones, the noise fro
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ...simulation import synthetic
 from ..baselines.boxes import mean_relative_error
 from ..index import count_points
 from .data import load, sample_people, sample_users
-from .methods import CROWD, DELTA, DEPTHS, At, Regions, way_of
+from .methods import CROWD, DELTA, DEPTHS, At, Regions, Released, way_of
 from .runner import Trial
 
 __all__ = [
@@ -102,25 +101,16 @@ def _at(trial: Trial, box: Box, depth: str) -> At:
 
 def density_trial(trial: Trial) -> list[Row]:
     """Release a bump's value for everybody once; parameters ``n``, ``epsilon``, ``k``."""
-    released = released_values(trial)
-    off = released.values - gaussian_bump(BUMP_SPREAD)(released.points)
-    return [{"value_mse": float(np.mean(off**2)), "mean_error": float(np.mean(off)), **released.facts}]
+    points, found = released_values(trial)
+    off = found.result - gaussian_bump(BUMP_SPREAD)(points)
+    facts = facts_of(found.regions, trial["k"])
+    return [{"value_mse": float(np.mean(off**2)), "mean_error": float(np.mean(off)), **facts}]
 
 
-class TrialRelease(NamedTuple):
-    """Points float64[n, 2], everybody's released value float64[n], the regions if there are any, and their facts."""
-
-    points: Floats
-    values: Floats
-    regions: Regions | None
-    facts: Mapping[str, Any]
-
-
-def released_values(trial: Trial) -> TrialRelease:
-    """Return what `density_trial` measures, for the pictures."""
+def released_values(trial: Trial) -> tuple[Floats, Released]:
+    """Return what `density_trial` measures, for the pictures: the people, and everybody's released value."""
     points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
-    found = way_of(trial.method, "each")(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
-    return TrialRelease(points, found.result, found.regions, facts_of(found.regions, trial["k"]))
+    return points, way_of(trial.method, "each")(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
 
 
 # -- range queries -------------------------------------------------------------------------------------------------
@@ -228,7 +218,7 @@ def draw_people(
         points = MADE[source](n, rng)
     else:
         sample = sample_people if stands_for == "person" else sample_users
-        points = sample(source, n, rng, folder=data).points
+        points = sample(source, n, rng, folder=data)
     boxes, counts = anchored_queries(points, QUERIES["anchored"], rng)
     return points, boxes, counts, anchored_floor(n)
 
@@ -313,7 +303,7 @@ def classifier(name: str, seed: int) -> Any:
 
 def scores(truth: Integers, predicted: Integers) -> Row:
     """Return F1, precision and recall of the class 1."""
-    hit = int(np.count_nonzero((truth == 1) & (predicted == 1)))
-    claimed, real = int(np.count_nonzero(predicted == 1)), int(np.count_nonzero(truth == 1))
-    precision, recall = hit / claimed if claimed else 0.0, hit / real if real else 0.0
-    return {"f1": 2 * hit / max(claimed + real, 1), "precision": precision, "recall": recall}
+    from sklearn.metrics import precision_recall_fscore_support
+
+    found = precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0)
+    return dict(zip(("precision", "recall", "f1"), found, strict=False))
