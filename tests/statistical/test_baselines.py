@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import importlib.resources
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +24,7 @@ from semilocal.lab.baselines import (
 )
 from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.baselines.ldp_trees import GeneralizedResponse, Oracle, UnaryEncoding
+from semilocal.lab.experiments.reference import reference_rows
 from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 from tests.unit.lab.test_ldp_trees import UNIT, crowd, spread_evenly
@@ -153,13 +152,6 @@ def test_local_noise_has_the_variance_of_range_over_epsilon() -> None:
 PLANE = Box((-10.0, -10.0), (10.0, 10.0))
 
 
-def authors(name: str) -> list[dict[str, float]]:
-    """A table of what the authors' code gave."""
-    source = importlib.resources.files("semilocal.lab.experiments") / "authors" / f"{name}.csv"
-    with source.open(encoding="utf-8") as stream:
-        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(stream)]
-
-
 def implied_errors(n: int, epsilon: float, runs: int, rng: np.random.Generator, *, noise: float = 1.0) -> Floats:
     """Variances of the mean of the squared norm that the regions of each run imply; ``noise`` times as much of it."""
     out = []
@@ -175,7 +167,7 @@ def apart(ours: Floats, theirs: float, runs: int) -> float:
     return abs(float(ours.mean()) - theirs) / (float(ours.std(ddof=1)) * math.sqrt(1 / len(ours) + 1 / runs))
 
 
-@pytest.mark.parametrize("row", authors("mean_mse"), ids=lambda row: f"{row['n']:.0f}-{row['epsilon']:g}")
+@pytest.mark.parametrize("row", reference_rows("mean_mse"), ids=lambda row: f"{row['n']:.0f}-{row['epsilon']:g}")
 def test_published_regions_imply_the_error_of_the_authors_code(row: dict[str, float]) -> None:
     """Averages agree within 6 standard errors: false-alarm rate 2e-9 for normal means, below 1e-6 for these.
 
@@ -193,7 +185,7 @@ def test_published_regions_imply_the_error_of_the_authors_code(row: dict[str, fl
         assert apart(implied_errors(n, epsilon, 16, rng, noise=2.0), row["authors_sldp_expected_mse"], runs) > 6
 
 
-@pytest.mark.parametrize("row", authors("range_mre"), ids=lambda row: f"{row['n']:.0f}-{row['epsilon']:g}")
+@pytest.mark.parametrize("row", reference_rows("range_mre"), ids=lambda row: f"{row['n']:.0f}-{row['epsilon']:g}")
 def test_published_counts_have_the_relative_error_of_the_authors_code(row: dict[str, float]) -> None:
     """Averages of 24 runs of ours and 8 of theirs agree within 6 standard errors: false-alarm rate below 1e-6.
 

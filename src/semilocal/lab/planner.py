@@ -117,7 +117,7 @@ class Forecast:
 
     def lines(self) -> list[str]:
         """A table for a person, and a warning if there is one."""
-        regions, crowd = (self._ranged(name, _whole) for name in ("regions", "crowd"))
+        regions, crowd = (self._ranged(name, "{:.0f}".format) for name in ("regions", "crowd"))
         margin, counted = (self._ranged(name, _percent) for name in ("mean_margin", "count_error"))
         rows = [
             ("participants", f"{self.n}"),
@@ -137,24 +137,14 @@ class Forecast:
 
     def _ranged(self, name: str, text: Callable[[float], str]) -> str:
         """A number, with the smallest and the largest of the plays in brackets if they differ in print."""
-        number, ends = text(getattr(self, name)), _between(self.ranges[name], text)
+        number, low, high = (text(value) for value in (getattr(self, name), *self.ranges[name]))
+        ends = high if low == high else f"{low.removesuffix(' %')} to {high}"
         return number if number == ends else f"{number} ({ends})"
 
 
 def _percent(share: float) -> str:
     """A share to two digits."""
     return f"{float(f'{100 * share:.2g}'):.9f}".rstrip("0").rstrip(".") + " %"
-
-
-def _whole(number: float) -> str:
-    """A number of people or regions."""
-    return f"{number:.0f}"
-
-
-def _between(ends: tuple[float, float], text: Callable[[float], str]) -> str:
-    """From the smallest to the largest, if they differ in print."""
-    low, high = map(text, ends)
-    return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def density_of(name: str, box: Box) -> Density:

@@ -46,12 +46,6 @@ def test_the_loss_bound_is_rarely_above_the_truth_and_close_below_it() -> None:
     assert loss_lower_bound(int(p * many), int(q * many), runs=many).epsilon > truth - 0.02
 
 
-def test_delta_is_given_to_the_claim() -> None:
-    assert loss_lower_bound(800, 300, runs=1000, delta=0.9).epsilon == 0.0
-    with_delta = loss_lower_bound(800, 300, runs=1000, delta=0.1).epsilon
-    assert with_delta < loss_lower_bound(800, 300, runs=1000).epsilon
-
-
 def test_the_event_is_the_one_with_the_best_bound() -> None:
     rng = np.random.default_rng(1)
     one = rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.2, 0.6], size=20_000)

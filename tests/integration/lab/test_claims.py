@@ -12,7 +12,6 @@ from scipy.stats import norm
 
 from semilocal.cli.main import main
 from semilocal.lab.experiments import claims, reference, targets
-from semilocal.lab.experiments.report import Claim
 from semilocal.lab.experiments.summary import FigureOptions
 
 
@@ -60,7 +59,6 @@ def test_neighbours_by_hand() -> None:
 
 def test_all_claims_come_out_as_the_text_says() -> None:
     found = claims.all_claims(1, sizes=(2_000, 16_000))
-    assert all(isinstance(claim, Claim) and claim.command for claim in found)
     verdicts = {claim.text.split(" (")[0][:40]: claim.holds for claim in found}
     assert sum(holds is True for holds in verdicts.values()) == 2
     assert sum(holds is False for holds in verdicts.values()) == 7
@@ -134,12 +132,12 @@ def test_verdicts_know_which_way_is_better_and_cover_every_limit() -> None:
         ]
         return ranges, means, learned
 
-    same, better, worse = (targets.verdicts(*measured(factor)) for factor in (1.0, 0.9, 1.1))
+    same, better, worse = (list(targets.verdicts(*measured(factor))) for factor in (1.0, 0.9, 1.1))
     assert len(same) == 13 + 6 + 9 + 3 + 4
     assert all(one.reached for one in same)
     assert [one.reached for one in better] == [True] * 31 + [False] * 4
     assert [one.reached for one in worse] == [False] * 31 + [True] * 4
-    assert targets.verdicts([], [], []) == ()
+    assert not list(targets.verdicts([], [], []))
 
 
 def test_targets_are_measured_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +167,7 @@ def test_the_command_makes_pictures_table_and_page(tmp_path: Path, capsys: pytes
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "fig:housing_data" in page
     assert "One report with noise" in page
+    assert "semilocal reproduce claims" in page
     with (out / "claims.csv").open(encoding="utf-8") as stream:
         assert len(list(csv.DictReader(stream))) == 9
 

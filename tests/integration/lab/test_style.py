@@ -107,30 +107,3 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
     with pytest.raises(MissingExtra, match=r"semilocal\[plots\]"), style.figure_style():
         pass
-
-
-def test_epsilon_ticks_are_the_values_and_nothing_else() -> None:
-    with style.figure_style() as Figure:
-        axes = Figure().subplots()
-        axes.plot([0.5, 12], [1, 2])
-        style.epsilon_axis(axes, [0.5, 1, 2.0, 12])
-        assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.5", "1", "2", "12"]
-        assert list(axes.get_xticks(minor=True)) == []
-
-
-def test_the_shared_legend_has_each_line_once_ours_first() -> None:
-    with style.figure_style() as Figure:
-        figure = Figure(figsize=(6, 3))
-        for axes in figure.subplots(1, 2):
-            for method in ("ldp", "ours"):
-                axes.plot(
-                    [1], [1], **style.line(method), label=style.legend_label(method, promise_of(method, "values"))
-                )
-            axes.plot([1], [2], label="something else")
-        style.shared_legend(figure)
-        [legend] = figure.legends
-        assert [text.get_text() for text in legend.get_texts()] == [
-            "semilocal, nobody trusted: true loss ε inside, crowd of k kept",
-            "local DP: true loss ε anywhere",
-            "something else",
-        ]

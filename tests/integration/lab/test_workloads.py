@@ -69,18 +69,6 @@ def test_clusters_follow_the_mixture_in_every_tile() -> None:
     assert not fits(expected([0.05] * 5))
 
 
-def test_clusters_come_in_random_order() -> None:
-    """The first 200 points would all be of one cluster if they were not shuffled; by chance: (1/5)^199."""
-    first = synthetic.clusters(5000, np.random.default_rng(6))[:200]
-    assert (first[:, 0] < 0.4).any()
-    assert (first[:, 0] > 0.6).any()
-
-
-def test_cluster_shares_differ_by_at_most_one() -> None:
-    for n in (1, 4, 5, 7, 23):
-        assert len(synthetic.clusters(n, np.random.default_rng(n))) == n
-
-
 def test_uniform_fills_the_box() -> None:
     """Kolmogorov-Smirnov at p = 1e-7 per axis."""
     points = synthetic.uniform(10_000, np.random.default_rng(7), box=SQUARE)

@@ -160,11 +160,6 @@ def test_counting_handles_one_point_and_none() -> None:
     assert count_points([[0.5, 0.5]] * 3, np.empty((0, 2, 2))).tolist() == []
 
 
-def test_relative_error_uses_the_floor_only_below_it() -> None:
-    assert mean_relative_error([12, 5], [10, 0], floor=10) == pytest.approx((0.2 + 0.5) / 2)
-    assert mean_relative_error([8], [4], floor=1) == 1.0
-
-
 def test_bad_queries_are_refused() -> None:
     counts = counted(np.array([[[0.0, 0.0], [1.0, 1.0]]]), [1])
     for bad in ([[0.0, 1.0]], [[[0.0], [1.0]]], [[[0.0, np.nan], [1.0, 1.0]]], [[[0.5, 0.0], [0.4, 1.0]]]):

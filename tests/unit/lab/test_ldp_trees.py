@@ -47,7 +47,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
 
 def spread_evenly(values: Floats, total: float) -> Floats:
     """In place of the nearest non-negative counts: unbiased ones."""
-    return values + (total - values.sum()) / len(values)
+    return np.asarray(values + (total - values.sum()) / len(values))
 
 
 @pytest.mark.parametrize("tree", TREES)

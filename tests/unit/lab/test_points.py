@@ -46,7 +46,7 @@ def test_coordinate_noise_is_laplace_on_the_unit_square() -> None:
     rng = np.random.default_rng(1)
     points = np.zeros((20_000, 2))
     released = laplace_points(points, WIDE, epsilon=1000.0, rng=rng)
-    shift = released.points - points
+    shift = np.asarray(released.points - points)
     for axis, width in enumerate((20.0, 10.0)):
         assert kstest(shift[:, axis] / width, laplace().cdf).pvalue > 1e-6
         assert kstest(shift[:, axis], laplace().cdf).pvalue < 1e-6

@@ -14,7 +14,10 @@ from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines import privtree
 from semilocal.lab.baselines.boxes import mean_relative_error
+from semilocal.lab.experiments.reference import reference_rows
+from semilocal.lab.experiments.trials import uniform_queries
 from semilocal.lab.index import count_points
+from semilocal.simulation.synthetic import clusters
 
 Floats = npt.NDArray[np.float64]
 UNIT = Box((0.0, 0.0), (1.0, 1.0))
@@ -35,15 +38,6 @@ class Silent:
 def silent() -> tuple[Silent, np.random.Generator]:
     stand_in = Silent()
     return stand_in, cast(np.random.Generator, cast(Any, stand_in))
-
-
-def clusters(n: int, rng: np.random.Generator) -> Floats:
-    """The five Gaussian clusters of the clustered experiment, equal shares, rejected to the unit square."""
-    parts = []
-    for x, y, s in ((0.2, 0.2, 0.05), (0.8, 0.8, 0.05), (0.5, 0.5, 0.1), (0.2, 0.8, 0.04), (0.8, 0.2, 0.04)):
-        drawn = rng.normal((x, y), s, (n // 5 * 2, 2))
-        parts.append(drawn[((drawn >= 0) & (drawn <= 1)).all(axis=1)][: n // 5])
-    return np.concatenate(parts)
 
 
 def published_rule(points: Floats, low: Floats, high: Floats, depth: int, penalty: float, most: int) -> list[Any]:
@@ -155,28 +149,16 @@ def test_bad_arguments_are_refused() -> None:
         privtree([[0.5, 1.5]], UNIT, epsilon=1.0, rng=rng)
 
 
-# Mean relative errors of the SLDP authors' PrivTree on the clustered experiment, 8 runs each, by (people,
-# epsilon).
-PUBLISHED = {
-    (5000, 0.1): 3.167, (5000, 0.5): 1.066, (5000, 1.0): 0.480, (5000, 2.0): 0.295, (5000, 3.0): 0.286,
-    (10000, 0.1): 2.507, (10000, 0.5): 0.411, (10000, 1.0): 0.349, (10000, 2.0): 0.213, (10000, 3.0): 0.189,
-    (20000, 0.1): 0.742, (20000, 0.5): 0.259, (20000, 1.0): 0.200, (20000, 2.0): 0.122, (20000, 3.0): 0.125,
-}  # fmt: skip
-
-
 @pytest.mark.slow
 def test_errors_of_the_published_code_are_reproduced() -> None:
     """Within 35 % in at least 12 of the 15 settings: 8 runs of the published code scatter by about 15 %."""
     close = 0
-    for (people, epsilon), published in PUBLISHED.items():
-        errors = []
+    for row in reference_rows("range_mre"):
+        people, errors = int(row["n"]), []
         for run in range(24):
             rng = np.random.default_rng([run, people])
-            points = clusters(people, rng)
-            sides = rng.uniform(0.1, 0.3, (100, 2))
-            low = rng.random((100, 2)) * (1 - sides)
-            queries = np.stack((low, low + sides), axis=1)
-            answers = privtree(points, UNIT, epsilon=epsilon, rng=rng).query(queries)
+            points, queries = clusters(people, rng), uniform_queries(100, rng)
+            answers = privtree(points, UNIT, epsilon=row["epsilon"], rng=rng).query(queries)
             errors.append(mean_relative_error(answers.value, count_points(points, queries), 1e-4 * people))
-        close += abs(float(np.mean(errors)) / published - 1) <= 0.35
+        close += abs(float(np.mean(errors)) / row["privtree_mre"] - 1) <= 0.35
     assert close >= 12

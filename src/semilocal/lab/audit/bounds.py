@@ -29,7 +29,7 @@ class LossBound(NamedTuple):
     Attributes
     ----------
     epsilon : float
-        The true loss is at least this, with the stated confidence (delta as stated by the caller).
+        The true loss is at least this, with the stated confidence; delta is 0.
     hits, misses : int
         How often the event happened in the two worlds.
     runs : int
@@ -65,10 +65,8 @@ def share_bounds(hits: int, runs: int, *, confidence: float = CONFIDENCE) -> tup
     return low, high
 
 
-def loss_lower_bound(
-    hits: int, misses: int, *, runs: int, delta: float = 0.0, confidence: float = CONFIDENCE
-) -> LossBound:
-    """Lower bound on epsilon from an event that was fixed before the counts were seen.
+def loss_lower_bound(hits: int, misses: int, *, runs: int, confidence: float = CONFIDENCE) -> LossBound:
+    """Lower bound on epsilon (delta 0) from an event that was fixed before the counts were seen.
 
     Parameters
     ----------
@@ -76,10 +74,8 @@ def loss_lower_bound(
         How often it happened in the world it should be likely in, and in the neighbouring one.
     runs : int
         Plays per world.
-    delta : float
-        Probability that the claim leaves out; it is given to the claim.
     """
-    low = share_bounds(hits, runs, confidence=confidence)[0] - delta
+    low = share_bounds(hits, runs, confidence=confidence)[0]
     high = share_bounds(misses, runs, confidence=confidence)[1]
     epsilon = math.log(low / high) if low > high else 0.0
     return LossBound(epsilon, hits, misses, runs, confidence)

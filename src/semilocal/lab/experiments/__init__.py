@@ -7,7 +7,7 @@ experiment is made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,8 @@ class Experiment:
         """Load its module, and write its files into ``options.out``."""
         module, function = ("figures", self.name) if self.labels else (self.name, "make")
         output: Output = getattr(import_module(f"{__name__}.{module}"), function)(options)
-        return output
+        command = f"semilocal reproduce {self.name}"
+        return replace(output, claims=tuple(replace(claim, command=command) for claim in output.claims))
 
 
 EXPERIMENTS = (

@@ -25,7 +25,6 @@ from .trials import MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
 __all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]
 
-COMMAND = "semilocal reproduce claims"
 SIZES = (2_000, 16_000, 32_000, 64_000)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 12.0)
 
@@ -117,7 +116,6 @@ def _report_cost() -> Claim:
         "One report with noise Lap(1/ε) on every entry costs ε (adjacency: another child; δ = 0)",
         False,
         f"it costs 2 ε, by enumeration of all reports: {measured}",
-        COMMAND,
     )
 
 
@@ -127,7 +125,6 @@ def _margin_small() -> Claim:
         "The noise of a child stays below the printed margin Δ except with probability δ",
         failure <= 1e-6,
         f"n = 10⁶, δ = 10⁻⁶: {failure:.2g}, {failure / 1e-6:.0f} times too often",
-        COMMAND,
     )
 
 
@@ -138,7 +135,6 @@ def _margin_paper() -> Claim:
         "The same at the δ = 0.05 of the experiments",
         max(failures.values()) <= DELTA,
         f"largest failure probability {failures[worst]:.3g} (n = {worst:,}) over n = 10 … 10⁶",
-        COMMAND,
     )
 
 
@@ -160,14 +156,12 @@ def _rule_all(seed: int, sizes: tuple[int, ...]) -> tuple[Claim, Claim]:
             False,
             f"it stops at {number} regions in all {len(regions)} settings (N = {', '.join(f'{n:,}' for n in sizes)}; "
             "ε = 0.5 … 12)",
-            COMMAND,
         ),
         Claim(
             "With it, a mean is estimated better than under local DP",
             worse == 0,
             f"the expected error is larger than local DP's in {worse} of {len(regions)} settings: half of ε is left "
             "for the values, and f has the range 200 on a quarter of the domain as on all of it",
-            COMMAND,
         ),
     )
 
@@ -190,7 +184,6 @@ def _published_crowds(seed: int) -> Claim:
         False,
         "the published code lets each child go on by itself. Clusters, N = 20,000, k = 20, below k: "
         + "; ".join(parts),
-        COMMAND,
     )
 
 
@@ -204,7 +197,6 @@ def _neighbours() -> Claim:
         f"{people} people, two halves, k = {k}: of {pairs} neighbouring pairs {one_way} are not neighbours the other "
         f"way round. {undone} moves undo a split that needed k on each side, {repaired} one that needed k + 1: with "
         "that threshold both directions hold",
-        COMMAND,
     )
 
 
@@ -218,7 +210,6 @@ def _free_counts(seed: int) -> Claim:
         not same,
         f"who answers for a cell is public: what is published gives all {len(regions):,} crowds exactly, and a move "
         "inside a region does not change them",
-        COMMAND,
     )
 
 
@@ -230,5 +221,4 @@ def _depth_is_free() -> Claim:
         len(set(losses.values())) == 1,
         "; ".join(f"at most {depth} rounds: ε = {loss:g}" for depth, loss in losses.items())
         + ". Positions in one region differ in their child in the last round only",
-        COMMAND,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...errors import MissingExtra
+from ...io.plots import need_matplotlib
 from ...protocol.promise import Guarantee
 from .methods import METHODS, Purpose, crowd_kept, look, promise_of
 from .summary import FigureOptions, Study, select
@@ -101,9 +101,11 @@ def figure_style() -> Iterator[Any]:
     >>> len(axes)
     2
     """
-    matplotlib = _matplotlib()
+    matplotlib = need_matplotlib()
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(dict(SETTINGS)):
-        yield matplotlib.figure.Figure
+        yield Figure
 
 
 def epsilon_axis(axes: Any, values: Sequence[float]) -> None:
@@ -160,18 +162,10 @@ def save(figure: Any, folder: str | Path, *, name: str) -> Saved:
     folder.mkdir(parents=True, exist_ok=True)
     saved = Saved(folder / f"{name}.png", folder / f"{name}.svg")
     # Dates and versions in the metadata would change the bytes.
-    with _matplotlib().rc_context(dict(SETTINGS)):
+    with need_matplotlib().rc_context(dict(SETTINGS)):
         figure.savefig(saved.png, bbox_inches="tight", metadata={"Software": None})
         figure.savefig(saved.svg, bbox_inches="tight", metadata={"Date": None, "Creator": None})
     return saved
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib.figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
-    return matplotlib
 
 
 # -- panels that several figures share ---------------------------------------------------------------------------------

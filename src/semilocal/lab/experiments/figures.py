@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,16 @@ def _section(
         (*notes, *(f"left out: {why}" for why in found.missing.values())),
         participants=study.participants,
     )
+
+
+def _shown(
+    name: str, title: str, caption: str, picture: Path, options: FigureOptions, participants: str, **more: Any
+) -> FigureReport:
+    """A section about a picture that shows no trials; its numbers are in a table of its name."""
+    return FigureReport(
+        f"fig:{name}", title, caption, (picture,), runs=1, seed=options.seed, csv=f"{name}.csv",
+        participants=participants, **more,
+    )  # fmt: skip
 
 
 def _absent(label: str, title: str, missing: Mapping[str, str]) -> Output:
@@ -343,16 +354,7 @@ def housing_map(options: FigureOptions) -> Output:
         f"California Housing, {len(points):,} block groups; the median of their median house values is {middle:,.0f} "
         "US dollars."
     )
-    section = FigureReport(
-        f"fig:{name}",
-        "the two classes on the map",
-        caption,
-        (saved.png,),
-        runs=1,
-        seed=options.seed,
-        csv=f"{name}.csv",
-        participants=PARTICIPANTS["block"],
-    )
+    section = _shown(name, "the two classes on the map", caption, saved.png, options, PARTICIPANTS["block"])
     return Output((section,))
 
 
@@ -430,16 +432,8 @@ def queries_synthetic(options: FigureOptions, study: Study = QUERIES_SYNTHETIC) 
     panels = [Panel(f"N = {n:,}", {"n": n}) for n in study.axes["n"]]
     errors = line_panels(found.summary, panels, study, options, value="mre", y_label=MRE)
     caption = "Bars: 95 % confidence interval of the mean. The k-anonymous quadtree does not depend on ε."
-    workload = FigureReport(
-        f"fig:{name}",
-        "the clusters and some queries",
-        "Half of a trial's participants are drawn at most; boxes are queries.",
-        (picture.svg,),
-        runs=1,
-        seed=options.seed,
-        csv=f"{name}.csv",
-        participants=study.participants,
-    )
+    words = "Half of a trial's participants are drawn at most; boxes are queries."
+    workload = _shown(name, "the clusters and some queries", words, picture.svg, options, study.participants)
     return Output((workload, _section(study, found, options, errors, caption)))
 
 
@@ -492,18 +486,9 @@ def queries_example(options: FigureOptions, names: Sequence[str] = EXAMPLE, *, s
         saved = save(figure, options.out, name=label)
     write_rows(options, label, rows)
     caption = f"{size:,} positions of each dataset, {shown} of its 200 queries; the outermost 1 % is cut off."
-    section = FigureReport(
-        f"fig:{label}",
-        title,
-        caption,
-        (saved.png,),
-        {"N": f"{size:,}", "queries": "each around a data point, sides log-uniform in [1/256, 1/8]"},
-        runs=1,
-        seed=options.seed,
-        csv=f"{label}.csv",
-        notes=tuple(f"left out: {why}" for why in missing.values()),
-        participants=PARTICIPANTS["row"],
-    )
+    parameters = {"N": f"{size:,}", "queries": "each around a data point, sides log-uniform in [1/256, 1/8]"}
+    notes = tuple(f"left out: {why}" for why in missing.values())
+    section = _shown(label, title, caption, saved.png, options, PARTICIPANTS["row"], parameters=parameters, notes=notes)
     return Output((section,))
 
 

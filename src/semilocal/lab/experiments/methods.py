@@ -33,7 +33,7 @@ from ..baselines.boxes import Answers
 
 __all__ = [
     "CROWD", "DELTA", "DEPTHS", "METHODS", "PAPER_SHARE", "At", "Look", "Method", "Purpose", "Regions", "Released",
-    "crowd_kept", "look", "paper_regions", "promise_of", "published_regions", "used_for", "way_of",
+    "crowd_kept", "look", "paper_regions", "promise_of", "published_regions", "way_of",
 ]  # fmt: skip
 
 DELTA = 0.05  # the paper's; a deployment takes far less
@@ -374,16 +374,13 @@ def look(name: str) -> Look:
     return METHODS[name].look
 
 
-def used_for(purpose: str) -> tuple[str, ...]:
-    """Return the names of the methods that are used for a kind of experiment."""
-    return tuple(name for name, method in METHODS.items() if getattr(method, purpose) is not None)
-
-
 def way_of(name: str, purpose: str) -> Callable[..., Released]:
     """Return how a method runs in a kind of experiment: "values", "each", "counts" or "points"."""
-    if name not in used_for(purpose):
-        raise InvalidInput(f"{name!r} is not used for {purpose}; there are {', '.join(used_for(purpose))}")
-    way: Callable[..., Released] = getattr(METHODS[name], purpose)
+    ways: dict[str, Callable[..., Released] | None] = {one: getattr(METHODS[one], purpose) for one in METHODS}
+    way = ways.get(name)
+    if way is None:
+        known = ", ".join(one for one in ways if ways[one] is not None)
+        raise InvalidInput(f"{name!r} is not used for {purpose}; there are {known}")
     return way
 
 

@@ -22,7 +22,6 @@ from .summary import FigureOptions, Output, select, write_rows
 
 __all__ = ["Comparison", "compare", "make", "reference_rows"]
 
-COMMAND = "semilocal reproduce reference"
 DRAWS = 20_000  # for the interval of an average of squared Laplace draws
 # What is compared -> rows that have to agree: one in twenty falls outside by chance where the bounds are an interval.
 NEEDED = {
@@ -128,9 +127,7 @@ def make(options: FigureOptions) -> Output:
         said = f"{good} of {len(mine)} rows agree (ratio in {mine[0].low:.2f} … {mine[0].high:.2f})"
         name = what.replace(", ", " rule, ") if "published" in what else what
         text.append(f"{what}: {said}")
-        claims.append(
-            Claim(f"Our {name} is that of the authors' code", good >= needed, f"{said}; {runs} runs of ours", COMMAND)
-        )
+        claims.append(Claim(f"Our {name} is that of the authors' code", good >= needed, f"{said}; {runs} runs of ours"))
     return Output(claims=tuple(claims), text="\n".join(text))
 
 

@@ -293,7 +293,7 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
 
 def write_rows(options: FigureOptions, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write ``name.csv`` with the version of the code and the seed in front."""
-    first = {"version": source_version(), "seed": options.seed}
+    first: dict[str, Any] = {"version": source_version(), "seed": options.seed}
     write_csv(options.out / f"{name}.csv", [{**first, **row} for row in rows])
 
 

@@ -16,7 +16,6 @@ from .trials import NEIGHBOURS, PARTICIPANTS, classifier_trial, counts_trial, me
 
 __all__ = ["F1", "MEANS", "RANGES", "Verdict", "make", "verdicts"]
 
-COMMAND = "semilocal reproduce targets"
 MOST_RUNS = 8  # of range counts: their averages are steady
 PEOPLE = 64_000  # of a mean
 
@@ -60,13 +59,8 @@ class Verdict:
 
 def verdicts(
     ranges: Sequence[Mapping[str, Any]], means: Sequence[Mapping[str, Any]], learned: Sequence[Mapping[str, Any]]
-) -> tuple[Verdict, ...]:
-    """Return all limits beside the three summaries; a source that was not measured is left out."""
-    return tuple(_verdicts(ranges, means, learned))
-
-
-def _verdicts(*summaries: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
-    ranges, means, learned = summaries
+) -> Iterator[Verdict]:
+    """All limits beside the three summaries; a source that was not measured is left out."""
     for (n, delta), sources in RANGES.items():
         for source, limits in sources.items():
             for epsilon, limit in limits.items():
@@ -123,7 +117,7 @@ def make(options: FigureOptions) -> Output:
         by=("classifier",),
         figure="targets",
     ).gather(options)
-    found_all = verdicts(ranges, means.summary, learned.summary)
+    found_all = list(verdicts(ranges, means.summary, learned.summary))
     rows = [{**vars(one), "runs": options.runs, "quick": options.quick} for one in found_all]
     write_rows(options, "targets", rows)
     text, claims = [], []
@@ -137,6 +131,6 @@ def make(options: FigureOptions) -> Output:
             for one in asked
         ]
         measured = f"{good} of {len(asked)} limits"
-        claims.append(Claim(f"semilocal, nobody trusted: {question}", good == len(asked), measured, COMMAND))
+        claims.append(Claim(f"semilocal, nobody trusted: {question}", good == len(asked), measured))
     text += [f"real positions: {PARTICIPANTS['row']}", *(f"left out: {why}" for why in missing.values())]
     return Output(claims=tuple(claims), text="\n".join(text))

@@ -223,23 +223,18 @@ def draw_people(
     return points, boxes, counts, anchored_floor(n)
 
 
-def _people_of(trial: Trial, data: Path | None) -> People:
-    """The people of a trial; all methods meet the same ones, so neighbouring trials find them drawn."""
-    identity = (trial.figure, trial["source"], trial["n"], trial.seed, trial.run)
-    return _drawn(*identity, trial.get("data"), data, trial.get("stands_for", "row"))
-
-
 @functools.lru_cache(maxsize=4)
-def _drawn(
-    figure: str, source: str, n: int, seed: int, run: int, _read: Any, data: Path | None, stands_for: str
-) -> People:
-    rng = Trial.of(figure, "", seed=seed, run=run, n=n, source=source).shared_rng("n", "source")
-    return draw_people(source, n, rng, data=data, stands_for=stands_for)
+def _people_of(trial: Trial, data: Path | None) -> People:
+    """The people of all trials that differ in nothing else but the method, epsilon, k and delta."""
+    rng, stands_for = trial.shared_rng("n", "source"), trial.get("stands_for", "row")
+    return draw_people(trial["source"], trial["n"], rng, data=data, stands_for=stands_for)
 
 
 def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
     """Answer a workload of range queries once; parameters ``source``, ``n``, ``epsilon``, ``k``, ``stands_for``."""
-    points, boxes, truth, floor = _people_of(trial, data)
+    alike = {name: value for name, value in trial.parameters if name not in ("epsilon", "k", "delta")}
+    people = Trial.of(trial.figure, "", seed=trial.seed, run=trial.run, **alike)
+    points, boxes, truth, floor = _people_of(people, data)
     at = _at(trial, synthetic.UNIT_SQUARE, "clusters" if trial["source"] == "clusters" else "real")
     found = way_of(trial.method, "counts")(points, at)
     error = mean_relative_error(found.result(boxes).value, truth, floor=floor)
@@ -305,5 +300,5 @@ def scores(truth: Integers, predicted: Integers) -> Row:
     """Return F1, precision and recall of the class 1."""
     from sklearn.metrics import precision_recall_fscore_support
 
-    found = precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0)
-    return dict(zip(("precision", "recall", "f1"), found, strict=False))
+    precision, recall, f1, _ = precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0)
+    return {"f1": f1, "precision": precision, "recall": recall}
