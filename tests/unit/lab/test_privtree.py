@@ -81,8 +81,8 @@ def test_the_noise_has_the_published_scales() -> None:
 def test_leaf_noise_is_laplace() -> None:
     """Kolmogorov-Smirnov at 1e-6: that is its false-alarm rate. A scale that is off by a third must be caught."""
     rng = np.random.default_rng(3)
-    points = clusters(20_000, rng)
-    result = privtree(points, UNIT, epsilon=1.0, rng=rng, nonnegative=False)
+    points = clusters(60_000, rng)
+    result = privtree(points, UNIT, epsilon=1.0, rng=rng)
     noise = result.counts - count_points(points, result.boxes)
     assert len(noise) > 1000
     assert kstest(noise, laplace(scale=2.0).cdf).pvalue > 1e-6
