@@ -160,7 +160,7 @@ def test_the_command_prints_a_table_and_draws_a_picture(tmp_path: Path, capsys: 
 
 
 def test_the_numbers_of_is_this_for_me_are_those_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "is-this-for-me.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "is-this-for-me.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d,]+) \| (\d+) \| ([\d.]+ %) \| (\d+) \| ([\d.]+) \|$", page, flags=re.MULTILINE)
     assert len(rows) == 4
     for people, regions, error, rounds, reports in rows:
