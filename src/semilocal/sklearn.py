@@ -125,7 +125,8 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         OutsideDomain
             If a position lies outside the box.
         """
-        return self._points(self.partition_.locate(self.pass_through(X)))
+        points = self.pass_through(X)  # refuses before fit
+        return self._points(self.partition_.locate(points))
 
     def pass_through(self, X: npt.ArrayLike) -> Floats:
         """Return positions as they are, shape (n, d): to ask a model about them. Never for training positions."""

@@ -21,6 +21,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -104,6 +105,12 @@ def test_transform_of_the_training_positions_is_fit_transform(method: Any) -> No
     points = np.random.default_rng(1).beta(2, 5, (5_000, 2))
     transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), method=method, random_state=1)
     assert np.array_equal(transformer.fit_transform(points), transformer.transform(points))
+
+
+def test_before_fit_it_says_that_it_is_not_fitted() -> None:
+    for use in (SemiLocalTransformer(box=(0, 1)).transform, SemiLocalTransformer(box=(0, 1)).pass_through):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            use(np.zeros((2, 2)))
 
 
 def test_positions_to_predict_for_pass_through_under_a_name_of_their_own() -> None:

@@ -55,6 +55,9 @@ _STRUCTS: dict[str, Any] = {
 }
 _DTYPES = ("<f8", "<i8", "<u8", "<i4", "|b1")
 _MOST_NUMBERS = 1 << 30  # of an array
+_DAMAGES = (
+    ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError, msgspec.MsgspecError, zlib.error
+)  # fmt: skip
 
 
 class _Head(msgspec.Struct):
@@ -132,7 +135,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise InvalidInput(f"{path}: {error.strerror or error}") from None
     try:
         head = msgspec.json.decode(data, type=_Head)
-    except msgspec.DecodeError:  # a file that was cut off still begins as one of ours
+    except (msgspec.DecodeError, RecursionError):  # a file that was cut off still begins as one of ours
         head = _Head(FORMAT if FORMAT.encode() in data[:40] else "", VERSION)
     if head.format != FORMAT:
         raise InvalidInput(f"{path}: is no result that semilocal saved")
@@ -152,7 +155,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         tree, guarantee = _read(content.tree), _read(content.guarantee)
         if not isinstance(tree, CountTree) or not isinstance(guarantee, Guarantee):
             raise TypeError("its tree or promise is missing")
-    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError, zlib.error) as error:
+    except _DAMAGES as error:
         raise InvalidInput(f"{path}: is damaged, so nothing of it is used ({error})") from None
     result.__dict__.update(tree=tree, guarantee=guarantee)
     return result
@@ -194,8 +197,11 @@ def _read(value: Any) -> Any:
     kind, values = value["is"], {name: each for name, each in value.items() if name != "is"}
     if kind == "array":
         return _array(**values)
-    if kind in ("float", "fraction"):
-        return {"float": float, "fraction": Fraction}[kind](values["text"])
+    if kind == "float":
+        return float(values["text"])
+    if kind == "fraction":
+        numerator, _, denominator = values["text"].partition("/")  # Fraction itself would compute 1e999999999
+        return Fraction(int(numerator), int(denominator or 1))
     if kind == "bytes":
         return base64.b64decode(values["data"], validate=True)
     if kind in _STRUCTS or kind == "mechanism":

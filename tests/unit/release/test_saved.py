@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import pickle
 from pathlib import Path
@@ -116,3 +117,28 @@ def test_foreign_future_and_damaged_files_are_refused_in_a_sentence(tmp_path: Pa
             assert "\n" not in str(refused.value)
     with pytest.raises(InvalidInput, match="No such file"):
         sl.load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("text", ["1/0", "1e999999999", "nan", "1/2/3", ""])
+def test_a_forged_number_with_a_good_checksum_is_refused(text: str, tmp_path: Path) -> None:
+    """Planted bug: ``Fraction(text)``, which divides by zero, or computes for minutes."""
+    file = tmp_path / "map.json"
+    RESULTS["counts, nobody"].save(file)
+    whole = json.loads(file.read_text())
+    whole["content"]["result"]["spent"]["entries"][0]["epsilon"]["text"] = text
+    content = json.dumps(whole["content"])
+    whole["sha256"] = hashlib.sha256(content.encode()).hexdigest()
+    file.write_text(json.dumps(whole))
+    with pytest.raises(InvalidInput, match="is damaged"):
+        sl.load(file)
+
+
+def test_lists_in_lists_without_end_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "map.json"
+    for depth in (300, 100_000):
+        content = '{"result": {"is": "Counts", "own": %s}, "tree": {}, "guarantee": {}}' % ("[" * depth + "]" * depth)
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        head = '{"format": "semilocal result", "version": 1, "promise": "", "sha256": "%s", "content": %s}'
+        file.write_text(head % (digest, content))
+        with pytest.raises(InvalidInput, match="is damaged"):
+            sl.load(file)
