@@ -23,10 +23,6 @@ HIERARCHIES: dict[str, Hierarchy] = {
     "table in twos": in_twos(from_cuts("x", AREAS)),
     "table of labels": from_labels("code", [("a", "a1", "a1x"), ("a", "a1", "a1y"), ("a", "a2"), ("b", "b1"), ("c",)]),
 }
-DEEP: list[Hierarchy] = [
-    BinaryTree(Box((-0.1, 0, 3), (0.3, 7, 4)), 50), Quadtree(Box((0, 0, 0), (1, 2, 3)), 20),
-    BinaryTree(Box((0,), (1,)), 45), BinaryTree(Box((0,) * 8, (1,) * 8), 60), SphereTree(40),
-]  # fmt: skip
 every = pytest.mark.parametrize("tree", HIERARCHIES.values(), ids=HIERARCHIES)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from fractions import Fraction
 from itertools import product
@@ -29,6 +29,7 @@ from semilocal.errors import ServerViolation
 from semilocal.protocol import curator as curator_module
 from semilocal.protocol import path as path_module
 from semilocal.protocol import region as region_module
+from semilocal.protocol import rule as rule_module
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import Closed, Entry, Head, Query, Question, Report, Slice, Verdict
 from semilocal.protocol.participant import Participant
@@ -38,8 +39,23 @@ from semilocal.protocol.region import RegionLog
 from semilocal.protocol.rule import Asking, Census
 
 __all__ = [
-    "ANYTHING", "Choices", "Scripted", "Setting", "Told", "World", "between", "binomial", "crowd_failure",
-    "least_threshold", "line", "place_of", "tiny_rule", "transcripts",
+    "ANYTHING",
+    "Choices",
+    "Scripted",
+    "Setting",
+    "Told",
+    "World",
+    "aborted_not_counted",
+    "between",
+    "binomial",
+    "crowd_failure",
+    "late_members_counted",
+    "least_threshold",
+    "levels_that_do_not_fall",
+    "line",
+    "place_of",
+    "tiny_rule",
+    "transcripts",
 ]  # fmt: skip
 
 ANYTHING = Policy(max_epsilon=100.0, min_k=1, max_delta=1.0, allow_simulation=True)
@@ -468,3 +484,33 @@ def _after_round(
     verdicts = () if question is None else (Verdict(outcome, (len(answers) - yes, yes)),)  # type: ignore[arg-type]
     parts = path.close(Closed(task.id, path.round, heads, verdicts, b"", False), reports)
     return next(one for one in parts if len(parts) == 1 or one.region[0] <= victim < one.region[1])
+
+
+# -- planted bugs -----------------------------------------------------------------------------------------------------
+
+
+def levels_that_do_not_fall() -> AbstractContextManager[object]:
+    """Planted: every question has the level of the first."""
+    return mock.patch.object(rule_module, "level", lambda delta, failed: delta / 2)
+
+
+def aborted_not_counted() -> AbstractContextManager[object]:
+    """Planted: a question that nobody answered does not count."""
+    take = RegionLog.take
+
+    def forgetful(log: RegionLog, reports: Slice | None, *, asked: bool, late: bool) -> None:
+        take(log, reports, asked=asked, late=late)
+        if asked and reports is None and log.failed:
+            log.failed.pop()
+
+    return mock.patch.object(RegionLog, "take", forgetful)
+
+
+def late_members_counted() -> AbstractContextManager[object]:
+    """Planted: who enrols late counts in a crowd."""
+    take = RegionLog.take
+
+    def welcoming(log: RegionLog, reports: Slice | None, *, asked: bool, late: bool) -> None:
+        take(log, reports, asked=asked, late=False)
+
+    return mock.patch.object(RegionLog, "take", welcoming)

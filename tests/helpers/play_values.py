@@ -15,8 +15,7 @@ from semilocal.protocol.column import Column
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import Event, ValueQuery
 from semilocal.protocol.plan import Plan
-from semilocal.simulation.devices import Devices
-from semilocal.simulation.simulate import LOST, Run
+from semilocal.simulation.simulate import LOST, Devices, Run
 
 
 def play_values(

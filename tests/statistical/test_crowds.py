@@ -26,11 +26,11 @@ from semilocal import Box, Curator, Task, simulate
 from semilocal.errors import NoCrowdWarning
 from semilocal.protocol import curator as curator_module
 from semilocal.protocol import rule as rule_module
-from semilocal.protocol.messages import Report, Slice
-from semilocal.protocol.region import RegionLog
+from semilocal.protocol.messages import Report
 from semilocal.protocol.rule import Asking, Census
 from semilocal.protocol.thresholds import thresholds
 from semilocal.simulation import population as population_module
+from tests.helpers.enumeration import aborted_not_counted, late_members_counted, levels_that_do_not_fall
 
 ALARM = 1e-8
 K, DELTA = 15, 0.1
@@ -158,10 +158,6 @@ def cutting_off(module: Any, cut: int) -> Iterator[None]:
         yield
 
 
-def levels_that_do_not_fall() -> AbstractContextManager[object]:
-    return mock.patch.object(rule_module, "level", lambda delta, failed: delta / 2)
-
-
 def cut_off(runs: int) -> Floats:
     """D of one of the k - 1 people; a split at that cut leaves them alone."""
     task = Task.build(LINE, epsilon=2.0, delta=DELTA, k=K, max_depth=10)
@@ -219,30 +215,6 @@ def campaign(rng: Rng, *, aborts: bool = False, late: int = 0) -> bool:
 def measured(runs: int, **options: Any) -> Floats:
     rng = np.random.default_rng(20243)
     return np.array([float(campaign(rng, **options)) - DELTA for _ in range(runs)])
-
-
-@contextmanager
-def aborted_not_counted() -> Iterator[None]:
-    take = RegionLog.take
-
-    def forgetful(log: RegionLog, reports: Slice | None, *, asked: bool, late: bool) -> None:
-        take(log, reports, asked=asked, late=late)
-        if asked and reports is None and log.failed:
-            log.failed.pop()
-
-    with mock.patch.object(RegionLog, "take", forgetful):
-        yield
-
-
-@contextmanager
-def late_members_counted() -> Iterator[None]:
-    take = RegionLog.take
-
-    def welcoming(log: RegionLog, reports: Slice | None, *, asked: bool, late: bool) -> None:
-        take(log, reports, asked=asked, late=False)
-
-    with mock.patch.object(RegionLog, "take", welcoming):
-        yield
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .base import Randomizer
-from .laplace import DiscreteLaplace
-from .paper import PaperLaplace
+from .laplace import DiscreteLaplace, PaperLaplace
 from .response import RandomizedResponse
 
 __all__ = ["DiscreteLaplace", "PaperLaplace", "RandomizedResponse", "Randomizer"]

@@ -208,16 +208,6 @@ def test_a_quadtree_has_the_codes_of_the_binary_tree_d_times_as_deep(d: int) -> 
 
 
 @both
-def test_many_points_get_the_same_cells_as_few(kind: type[Tree]) -> None:
-    tree = kind(Box((0, 0), (1, 1)), 10)
-    points = np.random.default_rng(4).random((70_000, 2))  # more than one internal block
-    codes = tree.codes(points)
-    picked = np.r_[0:50, 65_500:65_600, 69_950:70_000]
-    assert (codes[picked] == tree.codes(points[picked])).all()
-    assert len(tree.codes(np.empty((0, 2)))) == 0
-
-
-@both
 def test_points_that_are_not_in_the_domain_have_no_cell(kind: type[Tree]) -> None:
     tree = kind(Box((0, 0), (1, 1)), 4)
     for method in (tree.codes, tree.ticks, lambda points: tree.locate(points, 2)):
@@ -282,42 +272,6 @@ def test_boxes_and_ticks_of_cells_are_the_oracle_s(pair: tuple[Tree, list[int]])
     first, last = tree.tick_bounds(cells)
     for cell, low, high in zip(cells, first.tolist(), last.tolist(), strict=True):
         assert [(a, b + 1) for a, b in zip(low, high, strict=True)] == slow_ranges(tree, cell)
-
-
-@fixed
-@given(trees_with_cells())
-def test_children_partition_their_parent_exactly(pair: tuple[Tree, list[int]]) -> None:
-    tree, cells = pair
-    for cell in cells:
-        depth = int(tree.depth([cell])[0])
-        if depth == tree.max_depth:
-            continue
-        (low, high), children = tree.boxes([cell])[0], tree.boxes(tree.children([cell]))
-        split = 0
-        for axis in range(tree.box.dimensions):
-            pieces = {tuple(piece) for piece in children[:, :, axis].tolist()}
-            if pieces == {(low[axis], high[axis])}:
-                continue
-            split += 1
-            assert len(pieces) == 2
-            left, right = sorted(pieces)
-            assert left[0] == low[axis]
-            assert left[0] < left[1] == right[0] < right[1]
-            assert right[1] == high[axis]
-        assert split == tree.level_bits
-        # All combinations of the pieces occur, each once: nothing is covered twice and nothing left out.
-        assert len({tuple(map(tuple, child)) for child in children.tolist()}) == tree.fanout
-
-
-@fixed
-@given(trees_with_cells(), st.randoms(use_true_random=False))
-def test_a_deepest_cell_is_in_the_child_that_its_path_says(pair: tuple[Tree, list[int]], random: Any) -> None:
-    tree, _ = pair
-    code = random.getrandbits(tree.path_bits) | 1 << tree.path_bits
-    for depth in range(tree.max_depth):
-        above = code >> (tree.level_bits * (tree.max_depth - depth))
-        child = int(tree.child_of(np.array([code], dtype=np.uint64), depth)[0])
-        assert above * tree.fanout + child == code >> (tree.level_bits * (tree.max_depth - depth - 1))
 
 
 @fixed
@@ -470,12 +424,14 @@ def test_a_grid_of_halves_has_the_edges_of_cells() -> None:
 # -- many points -------------------------------------------------------------------------------------------------------
 
 
-def test_many_points_have_the_codes_of_each_and_none_outside_gets_one() -> None:
-    tree = BinaryTree(cube(2), 40)
+@both
+def test_many_points_have_the_codes_of_each_and_none_outside_gets_one(kind: type[Tree]) -> None:
+    tree = kind(cube(2), 20)
     points = np.random.default_rng(1).random((140_000, 2))  # several pieces of work
     points[::1000] = points[::1000].round(1)  # edges of cells
     codes = tree.codes(points)
     some = np.r_[0:3000, 131_000:132_000, 139_000:140_000]
+    assert len(tree.codes(np.empty((0, 2)))) == 0
     assert np.array_equal(codes[some], tree.codes(points[some]))
     assert np.array_equal(codes[some], tree.interleave(tree.ticks(points[some])))
     for row, value, words in ((139_999, 1.0000001, "outside"), (0, -1e-300, "outside"), (70_000, np.nan, "NaN")):

@@ -147,37 +147,6 @@ def test_a_retry_in_another_region_gets_no_second_report(lax: None) -> None:
     assert refused.value.token == "repeated-round"
 
 
-def refused_slice(said: Mapping[bytes, Answer], tally: tuple[int, ...], task: Task = TASK) -> str:
-    path, log = Path(task), Log(8, task)
-    log.close(None, dict.fromkeys(NAMES))
-    path = path_after(path, log, 0)
-    question = log.question(12, 4, threshold=99)
-    log.close(question, said, tally=tally)
-    query, closed, reports = log.shown[1]
-    path.observe(query)
-    with pytest.raises(ServerViolation) as refused:
-        path.check(closed, reports)
-    return refused.value.token
-
-
-def drawn_names() -> list[bytes]:
-    path, log = Path(TASK), Log(8)
-    log.close(None, dict.fromkeys(NAMES))
-    path = path_after(path, log, 0)
-    path.observe(Query(TASK.id, 2, (log.question(12, 4, threshold=99),)))
-    return sorted(path.asked)
-
-
-def test_only_the_drawn_answer_and_with_an_answer_of_the_question() -> None:
-    drawn = drawn_names()
-    other = next(name for name in NAMES if name not in drawn)
-    assert refused_slice({other: 1}, (0, 0)) == "wrong-slice"
-    assert refused_slice({drawn[0]: 2}, (0, 0)) == "wrong-slice"
-    assert refused_slice({drawn[0]: (1000, 1000)}, (1000, 1000)) == "wrong-slice"
-    assert refused_slice({drawn[0]: (1,)}, (0, 0)) == "wrong-slice"
-    assert refused_slice({drawn[0]: 1}, (1, 0)) == "wrong-tally"
-
-
 def test_a_task_without_a_chain_has_no_preimages() -> None:
     path, log = Path(TASK), Log(8)
     log.close(None, dict.fromkeys(NAMES), preimage=bytes(32))

@@ -33,10 +33,13 @@ from tests.helpers.enumeration import (
     Setting,
     Told,
     World,
+    aborted_not_counted,
     between,
     binomial,
     crowd_failure,
+    late_members_counted,
     least_threshold,
+    levels_that_do_not_fall,
     line,
     tiny_rule,
     transcripts,
@@ -271,10 +274,6 @@ def test_late_members_and_silent_ones_do_not_help_a_cut_to_pass() -> None:
     assert crowd_failure(beside_a_crowd(160, silent={4: 120})) <= beside_a_crowd().task.delta
 
 
-def levels_that_do_not_fall() -> AbstractContextManager[object]:
-    return mock.patch.object(rule_module, "level", lambda delta, failed: delta / 2)
-
-
 def failed_as_a_set() -> AbstractContextManager[object]:
     ask = RegionLog.ask
 
@@ -283,17 +282,6 @@ def failed_as_a_set() -> AbstractContextManager[object]:
         log.failed = sorted(set(log.failed))
 
     return mock.patch.object(RegionLog, "ask", once)
-
-
-def aborted_not_counted() -> AbstractContextManager[object]:
-    take = RegionLog.take
-
-    def forgetful(log: RegionLog, reports: Slice | None, *, asked: bool, late: bool) -> None:
-        take(log, reports, asked=asked, late=late)
-        if asked and reports is None and log.failed:
-            log.failed.pop()
-
-    return mock.patch.object(RegionLog, "take", forgetful)
 
 
 def threshold_for_the_answers() -> AbstractContextManager[object]:
@@ -307,15 +295,6 @@ def threshold_for_the_answers() -> AbstractContextManager[object]:
             check(path, question, verdict, reports)
 
     return mock.patch.object(Path, "_check_verdict", weaker)
-
-
-def late_members_counted() -> AbstractContextManager[object]:
-    take = RegionLog.take
-
-    def welcoming(log: RegionLog, reports: Slice | None, *, asked: bool, late: bool) -> None:
-        take(log, reports, asked=asked, late=False)
-
-    return mock.patch.object(RegionLog, "take", welcoming)
 
 
 @contextmanager

@@ -96,16 +96,6 @@ def test_a_retry_and_a_restart_give_the_same_bytes_and_cost_nothing_more() -> No
         assert (late.spent, late.state) == (one.spent, one.state)
 
 
-def test_the_words_of_a_value_change_with_every_label() -> None:
-    other = Plan(TASK.id, PLAN.releases[:1])
-    labels = [
-        (secret(0), PLAN, 0, REGION), (secret(1), PLAN, 0, REGION), (secret(0), other, 0, REGION),
-        (secret(0), PLAN, 2, REGION), (secret(0), PLAN, 0, (REGION[0], REGION[1] - 1)),
-    ]  # fmt: skip
-    words = {value_entropy(key, plan.task, plan.digest, index, region, 4) for key, plan, index, region in labels}
-    assert len(words) == len(labels)
-
-
 def test_who_missed_the_first_value_still_gives_the_second() -> None:
     one = device()
     assert given(one, asks(index=2)) == given(device(), asks(index=2))
@@ -123,28 +113,6 @@ def test_an_own_value_is_given_wherever_its_owner_is() -> None:
 
 
 # -- what it refuses -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "token"),
-    [
-        ({"task": bytes(32)}, "other-plan"),
-        ({"plan": bytes(32)}, "other-plan"),
-        ({"round": 1}, "too-early"),
-        ({"index": 1}, "not-planned"),
-        ({"index": 5}, "not-planned"),
-        ({"clips": (Clip(*REGION, 0.0, 0.5),)}, "changed-query"),
-        ({"round": len(MAP.rounds) + 5}, "changed-query"),
-    ],
-)
-def test_a_query_outside_the_pinned_plan_is_refused_and_changes_nothing(changes: dict[str, Any], token: str) -> None:
-    one = device()
-    report, before = given(one, asks()), one.state
-    with pytest.raises(ServerViolation) as refused:
-        one.value(replace(asks(), **changes))
-    assert refused.value.token == token
-    assert one.state == before
-    assert given(one, asks()) == report
 
 
 def test_nothing_is_given_before_the_map_is_finished() -> None:

@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from ...arrays import Floats, Integers, Words, as_floats, is_number
 from ...errors import InvalidInput
-from ._layout import peak_variance
-from ._window import GRID
+from ._window import GRID, peak_variance
 
 __all__ = ["MAX_EPSILON", "MIN_EPSILON", "Mechanism", "on_grid"]
 

@@ -7,9 +7,9 @@ probabilities differ by a factor of at most e^epsilon, with no delta. Outputs ar
 and ``probabilities`` gives the exact weights, so that this can be enumerated.
 
 Two points (Duchi, Jordan and Wainwright 2013), the piecewise mechanism (Wang et al. 2019) and our default are one
-construction, a window that slides over outputs in a row (``window.py``). A window is the best there is: among all
+construction, a window that slides over outputs in a row (``_window.py``). A window is the best there is: among all
 probabilities between ``low`` and ``e^epsilon low`` with a given mean, the smallest variance has the high ones on an
-interval. What is left to choose is where the outputs lie (``layout.py``).
+interval. What is left to choose is where the outputs lie.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ import numpy as np
 from ...arrays import Floats, Integers, Words
 from ...errors import InvalidInput
 from .._weights import exp_below
-from ._layout import Layout, outputs_of, suited, window_sums
-from ._window import BUCKETS, GRID, Window
+from ._window import BUCKETS, GRID, Layout, Window, outputs_of, suited, window_sums
 from .base import MAX_EPSILON, MIN_EPSILON, Mechanism, on_grid
 
 __all__ = [
