@@ -39,9 +39,8 @@ from ..errors import InvalidInput
 from ..geometry import units
 from ..geometry.box import Box
 from ..geometry.polygons import Polygons as Shapes
-from . import spans
 
-__all__ = ["ROOT", "Cells", "Hierarchy", "Polygons"]
+__all__ = ["ROOT", "Cells", "Hierarchy", "Polygons", "checked", "rows_of"]
 
 ROOT = 1
 Cells = npt.NDArray[np.uint64]
@@ -231,7 +230,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         Cells of smaller depth are coarser; of several, the first. A quadtree counts the halves of its cells as well.
         The root's first code is refused: nothing is cut there.
         """
-        lower, upper = spans.checked(self, first, np.asarray(last) + 1)
+        lower, upper = checked(self, first, np.asarray(last) + 1)
         if np.any(lower == self.ends[0]):
             raise InvalidInput(f"the root's first code, {self.ends[0]}, cuts nothing; give later codes")
         return self._coarsest(lower, upper - np.uint64(1))
@@ -244,19 +243,19 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
         Interval i has the cells first[i] to first[i + 1] - 1. Empty intervals are refused, here and below.
         """
-        return spans.cover(self, *spans.checked(self, lower, upper))
+        return cover(self, *checked(self, lower, upper))
 
     def largest_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Cells:
         """The cell with the most codes inside each interval, the first of several: uint64[m]."""
         first, cells = self.interval_cells(lower, upper)
         begin, end = self.span(cells)
-        order = np.lexsort((begin, ~(end - begin), spans.rows_of(first)))  # the one with the most codes first
+        order = np.lexsort((begin, ~(end - begin), rows_of(first)))  # the one with the most codes first
         return cells[order][first[:-1]]
 
     def interval_areas(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
         """Areas of intervals, in the units of ``areas``: float64[m]."""
         first, cells = self.interval_cells(lower, upper)
-        return np.asarray(np.bincount(spans.rows_of(first), self.areas(cells), len(first) - 1), dtype=np.float64)
+        return np.asarray(np.bincount(rows_of(first), self.areas(cells), len(first) - 1), dtype=np.float64)
 
     def interval_boxes(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
         """Lower and upper corners of the smallest box around each interval's cells: float64[m, 2, d]."""
@@ -283,12 +282,12 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
         """Outlines of intervals in two dimensions: closed rings, those of the cells unless a hierarchy joins them."""
         first, cells = self.interval_cells(lower, upper)
-        return spans.gathered(first, self.polygons(cells))
+        return gathered(first, self.polygons(cells))
 
     def interval_outlines(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
         """The same for drawings, where small bends do not matter."""
         first, cells = self.interval_cells(lower, upper)
-        return spans.gathered(first, self.outlines(cells))
+        return gathered(first, self.outlines(cells))
 
     def interval_names(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[str]:
         """What intervals are called: a short text each, for people."""
@@ -298,3 +297,62 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 def _ring(box: list[list[float]]) -> list[list[float]]:
     (x0, y0), (x1, y1) = box
     return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
+
+
+# -- intervals [lower, upper) of codes, and the cells that they consist of ---------------------------------------------
+
+
+def checked(hierarchy: Hierarchy, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Cells, Cells]:
+    """Ends of intervals: uint64[m], uint64[m].
+
+    Raises
+    ------
+    InvalidInput
+        If one is empty, or not an interval of the hierarchy's codes.
+    """
+    low, high = (np.asarray(side) for side in (lower, upper))
+    if (
+        low.ndim != 1
+        or low.shape != high.shape
+        or any(side.size and side.dtype.kind not in "iu" for side in (low, high))
+    ):
+        raise InvalidInput(
+            "intervals need as many lower as upper codes, integers; "
+            f"got {low.dtype}{low.shape} and {high.dtype}{high.shape}"
+        )
+    begin, end = hierarchy.ends
+    if low.size and not (low.min() >= begin and high.max() <= end and np.all(low < high)):
+        raise InvalidInput(f"an interval of codes is not empty and lies within [{begin}, {end})")
+    return low.astype(np.uint64, copy=False), high.astype(np.uint64, copy=False)
+
+
+def cover(hierarchy: Hierarchy, lower: Cells, upper: Cells) -> tuple[Integers, Cells]:
+    """The fewest cells of each interval, from the root down: a cell is taken, left out, or replaced by its children."""
+    row = np.arange(len(lower))
+    cells = np.ones(len(lower), dtype=np.uint64)
+    rows, starts, found = [row[:0]], [cells[:0]], [cells[:0]]
+    while len(cells):
+        first, last = hierarchy.span(cells)
+        low, high = lower[row], upper[row]
+        inside = (low <= first) & (last < high)
+        rows.append(row[inside])
+        starts.append(first[inside])
+        found.append(cells[inside])
+        cut = ~inside & (first < high) & (last >= low)
+        row, cells = row[cut], cells[cut]
+        row, cells = np.repeat(row, hierarchy.fanouts(cells)), hierarchy.children(cells)
+    row = np.concatenate(rows)
+    order = np.lexsort((np.concatenate(starts), row))
+    bounds = np.append(0, np.cumsum(np.bincount(row, minlength=len(lower))))
+    return bounds, np.concatenate(found)[order]
+
+
+def rows_of(first: Integers) -> Integers:
+    """The interval of each cell, from the first cell of every interval and one more: int64[c]."""
+    return np.repeat(np.arange(len(first) - 1), np.diff(first))
+
+
+def gathered(first: Integers, parts: list[Polygons]) -> list[Polygons]:
+    """The rings of all cells of each interval."""
+    ends = zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
+    return [[ring for part in parts[begin:end] for ring in part] for begin, end in ends]

@@ -30,10 +30,9 @@ from ..arrays import Flags, Floats, Integers, Words, cut_repr, is_integer, on_al
 from ..errors import InvalidInput
 from ..geometry import outline, units
 from ..geometry.box import Box
-from .base import ROOT, Cells, Polygons
+from .base import ROOT, Cells, Polygons, rows_of
 from .hilbert import along_curve, ends_on_grid, next_halving, turn_below
 from .prefix import MAX_BITS, PrefixTree, cell_array
-from .spans import rows_of
 
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 

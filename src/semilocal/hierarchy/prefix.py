@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Integers
 from ..errors import InvalidInput
-from . import spans
-from .base import Cells, Hierarchy
+from .base import Cells, Hierarchy, checked
 
 __all__ = ["MAX_BITS", "PrefixTree", "cell_array"]
 
@@ -145,7 +144,7 @@ class PrefixTree(Hierarchy, frozen=True):
 
     def largest_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Cells:
         """The largest cell inside each interval, the first of several: uint64[m]."""
-        low, high = spans.checked(self, lower, upper)
+        low, high = checked(self, lower, upper)
         level = (_bit_length(high - low) - 1) // self.level_bits
         cells = np.zeros_like(low)
         for fewer in (1, 0):  # one that is as long as the interval may not fit in; of half the length, one does
@@ -156,7 +155,7 @@ class PrefixTree(Hierarchy, frozen=True):
 
     def interval_names(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[str]:
         """From where to where on the curve, as digits (hexadecimal) behind a point: "0-8" is the first half."""
-        low, high = spans.checked(self, lower, upper)
+        low, high = checked(self, lower, upper)
         begin, end = self.ends
         digits = -(-self.path_bits // 4)
 

@@ -177,10 +177,6 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         np.maximum.at(out[:, 1], row, np.stack([east, north], axis=1) + _ROUNDING)
         return np.clip(out, self.box.lower, self.box.upper)
 
-    def middles(self, codes: Cells) -> Floats:
-        """The middles of deepest cells: float64[n, 2]."""
-        return self.places(codes, np.full((len(codes), 2), 0.5))
-
     def places(self, cells: npt.ArrayLike, shares: Floats) -> Floats:
         """The position at these shares of each cell's two sides: float64[n, 2]; even in the cell if the shares are.
 

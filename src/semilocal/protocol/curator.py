@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from copy import deepcopy
 from functools import cached_property
 
 import numpy as np
@@ -263,10 +262,6 @@ class Curator:
                 curator.follow(event, reports)
                 reports = []
         return curator
-
-    def fork(self) -> Curator:
-        """Another curator in the same state, that goes on by itself."""
-        return deepcopy(self)
 
     def _close(self, reports: Sequence[Report], preimage: bytes) -> Closed:
         named: dict[Region, list[Report]] = {}

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -51,7 +51,22 @@ _DRAW = b"semilocal/2/draw"
 Outcome = Literal["split", "wall", "more"]
 
 
-class Question(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Regional:
+    """A message that names a region."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # fields of the messages
+        lower: int
+        upper: int
+
+    @property
+    def region(self) -> tuple[int, int]:
+        """Its codes: lower to before upper."""
+        return self.lower, self.upper
+
+
+class Question(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What is asked in one region: "which part are you in?", put to drawn members.
 
     Attributes
@@ -94,11 +109,6 @@ class Question(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         return (self.lower, *self.cuts, self.upper)
 
     @property
-    def region(self) -> tuple[int, int]:
-        """Its codes."""
-        return self.lower, self.upper
-
-    @property
     def parts(self) -> tuple[tuple[int, int], ...]:
         """The parts that the cuts make."""
         return tuple(pairwise(self._edges))
@@ -133,7 +143,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="query", forbid_un
         _check_regions([question.region for question in self.questions])
 
 
-class Report(msgspec.Struct, frozen=True, array_like=True, tag="report", forbid_unknown_fields=True):
+class Report(_Regional, msgspec.Struct, frozen=True, array_like=True, tag="report", forbid_unknown_fields=True):
     """A participant says which region it is in, and answers if it was drawn.
 
     Attributes
@@ -164,11 +174,6 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag="report", forbid_
         if len(self.nonce) != NONCE_BYTES:
             raise InvalidInput(f"nonce must be {NONCE_BYTES} bytes; got {len(self.nonce)}")
 
-    @property
-    def region(self) -> tuple[int, int]:
-        """Its codes."""
-        return self.lower, self.upper
-
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A report inside a slice."""
@@ -182,7 +187,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
             raise InvalidInput("the pseudonym and the nonce of an entry are 16 bytes each")
 
 
-class Slice(msgspec.Struct, frozen=True, array_like=True, tag="slice", forbid_unknown_fields=True):
+class Slice(_Regional, msgspec.Struct, frozen=True, array_like=True, tag="slice", forbid_unknown_fields=True):
     """All reports that name one region in a round, ascending by pseudonym. Follows from the transcript's reports.
 
     Attributes
@@ -205,17 +210,12 @@ class Slice(msgspec.Struct, frozen=True, array_like=True, tag="slice", forbid_un
         if any(one.pseudonym >= other.pseudonym for one, other in pairwise(self.entries)):
             raise InvalidInput("the entries of a slice must ascend by pseudonym, each once")
 
-    @property
-    def region(self) -> tuple[int, int]:
-        """Its codes."""
-        return self.lower, self.upper
-
     def digest(self) -> bytes:
         """SHA-256 of the canonical bytes (32 bytes)."""
         return hashlib.sha256(encode(self)).digest()
 
 
-class Head(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Head(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a closing says about a region's slice: how many reports it has, and its hash."""
 
     lower: int
@@ -277,12 +277,12 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed", forbid_
 
     def __post_init__(self) -> None:
         _check_header(self.task, self.round)
-        _check_regions([(head.lower, head.upper) for head in self.heads])
+        _check_regions([head.region for head in self.heads])
         if len(self.preimage) not in (0, DIGEST_BYTES):
             raise InvalidInput(f"a preimage has {DIGEST_BYTES} bytes, or none")
 
 
-class Clip(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Clip(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A region of a round of values, and the range that values are clipped to there."""
 
     lower: int
@@ -294,11 +294,6 @@ class Clip(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         _check_region(self.lower, self.upper)
         if not self.low <= self.high < float("inf") or self.low == float("-inf"):
             raise InvalidInput(f"values are clipped to a finite range; got {self.low} to {self.high}")
-
-    @property
-    def region(self) -> tuple[int, int]:
-        """Its codes."""
-        return self.lower, self.upper
 
 
 class ValueQuery(msgspec.Struct, frozen=True, array_like=True, tag="value-query", forbid_unknown_fields=True):
@@ -330,7 +325,9 @@ class ValueQuery(msgspec.Struct, frozen=True, array_like=True, tag="value-query"
         _check_regions([clip.region for clip in self.clips])
 
 
-class ValueReport(msgspec.Struct, frozen=True, array_like=True, tag="value-report", forbid_unknown_fields=True):
+class ValueReport(
+    _Regional, msgspec.Struct, frozen=True, array_like=True, tag="value-report", forbid_unknown_fields=True
+):
     """A participant's value: an integer of the mechanism's alphabet.
 
     Attributes
@@ -355,11 +352,6 @@ class ValueReport(msgspec.Struct, frozen=True, array_like=True, tag="value-repor
         _check_sender(self.pseudonym, self.lower, self.upper)
         if abs(self.answer) >= MAX_OUTPUT:
             raise InvalidInput(f"answer must be below 2^31; got {self.answer}")
-
-    @property
-    def region(self) -> tuple[int, int]:
-        """Its codes."""
-        return self.lower, self.upper
 
 
 class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-closed", forbid_unknown_fields=True):

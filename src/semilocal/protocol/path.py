@@ -140,7 +140,7 @@ class Path:
     def head(self, closed: Closed) -> Head | None:
         """What a closing says about the reports of this region; None if nobody named it."""
         if self._head is None or self._head[0] is not closed:
-            named = (head for head in closed.heads if (head.lower, head.upper) == self.region)
+            named = (head for head in closed.heads if head.region == self.region)
             self._head = closed, next(named, None)
         return self._head[1]
 

@@ -115,26 +115,21 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         )  # fmt: skip
         require(self.rule in ("cut", "all"), "rule", "'cut' or 'all'", self.rule)
         self._check_randomizer()
-        require(is_integer(self.k) and 1 <= self.k <= MAX_K, "k", f"an integer from 1 to {MAX_K}", self.k)
+        for name, least, most, unit in (
+            ("k", 1, MAX_K, ""), ("max_rounds", 1, MAX_ROUNDS, ""), ("window", 1, 10**8, ", in seconds"),
+            ("tolerate_liars", 0, MAX_K, ""),
+        ):  # fmt: skip
+            whole = getattr(self, name)
+            good = is_integer(whole) and least <= whole <= most
+            require(good, name, f"an integer from {least} to {most}{unit}", whole)
         require(
             is_number(self.delta) and 1e-15 <= self.delta < 0.5, "delta", "a number from 1e-15 to below 0.5", self.delta
         )
         most = MAX_ANSWERS if self.rule == "cut" else 1
         allowed = f"an integer from 1 to {most}" if most > 1 else "1 with rule 'all'"
         require(is_integer(self.answers) and 1 <= self.answers <= most, "answers", allowed, self.answers)
-        require(
-            is_integer(self.max_rounds) and 1 <= self.max_rounds <= MAX_ROUNDS,
-            "max_rounds", f"an integer from 1 to {MAX_ROUNDS}", self.max_rounds,
-        )  # fmt: skip
         require(is_number(self.quorum) and 0 < self.quorum <= 1, "quorum", "a share above 0 and at most 1", self.quorum)
-        require(
-            is_integer(self.window) and 1 <= self.window <= 10**8,
-            "window",
-            "an integer from 1 to 100000000, in seconds",
-            self.window,
-        )
         liars = self.tolerate_liars
-        require(is_integer(liars) and 0 <= liars <= MAX_K, "tolerate_liars", f"an integer from 0 to {MAX_K}", liars)
         if liars and not isinstance(self.randomizer, RandomizedResponse):
             raise InvalidInput(
                 f"tolerate_liars is {liars}, but only in randomized response does a liar add at most one to a tally; "

@@ -5,6 +5,7 @@ Every refusal by its token is in spec/vectors/refusals.json, which test_vectors.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import pairwise
 
 import msgspec
@@ -163,6 +164,8 @@ def test_round_1_makes_the_roster_and_asks_nothing() -> None:
     table = Table(TASK, spread())
     assert table.server.query() == Query(TASK.id, 1, ())
     assert table.server.expected is None
+    with pytest.raises(InvalidInput, match="not finished"):
+        _ = table.server.partition
     table.step()
     assert table.server.logs[ROOT].crowd == 200
     query = table.server.query()
@@ -222,21 +225,10 @@ def test_a_transcript_in_which_somebody_announces_both_sides_is_refused() -> Non
     while len(table.server.logs) < 2:
         table.step()
     low, high = sorted(table.server.logs)[:2]
-    follower = table.server.fork()
+    follower = deepcopy(table.server)
     both = [lone(follower.round, region, name=1) for region in (low, high)]
     with pytest.raises(DeviceViolation, match="more than one report"):
         follower.follow(Closed(TASK.id, follower.round, (), (), b"", False), both)
-
-
-def test_a_fork_goes_on_by_itself() -> None:
-    table = Table(TASK, spread())
-    table.step()
-    fork = table.server.fork()
-    table.finish()
-    assert fork.round == 2
-    assert not fork.partitioned
-    with pytest.raises(InvalidInput, match="not finished"):
-        _ = fork.partition
 
 
 # -- silence, absence, late people -------------------------------------------------------------------------------------
