@@ -37,8 +37,8 @@ class Areas(Protocol):
     def within(self, boxes: Floats) -> tuple[Self, Flags, Flags]:
         """What is left of them in one box each, float64[m, 2, d]; whether they meet it, and hold all of it."""
 
-    def share(self, boxes: Floats) -> Floats:
-        """Share of one box each, float64[m, 2, d], that the areas cover after :meth:`within`: float64[m]."""
+    def covered(self, boxes: Floats) -> Floats:
+        """Share of one box each, float64[m, 2, d], that the areas cover: float64[m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,45 +47,48 @@ class Boxes:
 
     Attributes
     ----------
-    corners : float64[2, d, m]
+    corners : float64[m, 2, d]
         Lower and upper; sides may be infinite.
     """
 
     corners: Floats
 
     def __len__(self) -> int:
-        return int(self.corners.shape[2])
-
-    @staticmethod
-    def of(boxes: Floats) -> Boxes:
-        """From float64[m, 2, d]."""
-        return Boxes(np.ascontiguousarray(boxes.transpose(1, 2, 0)))
+        return len(self.corners)
 
     def batches(self) -> Iterator[Integers]:
         """Numbers of all boxes, by their first side: neighbours open the same cells, which stay in the cache."""
-        nearby = np.argsort(self.corners[0, 0])
+        nearby = np.argsort(self.corners[:, 0, 0])
         yield from (nearby[start : start + _BOXES_AT_ONCE] for start in range(0, len(nearby), _BOXES_AT_ONCE))
 
     def take(self, rows: Integers) -> Boxes:
         """Some of them."""
-        return Boxes(self.corners.take(rows, axis=2))
+        return Boxes(self.corners.take(rows, axis=0))
 
     def within(self, boxes: Floats) -> tuple[Boxes, Flags, Flags]:
         """The boxes themselves; whether they meet one box each, and hold all of it."""
         meets, holds = np.ones((2, len(self)), dtype=bool)
-        for axis, (lower, upper) in enumerate(self.corners.transpose(1, 0, 2)):
-            start, stop = boxes[:, 0, axis], boxes[:, 1, axis]
-            meets &= (lower < stop) & (upper > start)
-            holds &= (lower <= start) & (upper >= stop)
+        for lower, upper, start, stop in self._sides(boxes):
+            meets &= lower < stop
+            meets &= upper > start
+            holds &= lower <= start
+            holds &= upper >= stop
         return self, meets, holds
 
-    def share(self, boxes: Floats) -> Floats:
+    def covered(self, boxes: Floats) -> Floats:
         """Share of one box each that is covered."""
         share = np.ones(len(self))
-        for axis, (lower, upper) in enumerate(self.corners.transpose(1, 0, 2)):
-            begin, end = boxes[:, 0, axis], boxes[:, 1, axis]
-            share *= np.maximum(np.minimum(upper, end) - np.maximum(lower, begin), 0.0) / (end - begin)
+        for lower, upper, start, stop in self._sides(boxes):
+            side = np.minimum(upper, stop)
+            side -= np.maximum(lower, start)
+            np.maximum(side, 0.0, out=side)
+            share *= np.divide(side, stop - start, out=side)
         return share
+
+    def _sides(self, boxes: Floats) -> Iterator[tuple[Floats, Floats, Floats, Floats]]:
+        """Along each axis: where these and other boxes begin and end."""
+        for axis in range(boxes.shape[2]):
+            yield self.corners[:, 0, axis], self.corners[:, 1, axis], boxes[:, 0, axis], boxes[:, 1, axis]
 
 
 def as_areas(areas: Any, box: Box) -> Asked:
@@ -122,7 +125,7 @@ def outside_words(areas: Any, box: Box) -> str:
     reaching = np.flatnonzero(_reach_outside(asked, box))
     if not len(reaching):
         return ""
-    some = (asked if isinstance(asked, Polygons) else Boxes.of(asked)).take(reaching)
+    some = (asked if isinstance(asked, Polygons) else Boxes(asked)).take(reaching)
     domain = np.broadcast_to([box.lower, box.upper], (len(reaching), 2, box.dimensions))
     parts = int(np.count_nonzero(some.within(domain)[1]))
     apart = len(reaching) - parts

@@ -131,6 +131,10 @@ class Polygons:
         parts = np.bincount(own, (x + x[after]) / 2.0 * (y[after] - y), minlength=self.number)
         return np.clip(parts, 0.0, 1.0)  # rounding alone leads outside
 
+    def covered(self, boxes: Floats) -> Floats:
+        """Share of one box each, float64[q, 2, 2], that the polygons cover: float64[q]."""
+        return self.cut(boxes).share(boxes)
+
     def _runs_through(self, boxes: Floats) -> Flags:
         """Whether any edge of a polygon runs through the inside of its box: bool[q]."""
         own, after = self.corner_owners, self.following

@@ -186,7 +186,7 @@ class Means(Mapped):
             As for :meth:`query`.
         """
         asked, boxes = as_areas(areas, self.partition.task.box), self.partition.boxes
-        shapes: Areas = asked if isinstance(asked, Polygons) else Boxes.of(asked)
+        shapes: Areas = asked if isinstance(asked, Polygons) else Boxes(asked)
         every = np.arange(len(boxes))
         return [
             np.concatenate(

@@ -151,7 +151,7 @@ def centres(partition: Partition) -> Centres:
     """Where the people of each region are, from the public partition alone."""
     tree = public_tree(partition)
     parts, leaves, hierarchy = tree.parts, tree.leaves, tree.hierarchy
-    region = tree.top[leaves][parts.piece] - tree.first[0]
+    region = (np.searchsorted(partition.lower, tree.lower[leaves], side="right") - 1)[parts.piece]
     people, regions = tree.people[leaves][parts.piece] * parts.share, len(partition)
     begin, end = hierarchy.span(parts.cells)
     weight = people + 1e-9 * ((end - begin).astype(np.float64) + 1.0) / float(2**64)  # also where nobody is

@@ -4,7 +4,7 @@ A row is an interval of codes of the public order. Its children are consecutive 
 An error of a row is handed down to its children by ``weight``. A child's own error is taken by its siblings and itself
 by ``rest``, so that the sum of the children stays what it is.
 
-A question takes a share of some rows, usually leaves. Its variance is one recursion up to the root.
+A question takes a share of some leaves. Its variance is one recursion up to the root (walk.py).
 
 Knows codes, numbers and errors. Knows no participants or shapes.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,28 +21,7 @@ from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.density import Parts
 from ..protocol.mark import Mark
 
-__all__ = ["CountTree", "Taken"]
-
-
-class Taken(NamedTuple):
-    """Shares that questions take of rows of a tree.
-
-    Attributes
-    ----------
-    question, row : int64[t]
-        A pair may come several times; its shares add up.
-    share : float64[t]
-    """
-
-    question: Integers
-    row: Integers
-    share: Floats
-
-    def joined(self, rows: int) -> Taken:
-        """Every pair once, by question and row."""
-        pair, place = np.unique(self.question * rows + self.row, return_inverse=True)
-        question, row = np.divmod(pair, rows)
-        return Taken(question, row, np.asarray(np.bincount(place, self.share, minlength=len(pair)), dtype=np.float64))
+__all__ = ["CountTree"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +34,8 @@ class CountTree:
     lower, upper : uint64[n]
         Codes of each row, lower to before upper.
     first : int64[n + 1]
-        The children of row i are rows ``first[i]`` to before ``first[i + 1]``; leaves have none.
+        The children of row i are rows ``first[i]`` to before ``first[i + 1]``: any number of the root, two of others;
+        leaves have none.
     people : float64[n]
         Expected number, never negative; those of children add up to their parent's.
     weight : float64[n]
@@ -68,7 +47,8 @@ class CountTree:
     parts : Parts
         Cells of the leaves, along the order, and the share of each in its leaf; ``parts.piece`` counts leaves.
     clumped : float64[n]
-        Overdispersion inside leaves: chance that two people of a leaf are in the same place.
+        Overdispersion inside leaves: chance that two people of a leaf are in the same place. A share of a leaf has a
+        Beta-binomial law: chance, and clumps.
     lean : float
         Correlation of what is uneven in two leaves that a question cuts.
     unbiased : float64[n] or None
@@ -134,61 +114,7 @@ class CountTree:
         return out
 
     @cached_property
-    def top(self) -> Integers:
-        """The child of the root that each row lies in: int64[n]; the root itself for the root."""
-        out = np.arange(len(self))
-        for row in range(2, int(self.level.max()) + 1):
-            rows = self.level == row
-            out[rows] = out[self.parent[rows]]
-        return out
-
-    @cached_property
     def leaves(self) -> Integers:
         """Rows without children, along the order: int64[l]."""
         rows = np.flatnonzero(self.first[:-1] == self.first[1:])
         return rows[np.argsort(self.lower[rows])]
-
-    def variance(self, taken: Taken, questions: int) -> Floats:
-        """Variance of each of some questions by errors of the rows: float64[q].
-
-        Parameters
-        ----------
-        taken : Taken
-            Shares of rows of which none lies in another; what is not named is not taken.
-        questions : int
-        """
-        out, level, size = np.zeros(questions), self.level, len(self)
-        errors = np.bincount(np.maximum(self.parent, 0), self.error, minlength=size)
-        waiting, depth = taken, level[taken.row]
-        for deepest in range(int(depth.max(initial=0)), 0, -1):
-            here = depth == deepest
-            if not here.any():
-                continue
-            some = Taken(*(column[here] for column in waiting)).joined(size)
-            pair, place = np.unique(some.question * size + self.parent[some.row], return_inverse=True)
-            question, parent = np.divmod(pair, size)
-            mean = np.bincount(place, self.rest[some.row] * some.share, minlength=len(pair))
-            # Children that are not taken err as well: (0 - mean)^2, in the sum of all errors of a parent.
-            apart = some.share * (some.share - 2.0 * mean[place]) * self.error[some.row]
-            out += np.bincount(some.question, apart, minlength=questions)
-            out += np.bincount(question, mean**2 * errors[parent], minlength=questions)
-            above = np.bincount(place, self.weight[some.row] * some.share, minlength=len(pair))
-            waiting = Taken(
-                np.concatenate([waiting.question[~here], question]),
-                np.concatenate([waiting.row[~here], parent]),
-                np.concatenate([waiting.share[~here], above]),
-            )
-            depth = level[waiting.row]
-        return np.maximum(out, 0.0)
-
-    def inside(self, taken: Taken, questions: int) -> Floats:
-        """Variance of each question by how people lie inside leaves that it takes in part: float64[q].
-
-        A Beta-binomial law in each leaf: chance, and clumps in places that two people share with the chance
-        ``clumped``. Leaves around a crowd lean towards it: ``lean``.
-        """
-        share, people = np.clip(taken.share, 0.0, 1.0), self.people[taken.row]
-        cut = share * (1.0 - share)
-        clumps = self.clumped[taken.row] * np.maximum(people**2 + self.noise[taken.row] - people, 0.0) * cut
-        alone = np.bincount(taken.question, people * cut + (1.0 - self.lean) * clumps, minlength=questions)
-        return np.asarray(alone + self.lean * np.bincount(taken.question, np.sqrt(clumps), minlength=questions) ** 2)

@@ -1,8 +1,11 @@
 """One walk from shapes to numbers: which share of each leaf a question takes, its answer and its error.
 
-A box or polygon walks down the cells of the hierarchy to the parts of leaves: a cell that it does not meet is left, one
-that it holds is taken whole, one that it cuts is opened. So a question costs about as much as its edge is long in
-parts. Where cells are no boxes the hierarchy gives all shares.
+A question walks down the rows of the tree. A row that it does not meet is left, one that it holds is taken whole, one
+that it cuts is opened, and of a leaf it takes a share of each part. On the way up two halves make their parent: a
+division that is taken evenly adds no error. So a question costs about as much as its edge is long in leaves.
+
+Rows are seen by the smallest box around them. Where cells are no boxes the hierarchy gives the shares of all parts, and
+a row is an interval of them.
 
 People lie evenly in a part. That they do not is the leaf's overdispersion (tree.py).
 
@@ -11,157 +14,202 @@ Knows a tree of counts and shapes. Knows no protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import Floats, Integers, on_all_cores
+from ..arrays import Flags, Floats, Integers, on_all_cores
 from ..geometry.areas import Areas, Asked, Boxes
 from ..geometry.lattice import NOT_ROUNDED, Lattice
 from ..geometry.polygons import Polygons, ranges
-from ..hierarchy.base import ROOT, Cells
 from .answers import CountAnswers
-from .tree import CountTree, Taken
+from .tree import CountTree
 
 __all__ = ["TreeWalk"]
 
+_GROUP = 4  # children of the root, or groups of them, that are seen as one
+_MOST_QUESTIONS = 1 << 12  # in a batch
+_PAIRS_AT_ONCE = 1 << 19  # of questions and rows, about: calls of NumPy and misses of the cache cost alike
 _NUMBERS_AT_ONCE = 1 << 22  # shares in a batch where a hierarchy gives all
+_WHOLE = 1.0 - 1e-9  # shares of the parts of a leaf add up to 1 but for rounding
 
 
-class _Cells(NamedTuple):
-    """Cells from the root down to parts of leaves: c of them, parents first.
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """Questions as the shares that they take of all parts.
 
     Attributes
     ----------
-    cells : uint64[c]
-    first : int64[c + 1]
-        The children of cell i are ``first[i]`` to before ``first[i + 1]``; none if it is a part.
-    people : float64[c]
-        Those of children of the root that lie in the cell wholly, if they are exact.
-    start : int64[c + 1]
-        Pieces ``start[i]`` to before ``start[i + 1]`` are what it takes of other children of the root.
-    row : int64[t]
-        The leaf of a piece.
-    share : float64[t]
-        Which share of the leaf it is.
+    shares : float64[q, c]
+    meets, holds : int32[q, c + 1]
+        How many parts before each one a question meets, and holds.
+    row : int64[m]
+        The question that is seen from each place.
     """
 
-    cells: Cells
-    first: Integers
-    people: Floats
-    start: Integers
+    shares: Floats
+    meets: npt.NDArray[np.int32]
+    holds: npt.NDArray[np.int32]
     row: Integers
-    share: Floats
 
     @staticmethod
-    def of(tree: CountTree) -> _Cells:
-        hierarchy, parts = tree.hierarchy, tree.parts
-        lower, _ = hierarchy.span(parts.cells)
-        levels, opened = [np.array([ROOT], dtype=np.uint64)], []
-        while True:
-            begin, end = hierarchy.span(levels[-1])
-            one, two = (np.searchsorted(lower, code, side="right") - 1 for code in (begin, end))
-            opened.append(one != two)
-            if not opened[-1].any():
-                break
-            levels.append(hierarchy.children(levels[-1][opened[-1]]))
-        cells, inner = np.concatenate(levels), np.concatenate(opened)
-        counts = np.zeros(len(cells), dtype=np.int64)
-        counts[inner] = hierarchy.fanouts(cells[inner])
-        begin, end = hierarchy.span(cells)
-        one, two = (np.searchsorted(lower, code, side="right") - 1 for code in (begin, end))
-        # Children of the root, and the first part of each: those at both ends of a cell may be cut, those between not.
-        tops = np.arange(*tree.first[:2]) if tree.first[1] > tree.first[0] else np.zeros(1, dtype=np.int64)
-        bounds = np.searchsorted(lower, tree.lower[tops])
-        ends = np.append(bounds[1:], len(lower))
-        left, right = (np.searchsorted(bounds, part, side="right") - 1 for part in (one, two))
-        # A cell of one part may be taken in part, so it always has its piece.
-        whole_left, whole_right = (inner & (bounds[at] >= one) & (ends[at] <= two + 1) for at in (left, right))
-        from_top, to_top = np.where(whole_left, left, left + 1), np.where(whole_right, right + 1, right)
-        # A cell that is a row of the tree needs none of that.
-        same_row = _rows_at(tree, begin, end)
-        to_top = np.where(same_row >= 0, from_top, np.maximum(to_top, from_top))
-        passed = np.concatenate([[0.0], np.cumsum(tree.people[tops])])
-        people = passed[to_top] - passed[from_top]
-        # Parts of the cut ones, from the cell's first part on and up to its last one.
-        same = left == right
-        stop_left = np.where(whole_left, one, np.where(same, two + 1, ends[left]))
-        start_right = np.where(whole_right | same, two + 1, bounds[right])
-        numbers = np.stack([stop_left - one, two + 1 - start_right], axis=1)
-        numbers[same_row >= 0] = [1, 0]
-        part = ranges(np.stack([one, start_right], axis=1).ravel(), numbers.ravel())
-        owner, leaf = np.repeat(np.arange(len(cells)), numbers.sum(axis=1)), parts.piece[part]
-        fresh = np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(leaf, prepend=-1) != 0))
-        owner = owner[fresh]
-        row = np.where(same_row[owner] >= 0, same_row[owner], tree.leaves[leaf[fresh]])
-        share = np.where(same_row[owner] >= 0, 1.0, np.add.reduceat(parts.share[part], fresh))
-        if tree.unbiased is not None or tree.error[tops].any():  # errors of whole ones count
-            owner = np.concatenate([owner, np.repeat(np.arange(len(cells)), to_top - from_top)])
-            row = np.concatenate([row, tops[ranges(from_top, to_top - from_top)]])
-            share = np.concatenate([share, np.ones(len(row) - len(share))])
-            order, people = np.argsort(owner, kind="stable"), np.zeros(len(cells))
-            owner, row, share = owner[order], row[order], share[order]
-        start = np.searchsorted(owner, np.arange(len(cells) + 1))
-        return _Cells(cells, 1 + np.concatenate([[0], np.cumsum(counts)]), people, start, row, share)
+    def of(shares: Floats) -> _Listed:
+        """From the shares of all parts."""
+        passed = np.zeros((2, len(shares), shares.shape[1] + 1), dtype=np.int32)
+        for some, out in zip((shares > 0.0, shares >= 1.0), passed, strict=True):
+            np.cumsum(some, axis=1, out=out[:, 1:])
+        return _Listed(shares, passed[0], passed[1], np.arange(len(shares)))
 
-    def take(self, question: Integers, cell: Integers, share: Floats, questions: int) -> tuple[Floats, Taken]:
-        """People that questions have from exact children of the root, and what they take of rows."""
-        value = np.zeros(questions) + np.bincount(question, self.people[cell] * share, minlength=questions)
-        number = self.start[cell + 1] - self.start[cell]
-        piece = ranges(self.start[cell], number)
-        return value, Taken(np.repeat(question, number), self.row[piece], np.repeat(share, number) * self.share[piece])
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, rows: Integers) -> _Listed:
+        """Some of them."""
+        return _Listed(self.shares, self.meets, self.holds, self.row[rows])
+
+    def within(self, shapes: Integers) -> tuple[_Listed, Flags, Flags]:
+        """Themselves, and whether they meet and hold an interval of parts each, int64[m, 2, 1]."""
+        begin, end = shapes[:, :, 0].T
+        meets, holds = (passed[self.row, end] - passed[self.row, begin] for passed in (self.meets, self.holds))
+        return self, meets > 0, holds == end - begin
+
+    def covered(self, shapes: Integers) -> Floats:
+        """Share of one part each that they take."""
+        return np.asarray(self.shares[self.row, shapes[:, 0, 0]])
 
 
-def _rows_at(tree: CountTree, begin: Cells, end: Cells) -> Integers:
-    """The row of the tree with each first and last code, the deepest of several; -1 if there is none: int64[c]."""
+class _Level(NamedTuple):
+    """Pairs of questions and rows of one depth.
 
-    def mixed(first: Cells, last: Cells) -> Cells:
-        return first * np.uint64(0x9E3779B97F4A7C15) ^ last * np.uint64(0xC2B2AE3D27D4EB4F)
+    Attributes
+    ----------
+    question, node : int64[m]
+    share : float64[m]
+        What the question takes; that of opened rows is found on the way up.
+    opened : int64[k]
+        Pairs whose rows are opened; their children are the next level, in this order.
+    """
 
-    last = tree.upper - np.uint64(1)
-    keys = mixed(tree.lower, last)
-    order = np.argsort(keys, kind="stable")
-    row = order[np.maximum(np.searchsorted(keys[order], mixed(begin, end), side="right") - 1, 0)]
-    return np.where((tree.lower[row] == begin) & (last[row] == end), row, -1)
+    question: Integers
+    node: Integers
+    share: Floats
+    opened: Integers
 
 
 @dataclass(frozen=True, eq=False)
 class TreeWalk:
     """A tree of counts, ready for questions.
 
+    Its nodes are the root, groups of the root's children, groups of groups, and the tree's other rows: n of them.
+
     Attributes
     ----------
     tree : CountTree
-    known : _Cells
-    boxes : float64[c, 2, d] or None
-        Of the cells, measured by the lattice; None where cells are no boxes.
+    shapes : [n, 2, d]
+        The smallest box around each node, measured by the lattice; or the interval of parts that it has.
+    parts : [c, 2, d]
+        The same for the parts of leaves.
+    begin, number : int64[n]
+        First child of each node and how many it has; of leaves, parts.
+    leaf : bool[n]
+    top : int
+        Depth of the root's children, below the groups.
+    people, plain : float64[n]
+    first_weight : float64[n]
+        By which a row hands its error to its first child.
+    apart : float64[n]
+        Variance of a row for taking all of one child and nothing of the other.
+    error, rest : float64[n]
+        Of children of the root, and the sums of those in each group; 0 for the root.
+    even, clumps : float64[n]
+        Variance inside a leaf of which a share s is taken, divided by s (1 - s): each leaf's own, and in common.
     """
 
     tree: CountTree
-    known: _Cells
-    boxes: Floats | None
+    shapes: npt.NDArray[Any]
+    parts: npt.NDArray[Any]
+    begin: Integers
+    number: Integers
+    leaf: Flags
+    top: int
+    people: Floats
+    plain: Floats
+    first_weight: Floats
+    apart: Floats
+    error: Floats
+    rest: Floats
+    even: Floats
+    clumps: Floats
 
     @staticmethod
     def of(tree: CountTree, lattice: Lattice = NOT_ROUNDED) -> TreeWalk:
-        """Find the cells of the leaves."""
-        known = _Cells.of(tree)
-        boxes = lattice.measure(tree.hierarchy.boxes(known.cells)) if tree.hierarchy.cells_are_boxes else None
-        return TreeWalk(tree, known, boxes)
+        """Find the shapes of all rows, and group the children of the root."""
+        parts, shapes, first_part = _shapes(tree, lattice)
+        first, inner = tree.first[:-1], np.diff(tree.first) > 0
+        one = first[1:][inner[1:]]
+        weight, apart = np.zeros((2, len(tree)))
+        weight[1:][inner[1:]] = tree.weight[one]
+        apart[1:][inner[1:]] = tree.rest[one + 1] ** 2 * tree.error[one] + tree.rest[one] ** 2 * tree.error[one + 1]
+        begin, number = first.copy(), np.diff(tree.first)
+        begin[tree.leaves], number[tree.leaves] = first_part[:-1], np.diff(first_part)
+        clumps = tree.clumped * np.maximum(tree.people**2 + tree.noise - tree.people, 0.0)
+        even = tree.people + (1.0 - tree.lean) * clumps
+        # Groups, from the children of the root upwards; the sums of a group stand before those of what it has.
+        below = slice(int(tree.first[0]), int(tree.first[1]))
+        sums = np.stack([tree.people, tree.plain, tree.error, tree.rest])
+        groups, around = [sums[:, below]], [shapes[below]]
+        sizes: list[Integers] = []
+        while groups[0].shape[1] > _GROUP:
+            count = groups[0].shape[1]
+            starts = np.arange(0, count, _GROUP)
+            sizes.insert(0, np.diff(starts, append=count))
+            groups.insert(0, np.add.reduceat(groups[0], starts, axis=1))
+            around.insert(0, _around(around[0], starts))
+        above = sum(len(size) for size in sizes)
+        begin[inner] += above
+        counts = np.concatenate([*sizes, np.empty(0, dtype=np.int64)])
+        if above:
+            number[0] = len(sizes[0])
+            begin[0] = 1
+        starts = 1 + (len(sizes[0]) if sizes else 0) + np.cumsum(counts) - counts
+
+        def joined(of_rows: npt.NDArray[Any], of_groups: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.concatenate([of_rows[:1], of_groups, of_rows[1:]])
+
+        root = np.array([tree.people[0], tree.plain[0], 0.0, 0.0])[:, None]
+        people, plain, error, rest = np.concatenate([root, *groups[:-1], sums[:, 1:]], axis=1)
+        none = np.zeros(above)
+        return TreeWalk(
+            tree, np.concatenate([shapes[:1], *around[:-1], shapes[1:]]), parts, joined(begin, starts),
+            joined(number, counts), joined(~inner, none > 0), int(inner[0]) * len(groups), people, plain,
+            joined(weight, none), joined(apart, none), error, rest, joined(even, none),
+            joined(tree.lean * clumps, none),
+        )  # fmt: skip
 
     def query(self, asked: Asked) -> CountAnswers:
         """People in boxes float64[q, 2, d] or in polygons."""
-        if self.boxes is not None:
-            areas: Areas = asked if isinstance(asked, Polygons) else Boxes.of(asked)
-            groups = list(areas.batches()) if len(areas) else []
-            parts = on_all_cores(lambda rows: self._counted(*self._descend(areas.take(rows)), len(rows)), groups)
+        hierarchy, cells = self.tree.hierarchy, self.tree.parts.cells
+        if hierarchy.cells_are_boxes:
+            areas: Areas = asked if isinstance(asked, Polygons) else Boxes(asked)
+            edges = len(cells) ** (1.0 - 1.0 / hierarchy.box.dimensions)
+            most = min(_MOST_QUESTIONS, int(1 + _PAIRS_AT_ONCE / edges))
+            groups = [group for batch in areas.batches() for group in _split(batch, most)] if len(areas) else []
         else:
-            groups = list(self._groups(len(asked)))
-            parts = on_all_cores(partial(self._shared, asked), groups)
+            groups = _split(np.arange(len(asked)), max(1, _NUMBERS_AT_ONCE // len(cells)))
+
+        def work(rows: Integers) -> Floats:
+            if hierarchy.cells_are_boxes:
+                return self._sums(areas.take(rows), len(rows))
+            taken = asked.take(rows) if isinstance(asked, Polygons) else asked[rows]
+            shares = (
+                hierarchy.shares_in(cells, taken) if isinstance(taken, Polygons) else hierarchy.shares(cells, taken)
+            )
+            return self._sums(_Listed.of(shares), len(rows))
+
         out = np.zeros((5, len(asked)))
-        for rows, part in zip(groups, parts, strict=True):
+        for rows, part in zip(groups, on_all_cores(work, groups), strict=True):
             out[:, rows] = part
         return self._answers(out)
 
@@ -173,55 +221,86 @@ class TreeWalk:
         most = np.where(noise > 0, tree.total, value)
         return self._answers(np.stack([value, plain, np.zeros(len(rows)), noise, most]))
 
-    def _shared(self, asked: Asked, rows: Integers) -> Floats:
-        """Answers where the hierarchy gives the shares of cells: float64[5, q]."""
-        hierarchy = self.tree.hierarchy
-        ends = np.flatnonzero(self.known.first[:-1] == self.known.first[1:])
-        cells = self.known.cells[ends]
-        if isinstance(asked, Polygons):
-            shares = hierarchy.shares_in(cells, asked.take(rows))
-        else:
-            shares = hierarchy.shares(cells, asked[rows])
-        question, cell = np.nonzero(shares)
-        value, taken = self.known.take(question, ends[cell], shares[question, cell], len(rows))
-        return self._counted(value, taken, len(rows))
-
-    def _descend(self, areas: Areas) -> tuple[Floats, Taken]:
-        """What areas take: people of whole children of the root, and shares of leaves."""
-        assert self.boxes is not None
-        known, number = self.known, len(areas)
-        question, cell = np.arange(number), np.zeros(number, dtype=np.int64)
-        found: list[tuple[Integers, Integers, Floats]] = []
+    def _sums(self, areas: Any, number: int) -> Floats:
+        """What :meth:`_answers` takes, of some areas: float64[5, q]."""
+        people, plain, uneven, common, variance, most = np.zeros((6, number))
+        levels: list[_Level] = []
+        question, node = np.arange(number), np.zeros(number, dtype=np.int64)
         while len(question):
-            boxes = self.boxes.take(cell, axis=0)
-            areas, meets, holds = areas.within(boxes)
-            leaf = known.first[cell] == known.first[cell + 1]
-            cut = np.flatnonzero(meets & leaf & ~holds)
-            found.append((question[cut], cell[cut], areas.take(cut).share(boxes[cut])))
-            found.append((question[holds], cell[holds], np.ones(int(holds.sum()))))
-            opened = np.flatnonzero(meets & ~holds & ~leaf)
-            width = known.first[cell[opened] + 1] - known.first[cell[opened]]
-            pair = np.repeat(opened, width)
-            cell = ranges(known.first[cell[opened]], width)
-            areas, question = areas.take(pair), question[pair]
-        asked, cells, shares = (np.concatenate(column) for column in zip(*found, strict=True))
-        return known.take(asked, cells, shares, number)
+            areas, meets, holds = areas.within(self.shapes.take(node, axis=0))
+            share, leaf = holds.astype(np.float64), self.leaf.take(node)
+            cut = meets & ~holds
+            ends, opened = np.flatnonzero(cut & leaf), np.flatnonzero(cut & ~leaf)
+            own, at = question.take(ends), node.take(ends)
+            share[ends] = taken = self._of_parts(areas.take(ends), at)
+            left = taken * (1.0 - taken)
+            uneven += np.bincount(own, self.even.take(at) * left, minlength=number)
+            if self.tree.lean:
+                common += np.bincount(own, np.sqrt(self.clumps.take(at) * left), minlength=number)
+            some = np.flatnonzero(share)
+            own, at, taken = question.take(some), node.take(some), share.take(some)
+            people += np.bincount(own, self.people.take(at) * taken, minlength=number)
+            if self.tree.unbiased is not None:
+                plain += np.bincount(own, self.plain.take(at) * taken, minlength=number)
+            levels.append(_Level(question, node, share, opened))
+            at = node.take(opened)
+            begin = self.begin.take(at)
+            if len(levels) > self.top:  # two children each
+                pair, node = np.repeat(opened, 2), np.repeat(begin, 2)
+                node[1::2] += 1
+            else:
+                pair, node = np.repeat(opened, self.number[at]), ranges(begin, self.number[at])
+            question, areas = question.take(pair), areas.take(pair)
+        for depth in range(len(levels) - 2, self.top - 1, -1):
+            level, below = levels[depth], levels[depth + 1].share
+            own, at = level.question.take(level.opened), level.node.take(level.opened)
+            apart = below[::2] - below[1::2]
+            level.share[level.opened] = below[1::2] + self.first_weight.take(at) * apart
+            apart *= apart
+            variance += np.bincount(own, self.apart.take(at) * apart, minlength=number)
+        if self.tree.unbiased is None:
+            plain += people
+            most += self._met(levels, number)
+        variance += self._of_tops(levels[: self.top + 1], number)
+        uneven += common**2
+        return np.stack([people, plain, uneven, np.maximum(variance, 0.0), most])
 
-    def _counted(self, value: Floats, taken: Taken, number: int) -> Floats:
-        """What :meth:`_answers` takes: float64[5, q]."""
-        tree = self.tree
-        taken = taken.joined(len(tree))
-        # Cells of a leaf that is taken whole add up to 1 but for rounding.
-        whole = taken.share > 1.0 - 1e-9
-        taken = taken._replace(share=np.where(whole, 1.0, taken.share))
-        people, plain = (
-            value + np.bincount(taken.question, numbers[taken.row] * taken.share, minlength=number)
-            for numbers in (tree.people, tree.plain)
-        )
-        top = np.unique(taken.question * len(tree) + tree.top[taken.row])
-        question, row = np.divmod(top, len(tree))
-        most = value + np.bincount(question, tree.people[row], minlength=number)
-        return np.stack([people, plain, tree.inside(taken, number), tree.variance(taken, number), most])
+    def _of_parts(self, areas: Any, leaves: Integers) -> Floats:
+        """Share of one leaf each that areas take, by its parts: float64[m]."""
+        if not len(leaves):
+            return np.empty(0)
+        number = self.number.take(leaves)
+        part = ranges(self.begin.take(leaves), number)
+        share = areas.take(np.repeat(np.arange(len(leaves)), number)).covered(self.parts.take(part, axis=0))
+        share *= self.tree.parts.share.take(part)
+        share = np.add.reduceat(share, np.cumsum(number) - number)
+        return np.where(share > _WHOLE, 1.0, share)
+
+    def _met(self, levels: list[_Level], number: int) -> Floats:
+        """People of all children of the root that questions meet: float64[q]."""
+        out, met = np.zeros(number), np.empty(0, dtype=bool)
+        for depth in range(len(levels) - 1, -1, -1):
+            question, node, share, opened = levels[depth]
+            below, met = met, share > 0.0
+            if depth >= self.top:
+                met[opened] = below[::2] | below[1::2]
+            if depth <= self.top:
+                out += np.bincount(question[met], self.people[node[met]], minlength=number)
+        return out
+
+    def _of_tops(self, levels: list[_Level], number: int) -> Floats:
+        """Variance by errors of the children of the root, which all of them take: float64[q]."""
+        all_errors = float(self.tree.error[self.tree.first[0] : self.tree.first[1]].sum())
+        if not all_errors:
+            return np.zeros(number)
+        square, plain, mean = np.zeros((3, number))
+        for question, node, share, _ in levels:
+            error = self.error[node] * share
+            square += np.bincount(question, error * share, minlength=number)
+            plain += np.bincount(question, error, minlength=number)
+            mean += np.bincount(question, self.rest[node] * share, minlength=number)
+        # The sum of error (share - mean)^2; children that are not taken err as well.
+        return np.asarray(square - 2.0 * mean * plain + mean**2 * all_errors)
 
     def _answers(self, sums: Floats) -> CountAnswers:
         """From numbers, unbiased numbers, both variances and limits: float64[5, q]."""
@@ -236,6 +315,34 @@ class TreeWalk:
         value = np.where(exact, np.rint(value), value)  # a sum of fractions is off by a rounding error
         return CountAnswers(value, np.sqrt(variance), fewer=fewer, more=more, most=most, noise=noise)
 
-    def _groups(self, number: int) -> Iterator[Integers]:
-        step = max(1, _NUMBERS_AT_ONCE // len(self.known.cells))
-        yield from (np.arange(start, min(start + step, number)) for start in range(0, number, step))
+
+def _split(rows: Integers, most: int) -> list[Integers]:
+    """Pieces of at most so many."""
+    return [rows[start : start + most] for start in range(0, len(rows), most)]
+
+
+def _shapes(tree: CountTree, lattice: Lattice) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Integers]:
+    """Shapes of the parts and of all rows of the tree, and the first part of each leaf: int64[l + 1]."""
+    cells = tree.parts.cells
+    if tree.hierarchy.cells_are_boxes:
+        parts: npt.NDArray[Any] = np.ascontiguousarray(lattice.measure(tree.hierarchy.boxes(cells)))
+    else:
+        parts = np.stack([np.arange(len(cells)), np.arange(1, len(cells) + 1)], axis=1)[:, :, None]
+    first_part = np.searchsorted(tree.parts.piece, np.arange(len(tree.leaves) + 1))
+    shapes = np.empty((len(tree), *parts.shape[1:]), dtype=parts.dtype)
+    shapes[tree.leaves] = _around(parts, first_part[:-1])
+    ends = [0, 1]
+    while ends[-1] > ends[-2]:  # the children of consecutive rows are consecutive
+        ends.append(int(tree.first[ends[-1]]))
+    for begin, end in zip(ends[-3::-1], ends[-2:0:-1], strict=True):
+        inner = begin + np.flatnonzero(tree.first[begin:end] < tree.first[begin + 1 : end + 1])
+        if len(inner):
+            children = shapes[tree.first[begin] : tree.first[end]]
+            shapes[inner] = _around(children, tree.first[inner] - tree.first[begin])
+    return parts, shapes, first_part
+
+
+def _around(shapes: npt.NDArray[Any], starts: Integers) -> npt.NDArray[Any]:
+    """The smallest shape around each run of consecutive ones."""
+    lower, upper = np.minimum.reduceat(shapes[:, 0], starts), np.maximum.reduceat(shapes[:, 1], starts)
+    return np.stack([lower, upper], axis=1)

@@ -1,6 +1,8 @@
-"""One recursion from leaves to root: the variance of any question, whatever the tree."""
+"""One recursion from leaves to root: the variance of any question, whatever the tree; here it is slow and plain."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,17 +10,21 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.protocol.density import Parts
-from semilocal.release.tree import CountTree, Taken
+from semilocal.release.tree import CountTree
 
 
 def random_tree(rng: np.random.Generator, *, unbiased: bool = False) -> CountTree:
-    """Three levels with one to four children each; numbers and errors are made up."""
+    """Ten children of the root and two levels of halves below; numbers and errors are made up."""
     hierarchy = sl.BinaryTree(sl.Box((0.0,), (1.0,)), 12)
     low, high = hierarchy.ends
     edges, children = [np.array([low, high], dtype=np.uint64)], []
-    for _ in range(3):
+    for level in range(3):
         above = edges[-1]
-        new = rng.choice(np.arange(low + 1, high, dtype=np.uint64), 9, replace=False)
+        if level:
+            new = np.array([rng.integers(one + 1, two) for one, two in pairwise(above)])
+        else:
+            new = rng.choice(np.arange(low + 8, high, 8), 9, replace=False)
+        new = new.astype(np.uint64)
         edges.append(np.unique(np.concatenate([above, new])))
         children.append(np.diff(np.searchsorted(edges[-1], above)))
     lower = np.concatenate([edge[:-1] for edge in edges])
@@ -57,33 +63,16 @@ def slow_variance(tree: CountTree, shares: Floats) -> float:
     return total
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_many_questions_have_the_variance_of_the_plain_recursion(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    tree = random_tree(rng)
-    shares = rng.random((6, len(tree.leaves))) * (rng.random((6, len(tree.leaves))) < 0.6)
-    question, leaf = np.nonzero(shares)
-    order = rng.permutation(len(question))
-    taken = Taken(question[order], tree.leaves[leaf[order]], shares[question, leaf][order])
-    assert tree.variance(taken, 6) == pytest.approx([slow_variance(tree, row) for row in shares])
-    planted = Taken(taken.question, taken.row, np.ones(len(taken.share)))
-    assert tree.variance(planted, 6) != pytest.approx([slow_variance(tree, row) for row in shares])
+def slow_inside(tree: CountTree, shares: Floats) -> float:
+    """Chance, and clumps of which a part leans alike: one question, shares of all leaves."""
+    people, cut = tree.people[tree.leaves], shares * np.maximum(1.0 - shares, 0.0)
+    clumps = tree.clumped[tree.leaves] * np.maximum(people**2 + tree.noise[tree.leaves] - people, 0.0) * cut
+    return float((people * cut + (1.0 - tree.lean) * clumps).sum() + tree.lean * np.sqrt(clumps).sum() ** 2)
 
 
 def test_noise_of_a_row_is_the_variance_of_a_question_about_it() -> None:
     tree = random_tree(np.random.default_rng(7))
-    rows = np.arange(1, len(tree))
-    alone = Taken(np.arange(len(rows)), rows, np.ones(len(rows)))
-    assert tree.noise[rows] == pytest.approx(tree.variance(alone, len(rows)))
-
-
-def test_clumps_of_leaves_that_are_cut_lean_alike() -> None:
-    """Half of the clumps' variance is common; chance is not. Planted: all of it independent."""
-    tree = random_tree(np.random.default_rng(8))
-    two = tree.leaves[:2]
-    taken = Taken(np.zeros(2, dtype=np.int64), two, np.full(2, 0.5))
-    people = tree.people[two]
-    clumps = 0.2 * np.maximum(people**2 + tree.noise[two] - people, 0.0) / 4
-    expected = people.sum() / 4 + clumps.sum() / 2 + np.sqrt(clumps).sum() ** 2 / 2
-    assert tree.inside(taken, 1) == pytest.approx([expected])
-    assert tree.inside(taken, 1)[0] > people.sum() / 4 + clumps.sum()
+    lower, upper = tree.lower[tree.leaves], tree.upper[tree.leaves]
+    for row in range(1, len(tree)):
+        inside = (lower >= tree.lower[row]) & (upper <= tree.upper[row])
+        assert tree.noise[row] == pytest.approx(slow_variance(tree, inside.astype(np.float64)))

@@ -13,16 +13,25 @@ from semilocal.geometry.polygons import Polygons
 from semilocal.protocol.estimate import Walls
 from semilocal.protocol.partition import Away, Partition
 from semilocal.release.public import public_tree
-from semilocal.release.tree import Taken
+from semilocal.release.tree import CountTree
 from semilocal.release.walk import TreeWalk
 from tests.helpers.release_runs import run_of
-from tests.unit.release.test_tree import random_tree
+from tests.unit.release.test_tree import random_tree, slow_inside, slow_variance
 
 
 def boxes_in(dimensions: int, number: int, seed: int = 1) -> np.ndarray:
     boxes = np.sort(np.random.default_rng(seed).random((number, 2, dimensions)), axis=1)
     boxes[: number // 4, 1] = boxes[: number // 4, 0] + 1e-3
     return boxes
+
+
+def leaf_shares(tree: CountTree, boxes: np.ndarray) -> np.ndarray:
+    """Which share of each leaf each box takes, part by part."""
+    parts = tree.parts
+    return np.add.reduceat(
+        tree.hierarchy.shares(parts.cells, boxes) * parts.share,
+        np.searchsorted(parts.piece, np.arange(len(tree.leaves))), axis=1,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
@@ -35,26 +44,25 @@ def test_answers_are_sums_over_the_parts_of_all_leaves(dimensions: int, options:
     tree = public_tree(run.partition)
     boxes = boxes_in(dimensions, 60)
     found = TreeWalk.of(tree).query(boxes)
-    shares = tree.hierarchy.shares(tree.parts.cells, boxes)
-    question, part = np.nonzero(shares)
-    leaf = tree.leaves[tree.parts.piece[part]]
-    taken = Taken(question, leaf, shares[question, part] * tree.parts.share[part]).joined(len(tree))
-    value = np.bincount(taken.question, tree.people[taken.row] * taken.share, minlength=len(boxes))
-    assert found.value == pytest.approx(value)
-    expected = tree.variance(taken, len(boxes)) + tree.inside(taken, len(boxes))
+    shares = leaf_shares(tree, boxes)
+    assert found.value == pytest.approx(shares @ tree.people[tree.leaves])
+    expected = [slow_variance(tree, row) + slow_inside(tree, row) for row in shares]
     assert found.stderr**2 == pytest.approx(expected, rel=1e-6, abs=1e-3)
     assert (found.most >= found.value - 1e-6).all()
 
 
-def test_any_tree_of_intervals_is_walked() -> None:
-    tree = random_tree(np.random.default_rng(3), unbiased=True)
+@pytest.mark.parametrize("seed", range(4))
+def test_any_tree_of_intervals_is_walked(seed: int) -> None:
+    tree = random_tree(np.random.default_rng(seed), unbiased=True)
     boxes = boxes_in(1, 40)
-    found = TreeWalk.of(tree).query(boxes)
-    shares = tree.hierarchy.shares(tree.parts.cells, boxes) * tree.parts.share
-    leaves = tree.leaves[tree.parts.piece]
-    assert found.value == pytest.approx(shares @ tree.people[leaves])
-    assert found.fewer == pytest.approx(0.8 * found.value)  # the unbiased numbers
+    found, shares = TreeWalk.of(tree).query(boxes), leaf_shares(tree, boxes)
+    assert found.value == pytest.approx(shares @ tree.people[tree.leaves])
+    assert np.minimum(found.fewer, found.more) == pytest.approx(0.8 * found.value)  # the unbiased numbers
     assert found.most.tolist() == [tree.total] * 40
+    noise = np.array([slow_variance(tree, row) for row in shares])
+    assert found.stderr**2 == pytest.approx(noise + [slow_inside(tree, row) for row in shares])
+    planted = noise + [slow_inside(tree, row) for row in np.roll(shares, 1, axis=0)]
+    assert found.stderr**2 != pytest.approx(planted)
 
 
 def test_polygons_of_boxes_are_boxes() -> None:
