@@ -62,11 +62,6 @@ def test_two_passes_solve_the_least_squares_problem(seed: int, exact_root: bool)
         assert result.variances[0] == 0
 
 
-def test_a_tree_that_is_only_a_root_stays_as_it_is() -> None:
-    result = make_consistent(np.array([-1]), np.array([0]), np.array([7.0]), np.array([3.0]))
-    assert (result.values.tolist(), result.variances.tolist()) == ([7.0], [3.0])
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_projection_is_the_nearest_point_of_the_simplex(seed: int) -> None:
     rng = np.random.default_rng(seed)

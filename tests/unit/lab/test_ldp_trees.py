@@ -112,21 +112,6 @@ def test_ahead_divides_the_crowded_and_leaves_the_empty_alone() -> None:
     assert result.query([[[0.0, 0.0], [0.25, 0.25]]]).value[0] > 25_000
 
 
-def test_medians_fall_on_the_edge_that_halves_best() -> None:
-    histogram = np.array([[1.0, 1.0, 1.0, 1.0], [9.0, 1.0, 0.0, 0.0], [-5.0, -5.0, 0.0, 8.0], [0.0, 0.0, 0.0, 0.0]])
-    chosen = ldp_trees.median_edge(histogram)
-    assert chosen[:2].tolist() == [2, 1]
-    assert ((chosen >= 1) & (chosen <= 3)).all()
-
-
-def test_positions_are_found_in_the_leaf_that_holds_them() -> None:
-    rng = np.random.default_rng(7)
-    points = crowd(rng, 3000)
-    boxes = ldp_kdtree(points, UNIT, epsilon=3.0, rng=rng, height=5).boxes
-    place = ldp_trees.locate(points, boxes)
-    assert ((points >= boxes[place, 0]) & (points < boxes[place, 1])).all()
-
-
 def test_a_kdtree_without_privacy_halves_the_people() -> None:
     rng = np.random.default_rng(8)
     points = rng.random((40_000, 2))
