@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import semilocal as sl
+from semilocal.protocol.promise_words import Trust
 
 PARTICIPANTS = 1_000_000
 TURNS = 7
@@ -56,13 +57,12 @@ def query_seconds(rng: np.random.Generator) -> list[tuple[str, float, float, flo
     crowd = rng.choice(4, PARTICIPANTS, p=[0.4, 0.2, 0.2, 0.2])
     points = (centres[crowd] + widths[crowd, None] * rng.normal(size=(PARTICIPANTS, 2))).clip(-10, 10)
     middles, sides = points[rng.integers(0, PARTICIPANTS, QUERIES)], 20.0 * rng.uniform(*SIDES, (QUERIES, 2))
-    boxes, box = (
-        np.stack([middles - sides / 2, middles + sides / 2], axis=1).clip(-10, 10),
-        sl.Box((-10, -10), (10, 10)),
-    )
+    boxes = np.stack([middles - sides / 2, middles + sides / 2], axis=1).clip(-10, 10)
+    box = sl.Box((-10, -10), (10, 10))
     out = []
-    for epsilon, trust in ((1.0, "nobody"), (2.0, "two-servers"), (0.8, "curator"), (9.0, "curator")):
-        options = {"delta": 0.05, "k": 20} if trust == "nobody" else {}
+    kinds: list[tuple[float, Trust]] = [(1.0, "nobody"), (2.0, "two-servers"), (0.8, "curator"), (9.0, "curator")]
+    for epsilon, trust in kinds:
+        options: dict[str, Any] = {"delta": 0.05, "k": 20} if trust == "nobody" else {}
         result = sl.counts(points, box, epsilon=epsilon, trust=trust, rng=rng, **options)
         first = seconds(partial(_ask, result, boxes[:1]))
         start = time.perf_counter()
