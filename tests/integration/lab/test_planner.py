@@ -52,6 +52,20 @@ def test_the_margin_of_a_mean_in_the_papers_first_experiment() -> None:
 
 
 @pytest.mark.slow
+def test_the_page_for_newcomers_shows_what_plan_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """The second row of the table; the seed is fixed. Planted bug: the row of another rule."""
+    page = (Path(__file__).parents[3] / "docs" / "is-this-for-me.md").read_text()
+    row = re.search(r"^\| 3,000 \| (\S+) \| (\S+ %) \| (\S+) \| (\S+) \|$", page, re.MULTILINE)
+    assert row is not None
+    regions, error, rounds, sent = row.groups()
+    assert main(["plan", "--n", "3000", "--epsilon", "1", "--bounds", "california"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(rf"^regions +{regions} \(", printed, re.MULTILINE)
+    assert re.search(rf"as a share of all {error} \(", printed)
+    assert re.search(rf"^rounds +{rounds}; a device sends {sent} reports$", printed, re.MULTILINE)
+
+
+@pytest.mark.slow
 def test_the_error_of_a_count_in_the_papers_second_experiment() -> None:
     """Five clusters in the unit square, 20,000 participants, 400 boxes around people per run. Planted bug: half."""
     n, plays = 20_000, 8
