@@ -64,7 +64,7 @@ def test_draws_are_independent_of_each_other() -> None:
 def test_estimates_are_unbiased_and_their_errors_are_as_stated(trust: Trust) -> None:
     """A tree of fixed shape: the standardised squared errors of 1,000 runs have mean 1 within 8 standard errors."""
     points = np.random.default_rng(0).beta(2, 6, (6000, 1))
-    task = PooledTask.build(Box((0,), (1,)), epsilon=4.0, trust=trust, max_depth=3)
+    task = PooledTask.build(Box((0,), (1,)), epsilon=8.0, trust=trust, max_depth=3)
     squares, errors = [], []
     for seed in range(1000):
         found = estimate(replay(seeded(task, points, seed)))
