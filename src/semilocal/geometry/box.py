@@ -74,7 +74,10 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidInput(f"names must be {len(lower)} different strings, one per axis; got {names!r}")
         for name, low, high in zip(names, lower, upper, strict=True):
             if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
-                raise InvalidInput(f"axis {name!r} needs finite lower < upper; got [{low}, {high}]")
+                raise InvalidInput(
+                    f"axis {name!r} needs finite lower < upper; got [{low}, {high}]. A box is its lower corner, all "
+                    "axes in their order, and then its upper corner"
+                )
         msgspec.structs.force_setattr(self, "lower", lower)
         msgspec.structs.force_setattr(self, "upper", upper)
         msgspec.structs.force_setattr(self, "names", names)
