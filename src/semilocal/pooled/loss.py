@@ -2,7 +2,7 @@
 
 A person who moves from x to y changes the difference of the smallest common cell w by two, one difference of every
 opened cell below w on either path by one, and two final counts by one. Each path spends all that was left at w, no
-more: the loss is ``epsilon * left(w) / UNITS``, exactly, and 0 inside one final cell (docs/explanation/proofs.md).
+more: the loss is ``epsilon * left(w) / UNITS``, exactly, and 0 inside one final cell (PROOF.md).
 
 Knows a tree and what it cost. Knows no data.
 """

@@ -3,7 +3,7 @@
 A value y lies on a grid between two limits of its cell, rounded at random so that sums keep their expectation. What is
 added up is ``2 y - lower - upper``, an integer of at most the cell's width w either way. A person who changes their
 value changes one sum by at most 2 w; one who moves to another cell changes two sums by at most their w. Noise of the
-rate ``epsilon / (2 w)`` makes the loss of either at most epsilon (docs/explanation/proofs.md).
+rate ``epsilon / (2 w)`` makes the loss of either at most epsilon (PROOF.md).
 
 Where the grid comes from depends on who adds up. A curator knows everybody's cell and takes a fine grid over the
 range in each (:func:`cell_grids`). Devices of two servers round before anybody knows their cell: one coarse grid over
