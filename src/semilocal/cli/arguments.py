@@ -25,17 +25,16 @@ from ..errors import InvalidInput, OutsideDomain
 from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..geometry.mistakes import likely_mistake
-from ..geometry.places import LATITUDE, LONGITUDE, PLACES, parse_bounds, parse_numbers
+from ..geometry.places import LATITUDE, LONGITUDE, PLACES, as_box, parse_numbers
 from ..geometry.units import is_geographic
 from ..hierarchy import AnyTree, SphereTree
 from ..io.trees import read_tree
 from ..protocol.plan import OWN, Release
 from ..service.campaign import ReleaseForm
-from ..words import number_of
 
 __all__ = [
     "BOX_HELP", "FUNCTION_HELP", "RELEASE_HELP", "TREE_HELP", "FunctionText", "describe_position", "named_domain",
-    "parse_box", "parse_function", "parse_position", "parse_release",
+    "parse_function", "parse_position", "parse_release",
 ]  # fmt: skip
 
 TREE_HELP = "'sphere' for the whole Earth in cells of equal area, or a table in a .json file"
@@ -63,30 +62,13 @@ class FunctionText(NamedTuple):
         return Release.ask("mean", self.name, epsilon=1.0, parameters=self.parameters).build()
 
 
-def parse_box(text: str, *, names: Sequence[str] = ()) -> Box:
-    """The box that a text describes, with other names of its axes if there are any.
-
-    Examples
-    --------
-    >>> print(parse_box("-1,-2,3,4", names=("x", "y")))
-    x [-1, 3] × y [-2, 4]
-    """
-    box = parse_bounds(text)
-    if names and len(names) != box.dimensions:
-        raise InvalidInput(
-            f"the box {text} is for {number_of(box.dimensions, 'column')}, and {number_of(len(names), 'column')} were "
-            f"named ({', '.join(names)}); name as many, or give the lower corner and then the upper corner"
-        )
-    return Box(box.lower, box.upper, names=tuple(names) or box.names)
-
-
 def named_domain(bounds: str, names: Sequence[str]) -> tuple[Box, AnyTree | None]:
     """The box, and the tree over it if bounds name one; refuses columns that are not its axes."""
     tree = read_tree(bounds)
     if tree is not None:
         _check_axes(tree, names)
         return tree.box, tree
-    box = parse_box(bounds, names=tuple(names))
+    box = as_box(bounds, names=names)
     first, second = (name.lower() for name in (*names, "", "")[:2])
     if "," not in bounds and first in LATITUDE and second in LONGITUDE:
         raise InvalidInput(

@@ -21,6 +21,7 @@ from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
 from ..geometry.box import Box
+from ..geometry.places import as_box
 from ..hierarchy import AnyTree
 from ..io.files import check_outputs, replacing
 from ..io.points import Table, choose_columns, fit, read_located, read_points
@@ -33,7 +34,7 @@ from ..release.counts import AnyRun
 from ..release.job import Done, Job, Question
 from ..simulation.person_columns import person_columns
 from ..simulation.simulate import Run
-from .arguments import named_domain, parse_box
+from .arguments import named_domain
 from .catalogue import DONE
 from .engines import OwnValue, engine_of, open_rows, position_columns
 from .job_options import JobOptions, MapFiles, Promise, task_options
@@ -179,7 +180,7 @@ def _check_promise(promise: Promise, options: JobOptions) -> None:
         )
     if promise.bounds != "data":
         if read_tree(promise.bounds) is None:
-            parse_box(promise.bounds)  # a name that is none is refused before the file is read
+            as_box(promise.bounds)  # a name that is none is refused before the file is read
     elif not options.data.public_data:
         raise InvalidInput(
             "--bounds data publishes the outermost positions without any protection; name a public box, or say "

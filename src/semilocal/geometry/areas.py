@@ -5,6 +5,7 @@ Knows shapes and the domain. Knows no counts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias
@@ -15,10 +16,13 @@ from ..arrays import Flags, Floats, Integers, as_boxes
 from ..errors import InvalidInput
 from ..words import number_of
 from .box import Box
+from .places import as_box
 from .polygons import Polygons
+from .units import is_geographic, latitude_first
 
-__all__ = ["Areas", "Asked", "Boxes", "as_areas", "outside_words"]
+__all__ = ["Areas", "Asked", "Boxes", "area_names", "as_areas", "outside_words"]
 
+_CELL = re.compile("[0-9a-fA-F]{15,16}")  # of H3, as text
 _BOXES_AT_ONCE = 1 << 10  # working arrays stay in the processor's cache
 Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the plane
 
@@ -96,13 +100,18 @@ def as_areas(areas: Any, box: Box) -> Asked:
 
     Parameters
     ----------
-    areas : array_like of shape (q, 2, d), or polygons
-        Polygons as :func:`semilocal.geometry.shapes.as_polygons` takes them.
+    areas : array_like of shape (q, 2, d), names of places, one box as 2d numbers, or polygons
+        Names and numbers as :func:`semilocal.geometry.places.as_box` takes them, polygons as
+        :func:`semilocal.geometry.shapes.as_polygons`.
     box : Box
         The domain.
     """
     from .shapes import as_polygons, has_shapes
 
+    if names := area_names(areas):
+        areas = [_corners(name, box) for name in names]
+    elif isinstance(areas, list | tuple | np.ndarray) and len(areas) == 2 * box.dimensions and np.ndim(areas[0]) == 0:
+        areas = _one_box(areas)
     if isinstance(areas, Polygons) or has_shapes(areas):
         if box.dimensions != 2:
             raise InvalidInput(f"polygons need two dimensions; the domain has {box.dimensions}; ask about boxes")
@@ -114,6 +123,33 @@ def as_areas(areas: Any, box: Box) -> Asked:
             f"polygons; got {strange}: leave it out, or give its corners"
         )
     return as_boxes(areas, dimensions=box.dimensions, infinite=True)
+
+
+def area_names(areas: Any) -> tuple[str, ...]:
+    """The names of places, or bounds as text, that are asked about; none if it is anything else, such as H3 cells."""
+    texts = [areas] if isinstance(areas, str) else areas if isinstance(areas, list | tuple) else []
+    named = bool(texts) and all(isinstance(text, str) for text in texts)
+    return tuple(texts) if named and not any(_CELL.fullmatch(text) for text in texts) else ()
+
+
+def _corners(name: str, box: Box) -> Floats:
+    """The corners float64[2, d] of a place or of bounds as text, in the order of the domain's axes."""
+    found = as_box(name)
+    if "," not in name and not is_geographic(box):
+        raise InvalidInput(
+            f"{name!r} is in degrees, and the axes of the domain are {' and '.join(map(repr, box.names))}; call them "
+            "longitude and latitude if they are degrees, or ask about corners"
+        )
+    corners = np.array([found.lower, found.upper])
+    return corners[:, ::-1] if "," not in name and latitude_first(box) else corners
+
+
+def _one_box(areas: Any) -> Any:
+    """2d numbers as one box; other content, such as polygons, as it is."""
+    try:
+        return np.reshape(np.asarray(areas, dtype=np.float64), (1, 2, -1))
+    except (TypeError, ValueError):
+        return areas
 
 
 def outside_words(areas: Any, box: Box) -> str:

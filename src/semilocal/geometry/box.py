@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, as_floats, cut_repr, is_integer, plain, shown
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
-from .mistakes import FEWEST, mistake_words
+from .mistakes import FEWEST, degrees_words, mistake_words
 
 __all__ = ["MAX_DIMENSIONS", "MERCATOR", "Box", "Clipped"]
 
@@ -78,6 +78,8 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     f"axis {name!r} needs finite lower < upper; got [{low}, {high}]. A box is its lower corner, all "
                     "axes in their order, and then its upper corner"
                 )
+        if words := degrees_words(names, lower, upper):
+            raise InvalidInput(words)
         msgspec.structs.force_setattr(self, "lower", lower)
         msgspec.structs.force_setattr(self, "upper", upper)
         msgspec.structs.force_setattr(self, "names", names)

@@ -1,11 +1,14 @@
 """What probably went wrong when positions do not fit a box: swapped axes, another unit, or longitudes to 360.
 
+And what cannot be a box in degrees.
+
 Knows how people mix up axes and units. What it says never tells where anybody is.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,15 +18,16 @@ from ..arrays import Floats
 if TYPE_CHECKING:
     from .box import Box
 
-__all__ = ["FEWEST", "Mistake", "likely_mistake", "mistake_words"]
+__all__ = ["FEWEST", "Mistake", "degrees_words", "likely_mistake", "mistake_words"]
 
 Mistake = Literal["", "swapped", "turned", "metres", "degrees"]
 
 # Strays may fit after an exchange by chance. If each of them does as often as not, all of ten do once in a thousand.
 FEWEST = 10
-_MOST = 0.9  # share that must lie inside after a swap or a turn
+_MOST = 0.9  # share that must lie inside after a swap or a turn; advice about a swap needs most of them
 _DEGREES = 360.0
 _LONGITUDE = re.compile(r"(?<![a-z])(lon|lng|long|longitude)(?![a-z])")
+_LATITUDE = re.compile(r"(?<![a-z])(lat|latitude)(?![a-z])")
 _METRES = 1e4  # coordinates of map projections are larger, but for a corner of their map
 # Axes that may be degrees or metres: lon, pickup_latitude, x0, utm_y. Others, such as euros, have units of their own.
 _OF_MAPS = re.compile(r"(?<![a-z])(lon|lng|long|longitude|lat|latitude|x|y|east|easting|north|northing)(?![a-z])")
@@ -39,7 +43,8 @@ def likely_mistake(points: Floats, box: Box, *, fewest: int = 1) -> Mistake:
         return ""
     if float(box.inside(points).mean()) >= 0.5:  # all these mistakes put most of them outside
         return ""
-    if len(points) >= fewest and float(box.inside(points[:, ::-1]).mean()) >= _MOST:
+    turned_over = float(box.inside(points[:, ::-1]).mean())
+    if len(points) >= fewest and (turned_over >= _MOST or (fewest == 1 and turned_over > 0.5)):
         return "swapped"
     if len(points) >= fewest and float(box.inside(_turned(points, box)).mean()) >= _MOST:
         return "turned"
@@ -91,3 +96,23 @@ def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two
         "degrees, or convert the positions",
     }
     return words[likely_mistake(points, box, fewest=fewest)]
+
+
+def degrees_words(names: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> str:
+    """Which bounds cannot be longitudes or latitudes in degrees, and what to do; empty if all can.
+
+    Longitudes count from -180 to 180 or from 0 to 360.
+    """
+    longitudes, latitudes = ([bool(axis.search(name.lower())) for name in names] for axis in (_LONGITUDE, _LATITUDE))
+    if not (any(longitudes) and any(latitudes)):  # one alone may be something else
+        return ""
+    for name, low, high, is_longitude, is_latitude in zip(names, lower, upper, longitudes, latitudes, strict=True):
+        beyond = low < -180 or high > _DEGREES or (low < 0 and high > 180)
+        if (is_latitude and (low < -90 or high > 90)) or (is_longitude and beyond):
+            allowed = "-90 to 90" if is_latitude else "-180 to 180, or from 0 to 360"
+            west = "south, west, north, east" if latitudes[0] else "west, south, east, north"
+            return (
+                f"axis {name!r} is in degrees from {allowed}; got [{low:g}, {high:g}]. Bounds are the lower corner and "
+                f"then the upper one: {west}. If the axes are no degrees, call them x and y"
+            )
+    return ""

@@ -1,4 +1,4 @@
-"""Named public boxes, and bounds given as text.
+"""What a box is: a named place, or bounds as numbers or text.
 
 Knows fixed constants in WGS84 degrees and how to read four numbers. Knows no data: bounds taken from
 the positions themselves would reveal where the outermost participants are.
@@ -7,12 +7,20 @@ the positions themselves would reveal where the outermost participants are.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import MappingProxyType
+from typing import Any
 
+import numpy as np
+
+from ..arrays import as_numbers, shown
 from ..errors import InvalidInput
+from ..words import number_of
 from .box import MAX_DIMENSIONS, Box
 
-__all__ = ["LATITUDE", "LONGITUDE", "PLACES", "named_box", "parse_bounds", "parse_numbers"]
+__all__ = ["LATITUDE", "LONGITUDE", "PLACES", "as_box", "named_box", "parse_numbers"]
+
+_WANTED = "give the lower corner and then the upper corner, 'x0,y0,x1,y1', or the name of a place"
 
 DEGREES = ("longitude", "latitude")
 LONGITUDE = ("lon", "lng", "long", "longitude")  # usual spellings of the axes
@@ -34,6 +42,7 @@ PLACES = MappingProxyType(
         "portugal": (-9.6, 36.9, -6.1, 42.2),  # the mainland
         "beijing": (115.0, 39.0, 117.6, 41.1),
         "london": (-0.55, 51.25, 0.35, 51.7),
+        "los-angeles": (-118.7, 33.7, -118.1, 34.4),
         "new-york": (-74.3, 40.4, -73.6, 41.0),
         "porto": (-8.8, 41.0, -8.4, 41.35),
         "san-francisco": (-122.6, 37.6, -122.3, 37.9),
@@ -65,33 +74,49 @@ def named_box(name: str) -> Box:
     return Box((west, south), (east, north), names=DEGREES)
 
 
-def parse_bounds(text: str, *, names: tuple[str, ...] = ()) -> Box:
-    """Return the box that a text describes: a place, or the lower corner and then the upper corner.
+def as_box(given: Any, *, names: Sequence[str] = ()) -> Box:
+    """Return the box that somebody means: a place, or the lower corner and then the upper one. All that asks is here.
 
     Parameters
     ----------
-    text : str
-        A key of `PLACES`, or ``"x0,y0,x1,y1"``; 2d numbers give a box with d dimensions.
-    names : tuple of str, optional
-        Names of the axes where numbers are given.
+    given : Box, str, or 2d numbers
+        A `Box` as it is; a key of `PLACES`; ``"x0,y0,x1,y1"`` or ``(x0, y0, x1, y1)``, in degrees west, south, east,
+        north. 2d numbers give a box with d dimensions.
+    names : sequence of str, optional
+        What the axes are called instead, of a place, too.
 
     Examples
     --------
-    >>> print(parse_bounds("-10,-10,10,10", names=("x", "y")))
+    >>> print(as_box("-10,-10,10,10", names=("x", "y")))
     x [-10, 10] × y [-10, 10]
-    >>> parse_bounds("world").upper
-    (180.0, 90.0)
+    >>> as_box((-180, -90, 180, 90)).upper == as_box("world").upper
+    True
     """
-    if "," not in text:
-        return named_box(text)
-    numbers = parse_numbers(text, "bounds")
-    if len(numbers) % 2 or not 1 <= len(numbers) // 2 <= MAX_DIMENSIONS:
+    if isinstance(given, Box):
+        return given
+    if isinstance(given, str) and "," not in given:
+        lower, upper, own = (named := named_box(given)).lower, named.upper, named.names
+    else:
+        numbers = parse_numbers(given, "bounds") if isinstance(given, str) else _as_corners(given)
+        half, own = len(numbers) // 2, ()
+        if len(numbers) % 2 or not 1 <= half <= MAX_DIMENSIONS:
+            raise InvalidInput(f"bounds {given!r} hold {number_of(len(numbers), 'number')}; {_WANTED}")
+        lower, upper = numbers[:half], numbers[half:]
+    if names and len(names) != len(lower):
         raise InvalidInput(
-            f"bounds {text!r} hold {len(numbers)} numbers; give the lower corner and then the upper corner, "
-            "'x0,y0,x1,y1', or the name of a place"
+            f"the box {given} is for {number_of(len(lower), 'column')}, and {number_of(len(names), 'column')} were "
+            f"named ({', '.join(names)}); name as many, or give the lower corner and then the upper corner"
         )
-    half = len(numbers) // 2
-    return Box(numbers[:half], numbers[half:], names=names)
+    return Box(lower, upper, names=tuple(names) or own)
+
+
+def _as_corners(given: Any) -> tuple[float, ...]:
+    """Numbers in one row, or a refusal that says what a box is."""
+    if not isinstance(given, list | tuple | np.ndarray) or np.ndim(given) != 1:
+        raise InvalidInput(
+            f"box must be a semilocal.Box, the name of a place, or numbers: {_WANTED}; got {shown(given)}"
+        )
+    return as_numbers(given, "bounds")
 
 
 def parse_numbers(text: str, what: str) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import InvalidInput
-from ..geometry.places import parse_bounds
+from ..geometry.places import as_box
 from ..pooled.asked import AskedValue
 from ..pooled.task import PooledTask
 from ..protocol.column import as_range
@@ -117,7 +117,7 @@ def _campaign(asked: Draft, server_key: bytes) -> dict[str, Any]:
     if asked.delta is None:
         raise InvalidInput("delta is missing: it says how likely a crowd may be smaller than k")
     task = Task.build(
-        parse_bounds(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, window=asked.window,
+        as_box(asked.bounds), epsilon=asked.epsilon, delta=asked.delta, k=asked.k, window=asked.window,
         quorum=asked.quorum, server_key=server_key, resolution=asked.resolution,
     )  # fmt: skip
     releases = [ReleaseForm("counts")]
@@ -137,7 +137,7 @@ def _pair(asked: Draft) -> dict[str, Any]:
     if (limits := asked.own_range) is not None:
         value = AskedValue(name=asked.own, low=limits[0], high=limits[1], mean="cells")
     pooled = PooledTask.build(
-        parse_bounds(asked.bounds), epsilon=asked.epsilon if value is None else asked.epsilon / 2, trust="two-servers",
+        as_box(asked.bounds), epsilon=asked.epsilon if value is None else asked.epsilon / 2, trust="two-servers",
         resolution=asked.resolution,
     )  # fmt: skip
     pair = PairTask(pooled, *_OPERATORS, asked.bucket_depth, value or msgspec.UNSET)

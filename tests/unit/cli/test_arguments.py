@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semilocal import Box
-from semilocal.cli.arguments import describe_position, parse_box, parse_function, parse_position, parse_release
+from semilocal.cli.arguments import describe_position, parse_function, parse_position, parse_release
 from semilocal.cli.options import number, whole
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy.tables import from_labels
@@ -130,13 +130,6 @@ def test_releases_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="--release"):
         parse_release(text, ("x", "y"))
     assert parse_release("counts", ("x", "y")).epsilon is None
-
-
-def test_boxes_are_places_or_two_corners() -> None:
-    assert parse_box("-1,-2,3,4", names=("x", "y")) == Box((-1, -2), (3, 4), names=("x", "y"))
-    assert parse_box("california").names == ("longitude", "latitude")
-    with pytest.raises(InvalidInput, match="is for 2 columns, and 3 columns were named"):
-        parse_box("0,0,1,1", names=("a", "b", "c"))
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
-from semilocal.geometry.places import PLACES, named_box, parse_bounds
+from semilocal.geometry.places import PLACES, as_box, named_box
 
 
 def test_every_place_is_a_box_inside_the_world() -> None:
@@ -48,10 +49,31 @@ def test_places_cannot_be_changed() -> None:
 
 
 def test_bounds_are_lower_corner_then_upper_corner_in_any_dimension() -> None:
-    assert parse_bounds(" -1, -2,3 ,4.5") == Box((-1, -2), (3, 4.5))
-    assert parse_bounds("0,1") == Box((0,), (1,))
-    assert parse_bounds("0,0,0,1,2,3") == Box((0, 0, 0), (1, 2, 3))
-    assert parse_bounds("New York") == named_box("new-york")
+    assert as_box(" -1, -2,3 ,4.5") == Box((-1, -2), (3, 4.5))
+    assert as_box("0,1") == Box((0,), (1,))
+    assert as_box("0,0,0,1,2,3") == Box((0, 0, 0), (1, 2, 3))
+    assert as_box("New York") == named_box("new-york")
+    assert as_box((-1, -2, 3, 4.5), names=("x", "y")) == Box((-1, -2), (3, 4.5), names=("x", "y"))
+    assert as_box(np.array([0, 1])) == as_box(Box((0,), (1,)))
+    assert as_box("california", names=("lon", "lat")).names == ("lon", "lat")
+    with pytest.raises(InvalidInput, match="is for 2 columns, and 3 columns were named"):
+        as_box("0,0,1,1", names=("a", "b", "c"))
+    with pytest.raises(InvalidInput, match=r"box must be a semilocal\.Box, the name of a place, or numbers"):
+        as_box([[0, 0], [1, 1]])
+
+
+def test_degrees_that_cannot_be_are_refused_with_the_order_of_the_corners() -> None:
+    names = ("longitude", "latitude")
+    for swapped in ((32.5, -124.5, 42.0, -114.0), (-124.5, -114.0, 32.5, 42.0), (0, 0, 10, 95)):
+        with pytest.raises(InvalidInput, match=r"'latitude' is in degrees from -90 to 90.*: west, south, east, north"):
+            as_box(swapped, names=names)
+        assert as_box(swapped, names=("x", "y"))
+    for beyond in ((-190, 0, -170, 9), (-124.5, 32, 200, 42), (170, 0, 361, 9)):
+        with pytest.raises(InvalidInput, match="'pickup_lng' is in degrees from -180 to 180, or from 0 to 360"):
+            as_box(beyond, names=("pickup_lng", "pickup_lat"))
+    with pytest.raises(InvalidInput, match="south, west, north, east"):
+        as_box((-124.5, 32.5, -114.0, 42.0), names=("lat", "lon"))
+    assert as_box((170, -20, 190, 0), names=names).upper == (190, 0)
 
 
 @pytest.mark.parametrize(
@@ -69,5 +91,5 @@ def test_bounds_are_lower_corner_then_upper_corner_in_any_dimension() -> None:
 )
 def test_wrong_bounds_are_refused_with_the_fix(text: str, part: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        parse_bounds(text)
+        as_box(text)
     assert part in str(caught.value)

@@ -12,7 +12,7 @@ import msgspec
 
 from ...errors import InvalidInput, printable
 from ...geometry.box import Box
-from ...geometry.places import parse_numbers
+from ...geometry.places import as_box, parse_numbers
 from ...io.trees import read_tree
 from ...pooled.asked import AskedValue
 from ...pooled.task import PooledTask
@@ -25,7 +25,7 @@ from ...service.pair.form import PairForm
 from ...sharing.kinds import is_pair_task
 from ...sharing.pair import PairTask
 from ..admin import DEFAULT_URL, AdminClient, CampaignName, CampaignState, Office, PairState, connect
-from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_box, parse_function, parse_release
+from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_function, parse_release
 from ..catalogue import DONE
 from ..job_options import CellRule, task_options
 from ..options import ADVANCED, TWO_SERVERS, Positive, Share, flat, number, option, whole
@@ -228,7 +228,7 @@ def _pair_form(options: CampaignOptions, cells: CellRule, pair: PairOptions, off
 
 
 def _box(options: CampaignOptions) -> Box:
-    return parse_box(options.bounds, names=[name.strip() for name in options.names.split(",") if name.strip()])
+    return as_box(options.bounds, names=[name.strip() for name in options.names.split(",") if name.strip()])
 
 
 def _dashed(name: str) -> str:

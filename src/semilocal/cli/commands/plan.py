@@ -9,13 +9,14 @@ import numpy as np
 from cyclopts import Parameter
 
 from ...errors import InvalidInput
+from ...geometry.places import as_box
 from ...io.files import check_outputs
 from ...io.plots import PICTURES, need_matplotlib
 from ...io.points import read_points
 from ...io.progress import Progress
 from ...release.job import DELTA, K
 from ...words import number_of
-from ..arguments import BOX_HELP, parse_box
+from ..arguments import BOX_HELP
 from ..catalogue import DONE, FOUND
 from ..options import ADVANCED, FILE, Positive, Seed, Share, number, option, whole
 
@@ -74,7 +75,7 @@ def run(
         need_matplotlib()
     if (want is None) == (epsilon is None):
         raise InvalidInput("give --epsilon, or --want error=… to search for the smallest; one of the two")
-    box = parse_box(bounds)
+    box = as_box(bounds)
     if plot is not None and box.dimensions != 2:
         raise InvalidInput(f"--plot needs two dimensions; the box has {box.dimensions}")
     crowd = resampled(read_points(density).points, box) if given else density_of(density, box)
