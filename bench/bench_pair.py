@@ -43,6 +43,7 @@ from semilocal.service.stores.base import open_store
 from semilocal.service.stores.pairs import UploadRow
 from semilocal.sharing.envelope import seal
 from semilocal.sharing.pair import PairTask
+from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import MAX_UPLOAD, SignedTree, Upload
 from semilocal.testing import ADMIN_TOKEN, Server, free_port
 from tests.helpers.pairs import ROLES, SIGNING
@@ -141,7 +142,7 @@ def running_pair(*, processes: int = CORES) -> Iterator[list[Server]]:
         helper_port = free_port()
         options = (
             ["--role", "leader", "--operator", "Ay", "--peer", f"http://127.0.0.1:{helper_port}"],
-            ["--role", "helper", "--operator", "Bee"],
+            ["--role", "helper", "--operator", "Bee", "--peer-key", verifying_key(SIGNING[0]).hex()],
         )
         more = ["--processes", str(processes)]
         servers = [

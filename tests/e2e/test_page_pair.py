@@ -15,6 +15,7 @@ import pytest
 from semilocal.datasets import california_housing
 from semilocal.device.swarm import run_swarm
 from semilocal.protocol.policy import Policy
+from semilocal.sharing.signing import verifying_key
 from semilocal.testing import ADMIN_TOKEN
 from tests.e2e.test_page_join import give_position
 from tests.helpers.browser import Look, apart, chromium, colours_of, looking
@@ -30,9 +31,9 @@ NAMES = ("City <b>Council</b>", "State University")
 
 
 @contextmanager
-def running(folder: Path, role: str, name: str, *options: str) -> Iterator[str]:
+def running(folder: Path, role: str, name: str, *options: str, key: bytes | None = None) -> Iterator[str]:
     server = ForkedServer(
-        f"sqlite:///{folder / role}.db", signing_key=secrets.token_bytes(32),
+        f"sqlite:///{folder / role}.db", signing_key=key or secrets.token_bytes(32),
         options=("--role", role, "--operator", name, "--processes", "1", *options),
     )  # fmt: skip
     try:
@@ -100,13 +101,15 @@ def take_part(look: Look, number: int) -> None:
 def test_both_operators_confirm_and_watch_while_browsers_and_agents_upload_for_one_map(tmp_path: Path) -> None:
     with ExitStack() as stack:
         browser = stack.enter_context(chromium())
-        helper = stack.enter_context(running(tmp_path, "helper", NAMES[1]))
-        leader = stack.enter_context(running(tmp_path, "leader", NAMES[0], "--peer", helper))
+        key = secrets.token_bytes(32)
+        known = ("--peer-key", verifying_key(key).hex())
+        helper = stack.enter_context(running(tmp_path, "helper", NAMES[1], *known))
+        leader = stack.enter_context(running(tmp_path, "leader", NAMES[0], "--peer", helper, key=key))
         first = stack.enter_context(looking(browser, f"{leader}/#/new"))
         task = create(first, httpx2.get(f"{helper}/operator").json()["signing_key"])
         confirm(first)
-        second = stack.enter_context(looking(browser, helper))
-        second.page.locator(".campaigns a").click()
+        assert httpx2.get(f"{helper}/tasks").json() == []  # not before this operator has confirmed it
+        second = stack.enter_context(looking(browser, first.page.url.replace(leader, helper)))
         confirm(second, token=ADMIN_TOKEN)
         page = first.page
         page.locator(".phase.open").wait_for()

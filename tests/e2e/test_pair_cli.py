@@ -14,6 +14,7 @@ import pytest
 
 from semilocal.cli.main import main
 from semilocal.sharing.pair import COLLUSION, PairTask
+from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import SignedTree
 from semilocal.testing import ADMIN_TOKEN, Postgres, Server, free_port
 from tests.helpers import HANG
@@ -22,6 +23,7 @@ from tests.helpers.pages import data_of
 from tests.helpers.pairs import SIGNING, crowd, upload_of
 
 PEOPLE = 80
+LEADER = verifying_key(SIGNING[0]).hex()
 CREATE = [
     "campaign", "create", "--trust", "two-servers", "--name", "walkers", "--bounds=0,0,1,1", "--epsilon", "8",
     "--max-depth", "10", "--enrolment", "open", "--capacity", str(PEOPLE),
@@ -39,7 +41,7 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Ser
     helper = free_port()
     options = (
         ["--role", "leader", "--operator", "City of Ay", "--peer", f"http://127.0.0.1:{helper}", "--processes", "2"],
-        ["--role", "helper", "--operator", "Bee University", "--processes", "2"],
+        ["--role", "helper", "--operator", "Bee University", "--processes", "2", "--peer-key", LEADER],
     )
     both: list[Server] = [
         ForkedServer(
@@ -197,6 +199,8 @@ def test_the_mean_of_a_value_from_create_to_results(
         ),
         (["--peer", "http://x.example"], "--role"),
         (["--role", "helper", "--operator", " "], "name"),
+        (["--role", "helper", "--operator", "B", "--peer-key", "ab"], "64 lower-case hex digits"),
+        (["--role", "leader", "--operator", "A", "--peer", "http://x.example", "--peer-key", "0" * 64], "each pair"),
     ],
 )
 def test_a_server_with_a_wrong_part_in_pairs_does_not_start(

@@ -24,6 +24,7 @@ from semilocal.service.stores.base import open_store
 from semilocal.service.stores.pairs import SEED
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import accepted_digest
+from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Receipt, SignedTree
 from semilocal.testing import ADMIN_TOKEN, free_port
 from tests.helpers import HANG
@@ -33,6 +34,7 @@ from tests.helpers.pairs import SIGNING, SimulatedPair, crowd, pooled_task, repo
 
 KILLS = times(20, long=200)
 PEOPLE = 150
+LEADER = verifying_key(SIGNING[0]).hex()
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 SEEDS = (b"leader".ljust(32), b"helper".ljust(32))
 
@@ -64,7 +66,7 @@ class Servers:
         helper = free_port()
         options = [
             ["--role", "leader", "--operator", "Ay", "--peer", f"http://127.0.0.1:{helper}", "--processes", "1"],
-            ["--role", "helper", "--operator", "Bee", "--processes", "1"],
+            ["--role", "helper", "--operator", "Bee", "--processes", "1", "--peer-key", LEADER],
         ]
         ports = (None, helper)
         self.both = [
@@ -149,7 +151,7 @@ def confirmed(servers: Servers, number: int) -> PairTask:
         lambda answer: answer.status_code in (201, 409),
     )
     if answer.status_code == 409:  # it was created, and the answer got lost
-        rows = persist(lambda: httpx2.get(f"{leader}/tasks"), is_good).json()
+        rows = persist(lambda: httpx2.get(f"{leader}/tasks", headers=ADMIN), is_good).json()
         identity = rows[-1]["task"]
     else:
         identity = answer.json()["task"]

@@ -14,12 +14,14 @@ import pytest
 from semilocal.cli.main import main
 from semilocal.device.vault import read_vault
 from semilocal.sharing.pair import PairTask
+from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Receipt
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secret
 from tests.helpers.commands import run, write_people
 from tests.helpers.forked import ForkedServer
 
 PEOPLE = 120
+LEADER = verifying_key(secret(2, seed=3)).hex()
 POSITION = "0.3125,0.4375"
 WAIT = 120.0  # seconds after which a busy machine has failed
 
@@ -29,7 +31,7 @@ def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
     """Leader and helper."""
     helper = ForkedServer(
         f"sqlite:///{tmp_path / 'helper.db'}", log=tmp_path / "helper.log", signing_key=secret(1, seed=3),
-        options=("--role", "helper", "--operator", "University", "--processes", "1"),
+        options=("--role", "helper", "--operator", "University", "--processes", "1", "--peer-key", LEADER),
     )  # fmt: skip
     leader = ForkedServer(
         f"sqlite:///{tmp_path / 'leader.db'}", log=tmp_path / "leader.log", signing_key=secret(2, seed=3),

@@ -187,7 +187,7 @@ async def running_pair(
     rings = [Keyring.of([secret]) for secret in SIGNING]
     helping = PairService(
         stores[1], clock=clocks[1], keys=rings[1], interval=None,
-        settings=PairSettings("helper", names[1].name, names[1].origin),
+        settings=PairSettings("helper", names[1].name, names[1].origin, leader=names[0].signing_key.hex()),
     )  # fmt: skip
     helper_app, helper = build_app(stores[1], clocks[1], keys=rings[1], pairs=helping)
     wire = Unplugged(helper_app)

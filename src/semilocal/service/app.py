@@ -7,7 +7,6 @@ answered with 503. No address or user agent is looked at. Knows HTTP. Knows no c
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -17,7 +16,6 @@ from typing import Any
 import msgspec
 
 from ..errors import MissingExtra, printable
-from .admin import admin_hash
 from .http import (
     RateLimit,
     Watched,
@@ -154,8 +152,8 @@ def _routes(context: Context, operations: Iterable[Operation]) -> Iterable[Route
 def _endpoint(context: Context, methods: dict[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         operation = methods["GET" if request.method == "HEAD" else request.method]
-        if operation.auth == "admin":
-            _check_admin(context, request)
+        if operation.auth == "admin" and not context.is_admin(request):
+            raise Problem("unauthorized", "this route takes the admin token: Authorization: Bearer <token>")
         return await (await _handler(context, operation, request))(context, request)
 
     return endpoint
@@ -169,13 +167,6 @@ async def _handler(context: Context, operation: Operation, request: Request) -> 
     if operation.of_pair is None:
         raise Problem("no-such-route", "a task of two servers has no such route; see spec/http.md, section 11")
     return operation.of_pair
-
-
-def _check_admin(context: Context, request: Request) -> None:
-    header = request.headers.get("authorization", "")
-    token = header[7:] if header[:7].lower() == "bearer " else ""
-    if not hmac.compare_digest(admin_hash(token), context.admin):
-        raise Problem("unauthorized", "this route takes the admin token: Authorization: Bearer <token>")
 
 
 @cache

@@ -16,6 +16,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "bad-signature": (401, "not signed by the other server of the pair"),
     "wrong-clock": (403, "the clocks of the two servers differ too much"),
     "wrong-role": (403, "this server does not have the role that the request needs"),
+    "unknown-leader": (403, "the operator of this server has not allowed this leader"),
     "bad-token": (403, "the enrolment token is not known"),
     "no-such-route": (404, "there is no such route"),
     "no-such-task": (404, "there is no such task"),

@@ -273,8 +273,10 @@ def serve(
 
 
 def _warn_about_pairs(store: Store, pair: PairSettings | None) -> None:
-    """Say so if pairs wait for a server with another role."""
+    """Say so if pairs wait for a server with another role, or nobody can propose one."""
     waiting = {row.role for row in store.pairs.rows(active=True)} - ({pair.role} if pair is not None else set())
+    if pair is not None and pair.role == "helper" and not pair.leader:
+        log.warning("no leader may propose a pair: give --peer-key with the leader's signing key")
     for role in sorted(waiting):
         log.warning("pairs in this database need --role %s; they do not go on without it", role)
 

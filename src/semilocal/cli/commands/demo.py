@@ -134,11 +134,11 @@ def _short(promised: Guarantee) -> str:
 
 
 @contextmanager
-def _server(folder: Path, name: str, *options: str) -> Iterator[str]:
+def _server(folder: Path, name: str, *options: str, key: bytes | None = None) -> Iterator[str]:
     """A server process with a key of its own on a free port, stopped at the end: its URL."""
     server = Server(
         f"sqlite:///{folder / name}.db", log=folder / f"{name}.log", options=options,
-        signing_key=secrets.token_bytes(32),
+        signing_key=key or secrets.token_bytes(32),
     )  # fmt: skip
     try:
         server.start()
@@ -182,14 +182,18 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> list[Path]:
     need_matplotlib()
     from ...device.swarm import run_swarm
     from ...release.pair import pair_counts
+    from ...sharing.signing import verifying_key
     from ...transcript.pair import verify_pair
 
     def options(role: str, *more: str) -> tuple[str, ...]:
         return ("--role", role, "--operator", OPERATORS[role], "--processes", "1", *more)
 
+    key = secrets.token_bytes(32)
     with ExitStack() as stack:
-        helper = stack.enter_context(_server(folder, "helper", *options("helper")))
-        leader = stack.enter_context(_server(folder, "leader", *options("leader", "--peer", helper)))
+        helper = stack.enter_context(
+            _server(folder, "helper", *options("helper", "--peer-key", verifying_key(key).hex()))
+        )
+        leader = stack.enter_context(_server(folder, "leader", *options("leader", "--peer", helper), key=key))
         first = stack.enter_context(AdminClient(leader, ADMIN_TOKEN))
         second = stack.enter_context(AdminClient(helper, ADMIN_TOKEN))
         task = _agreed(first, second)

@@ -35,6 +35,8 @@ class PairServer:
         where devices reach this server; where it listens if left out
     peer
         the helper; for the leader
+    peer_key
+        the leader's signing key, as its operator told you; for the helper, which takes no other leader's pairs
     processes
         for the evaluation; all cores if left out
     """
@@ -43,6 +45,7 @@ class PairServer:
     operator: Annotated[str | None, option(metavar="NAME"), TWO_SERVERS] = None
     origin: Annotated[str | None, option(metavar="URL"), TWO_SERVERS] = None
     peer: Annotated[str | None, option(metavar="URL"), TWO_SERVERS] = None
+    peer_key: Annotated[str | None, option(metavar="HEX"), TWO_SERVERS] = None
     processes: Annotated[int | None, option(whole(1, 256), "N"), TWO_SERVERS] = None
 
 
@@ -91,9 +94,12 @@ def run(
             if not part.operator:
                 raise InvalidInput("--role needs --operator NAME: devices are shown who runs each of the two servers")
             cores = part.processes or os.cpu_count() or 1
-            pair = PairSettings(part.role, part.operator, (part.origin or "").rstrip("/"), part.peer or "", cores)
-        elif part.operator or part.origin or part.peer or part.processes:
-            raise InvalidInput("--operator, --origin, --peer and --processes belong to --role leader or --role helper")
+            origin, peer = (part.origin or "").rstrip("/"), part.peer or ""
+            pair = PairSettings(part.role, part.operator, origin, peer, cores, part.peer_key or "")
+        elif part != PairServer():
+            raise InvalidInput(
+                "--operator, --origin, --peer, --peer-key and --processes belong to --role leader or --role helper"
+            )
         more = PAGE
         if basemap is not None:
             read_basemap(basemap)  # refused before anything is opened

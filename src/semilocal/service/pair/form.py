@@ -36,6 +36,8 @@ class PairSettings(NamedTuple):
         URL of the helper; for a leader.
     processes : int
         Worker processes for the evaluation.
+    leader : str
+        Signing key of the leader that may propose pairs to a helper, 64 hex digits; empty: nobody may.
     """
 
     role: Role
@@ -43,6 +45,7 @@ class PairSettings(NamedTuple):
     origin: str
     peer: str = ""
     processes: int = 0
+    leader: str = ""
 
     def check(self) -> None:
         """Refuse what no pair can be played with."""
@@ -53,8 +56,12 @@ class PairSettings(NamedTuple):
             check_origin(self.peer.rstrip("/"))
             if self.peer.rstrip("/") == self.origin:
                 raise InvalidInput(f"--peer is this server itself, {self.origin}; the promise needs two operators")
+            if self.leader:
+                raise InvalidInput("--peer-key is for the helper: a leader names the helper's key with each pair")
         elif self.peer:
             raise InvalidInput("--peer is for the leader: a helper answers and never asks")
+        if self.leader:
+            check_key(self.leader, "--peer-key must be the signing key of the leader")
 
 
 class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,10 +90,7 @@ class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         check_name(self.name, "name", most=MAX_NAME)
-        if not re.fullmatch("[0-9a-f]{64}", self.peer_key):
-            raise InvalidInput(
-                "peer_key must be the signing key of the helper (its GET /operator): 64 lower-case hex digits"
-            )
+        check_key(self.peer_key, "peer_key must be the signing key of the helper")
         if self.capacity is not None and not 1 <= self.capacity <= self.most:
             raise InvalidInput(f"capacity must be 1 to {self.most}, or null; got {self.capacity}")
         seconds = self.upload_seconds
@@ -109,3 +113,9 @@ class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         value = msgspec.UNSET if self.value is None else self.value
         return PairTask(self.pooled, leader, helper, self.bucket_depth, value)
+
+
+def check_key(key: str, what: str) -> None:
+    """Refuse what is no signing key."""
+    if not re.fullmatch("[0-9a-f]{64}", key):
+        raise InvalidInput(f"{what} (its GET /operator): 64 lower-case hex digits")

@@ -44,7 +44,7 @@ def authorization(secret: bytes, method: str, path: str, body: bytes, *, now: fl
 def check_request(header: str, key: bytes, method: str, path: str, *, now: float) -> tuple[bytes, bytes]:
     """The signature of a request by the other server, and the digest that its body must have.
 
-    The body need not be there yet: nobody else can make a server read a long one.
+    The body need not be there yet: nobody else can make a server read one.
 
     Raises
     ------

@@ -31,7 +31,7 @@ from ..stores.pairs import NOT_OPEN, SEED, PairRow, UploadRow
 from ..writer import Writer
 from .form import PairForm, PairSettings
 from .keys import PairSecrets
-from .peer import Peer
+from .peer import Peer, check_request
 from .play import HELPER_ANSWERS, Leading, LivePair, answer_forward, answer_step, upload_row
 from .pool import Pool
 
@@ -43,6 +43,7 @@ log = logging.getLogger("semilocal.service")
 
 MAX_UNCONFIRMED = 32
 NO_PAIR = "this server has no pair with this task"
+UNKNOWN_LEADER = "the proposal is not signed by the leader whose key this server was started with (--peer-key)"
 EVALUATING = 64  # pairs that are evaluated at the same time; one that is stuck keeps its place
 STOP_SECONDS = 5.0
 LONGEST_PAUSE = 10.0
@@ -436,13 +437,16 @@ class PairService:
         secret, key = self._signing_secret(live.pair), live.pair.helper.signing_key
         return await self._peer.step(path, body, secret=secret, key=key, now=self._clock())
 
-    def leader_key(self, live: LivePair | None, step: str, body: bytes) -> bytes:
-        """The key that must have signed a step; a proposal brings its own, which the operator has to confirm."""
+    def check_leader(self, live: LivePair | None, step: str, header: str, path: str) -> tuple[bytes, bytes]:
+        """Signature and digest of a step of the pair's leader; a new pair is taken from the allowed leader only."""
         if live is not None:
-            return live.pair.leader.signing_key
+            return check_request(header, live.pair.leader.signing_key, "POST", path, now=self._clock())
         if step != "propose":
             raise Refused("no-such-task", NO_PAIR)
-        return PairTask.from_bytes(Proposal.from_bytes(body).pair).leader.signing_key
+        try:
+            return check_request(header, bytes.fromhex(self.settings.leader), "POST", path, now=self._clock())
+        except Refused as error:
+            raise Refused("unknown-leader", UNKNOWN_LEADER) if error.token == "bad-signature" else error from None
 
     async def answer(self, task: bytes, step: str, body: bytes) -> bytes:
         """Answer a step whose signature is good."""
@@ -501,6 +505,8 @@ class PairService:
             raise Refused("other-task", "the proposed pair is not the one in the path")
         live = await self.look_up(task)
         if live is None:
+            if pair.leader.signing_key.hex() != self.settings.leader:
+                raise Refused("unknown-leader", UNKNOWN_LEADER)
             own = await self.operator()
             if pair.helper != own:
                 raise Refused(

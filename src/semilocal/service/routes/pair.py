@@ -31,7 +31,7 @@ from ..http import (
     task_of,
 )
 from ..pair.form import PairForm
-from ..pair.peer import ANSWER_HEADER, answer_signature, check_request
+from ..pair.peer import ANSWER_HEADER, answer_signature
 from ..pair.play import LivePair
 from ..pair.results import PairFindings, read_findings
 from ..pair.service import PairService
@@ -231,15 +231,13 @@ async def make_pair_tokens(context: Context, request: Request) -> Response:
 
 
 async def answer_peer(context: Context, request: Request) -> Response:
-    """Answer a step of the leader; the signature is checked before a long body is read."""
+    """Answer a step of the leader; the signature is checked before the body is read."""
     pairs, task, step = pairs_of(context), task_of(request.path_params), _step(request)
     live = await pairs.look_up(task)
     async with refusing():
-        early = await read_request(request, FORM_BYTES) if live is None and step == "propose" else b""
-        key = pairs.leader_key(live, step, early)
         header = request.headers.get("authorization", "")
-        signature, digest = check_request(header, key, "POST", request.scope["path"], now=context.service.clock())
-        body = early or await read_request(request, MAX_BODY)
+        signature, digest = pairs.check_leader(live, step, header, request.scope["path"])
+        body = await read_request(request, MAX_BODY if live is not None else FORM_BYTES)
         if not hmac.compare_digest(digest, hashlib.sha256(body).digest()):
             raise Problem("bad-signature", "the body is not the one that was signed")
         data = await pairs.answer(task, step, body)
@@ -258,8 +256,8 @@ def _step(request: Request) -> str:
 
 _ADMIN = (*TASK_PROBLEMS, "unauthorized", "malformed", "too-large", "unavailable", "wrong-role")
 _PEER = (
-    *TASK_PROBLEMS, "malformed", "bad-signature", "other-version", "wrong-clock", "wrong-role", "not-confirmed",
-    "other-request", "out-of-order", "other-task", "campaign-ended", "overloaded", "unavailable",
+    *TASK_PROBLEMS, "malformed", "bad-signature", "unknown-leader", "other-version", "wrong-clock", "wrong-role",
+    "not-confirmed", "other-request", "out-of-order", "other-task", "campaign-ended", "overloaded", "unavailable",
 )  # fmt: skip
 _UPLOAD = (
     *TASK_PROBLEMS, "wrong-role", "not-open-yet", "other-upload", "uploads-closed", "campaign-ended", "bad-token",

@@ -83,7 +83,7 @@ class CountsForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def list_tasks(context: Context, request: Request) -> Response:
-    """All campaigns."""
+    """All campaigns; pairs that this server's operator has not confirmed are shown to administrators only."""
     service = context.service
     statuses = await service.read(service.store.statuses)
     rows = []
@@ -93,7 +93,8 @@ async def list_tasks(context: Context, request: Request) -> Response:
     pairs = service.pairs
     if pairs is None:
         return json_response(rows)
-    for pair in await pairs.rows():
+    known = context.is_admin(request)
+    for pair in filter(lambda one: one.confirmed or known, await pairs.rows()):
         row = {"task": pair.task.hex(), "name": pair.name, "phase": pair.phase, "kind": "pair"}
         rows.append({**row, "enrolled": pair.received, "fault": pairs.faults.public(pair.task)})
     return json_response(rows)

@@ -5,11 +5,13 @@ Knows HTTP. Knows no route.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ..admin import admin_hash
 from ..http import RateLimit, Request, Response
 from ..metrics import Metrics
 from ..results import FindingsCache
@@ -45,6 +47,12 @@ class Context(NamedTuple):
     by_key: RateLimit
     by_token: RateLimit
     description: dict[str, Any]
+
+    def is_admin(self, request: Request) -> bool:
+        """Whether a request has the admin token."""
+        header = request.headers.get("authorization", "")
+        token = header[7:] if header[:7].lower() == "bearer " else ""
+        return hmac.compare_digest(admin_hash(token), self.admin)
 
     def share_metrics(self) -> None:
         """Let every scrape, of any worker, see this worker's numbers."""

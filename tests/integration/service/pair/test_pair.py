@@ -116,7 +116,7 @@ def test_both_servers_show_the_same_task_and_say_what_collusion_means(stores: St
         assert second.text.startswith(COLLUSION)
         assert (pair.leader.name, pair.helper.name) == (operator(0).name, operator(1).name)
         for server in (0, 1):
-            (row,) = (await servers.clients[server].get("/tasks")).json()
+            (row,) = (await servers.clients[server].get("/tasks", headers=ADMIN)).json()
             assert (row["task"], row["kind"], row["phase"]) == (pair.id.hex(), "pair", "confirming")
 
     run_pair(stores, body)

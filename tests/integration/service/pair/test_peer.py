@@ -17,7 +17,7 @@ from semilocal.service.pair import peer
 from semilocal.service.pair.peer import ANSWER_HEADER, VERSION, authorization, check_request
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.signing import sign
+from semilocal.sharing.signing import sign, verifying_key
 from semilocal.sharing.wire import (
     Closing,
     Finish,
@@ -112,8 +112,11 @@ def test_a_signature_is_for_the_path_that_was_asked_whatever_the_host_header_say
         headers = {"authorization": header, "host": host}
         assert (await servers.helper.post(path, content=data, headers=headers)).status_code == 200
         headers["host"] = f"x{path}?"
-        for other in (path.replace("propose", "close"), path.replace(pair.id.hex()[:4], "0000")):
-            assert token_of(await servers.helper.post(other, content=data, headers=headers)) == "bad-signature"
+        found = [
+            token_of(await servers.helper.post(other, content=data, headers=headers))
+            for other in (path.replace("propose", "close"), path.replace(pair.id.hex()[:4], "0000"))
+        ]
+        assert found == ["bad-signature", "unknown-leader"]
 
     run_pair(stores, body)
 
@@ -193,6 +196,33 @@ def test_a_proposal_must_name_this_helper(stores: Stores) -> None:
         header, _ = authorization(SIGNING[0], "POST", path, data, now=NOW)
         answer = await servers.helper.post(path, content=data, headers={"authorization": header})
         assert token_of(answer) == "other-task"
+
+    run_pair(stores, body)
+
+
+def test_a_stranger_proposes_nothing_and_keeps_nobody_out(stores: Stores) -> None:
+    """Proposals signed with other keys, in one's own name or in the leader's: 403, not stored, and not public."""
+
+    async def body(servers: Pair) -> None:
+        key = (await servers.helper.get("/operator")).json()["sealing_key"]
+        own = operator(1, sealing_key=bytes.fromhex(key))
+        stranger = bytes(32)
+        for number in range(33):
+            leader = operator(0, **({"signing_key": verifying_key(stranger)} if number % 2 else {}))
+            pair = PairTask(pair_task(label=f"{number}").pooled, leader, own)
+            proposal = Proposal("City of Ay", pair.to_bytes()).to_bytes()
+            answer = await step(servers, pair, "propose", proposal, secret=stranger)
+            assert (answer.status_code, token_of(answer)) == (403, "unknown-leader")
+        named = PairTask(pair_task(label="named").pooled, operator(0, signing_key=verifying_key(stranger)), own)
+        answer = await step(servers, named, "propose", Proposal("t", named.to_bytes()).to_bytes())  # by the leader
+        assert token_of(answer) == "unknown-leader"
+        assert stores[1].pairs.rows() == []
+        pair = await servers.create()
+        for client in servers.clients:
+            assert (await client.get("/tasks")).json() == []
+            assert [row["task"] for row in (await client.get("/tasks", headers=ADMIN)).json()] == [pair.id.hex()]
+            await client.post(f"/tasks/{pair.id.hex()}/confirm", headers=ADMIN)
+            assert [row["task"] for row in (await client.get("/tasks")).json()] == [pair.id.hex()]
 
     run_pair(stores, body)
 
