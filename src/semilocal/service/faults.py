@@ -83,6 +83,10 @@ class Faults:
         if self._errors.pop(task, None) is not None:
             log.info("campaign %s goes on", task.hex()[:12])
 
+    def words(self, task: bytes) -> str | None:
+        """What went wrong with a campaign, for its operator; None if nothing did."""
+        return self._errors.get(task)
+
     def public(self, task: bytes) -> str | None:
         """What everybody may know of a campaign's fault; None if there is none."""
         return PUBLIC if task in self._errors else None

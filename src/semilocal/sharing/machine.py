@@ -20,8 +20,10 @@ Both servers are in the same state, and leave it by the same message: what one s
 2. No number leaves before the set of rejected reports of its level is fixed. A level is fixed once.
 3. Only reports of a chunk whose digests differ can be rejected, so a leader drops nobody at will.
 4. Whether a request is answered depends on public values only: a refusal tells nothing about shares.
-5. A server signs only what :func:`replay_tree` takes, and so does everybody who reads a transcript.
-6. The state is a function of the stored reports and of what was said: :meth:`Machine.replay` comes back to it.
+5. Published numbers that no people and noise give are refused before they are answered: what a server computes is
+   bounded by the reports, whatever the other one says.
+6. A server signs only what :func:`replay_tree` takes, and so does everybody who reads a transcript.
+7. The state is a function of the stored reports and of what was said: :meth:`Machine.replay` comes back to it.
 
 After a refusal in the middle of a step a machine is of no use; replay what is stored. Tests play a leader against a
 helper in one process; the service stores and sends what they say. Knows messages, parties and the rule. Knows no HTTP,
@@ -353,13 +355,22 @@ class Machine:
         return flags
 
     def _numbers(self, leader: bytes, helper: bytes, own: Integers) -> Integers:
-        """What both shares give; refuses a share of this server that is not the one it computes."""
+        """What both shares give; refuses a share of this server that is not its own, and what cannot be."""
         first, second = numbers_of(leader), numbers_of(helper)
         mine, other = (first, second) if self.role == "leader" else (second, first)
         _same_length(other, own)
         if self._waiting[0].bucket not in self._known and not np.array_equal(mine, own):
             raise InvalidInput("the stored numbers are not those that this server computes: its data or key changed")
-        return combine(first, second)
+        numbers = combine(first, second)
+        try:
+            self._party().check(numbers)
+        except InvalidInput as error:
+            other_role: Role = "helper" if self.role == "leader" else "leader"
+            assert self.due is not None
+            step = f"{self.due.name} of bucket {self.due.bucket}"
+            name = f"{self.pair.operator(other_role).name} ({other_role})"
+            raise InvalidInput(f"{step}: {name} sends numbers that cannot be: {error}") from None
+        return numbers
 
     def _signature(self) -> Signature:
         return Signature(SignedTree.signature_by(self._signing, self._body, self.trees))
@@ -435,9 +446,13 @@ class Helper(Machine):
             return self._signature()
         party = self._party()
         if self.state == "summing":
-            return LevelSumsAnswer(pack_numbers(_share(party)))
+            own = _share(party)
+            self._numbers(LevelSums.from_bytes(request).numbers, pack_numbers(own), own)  # else nothing is answered
+            return LevelSumsAnswer(pack_numbers(own))
         if self.state == "finishing":
-            return FinishAnswer(pack_numbers(party.share()))
+            own = party.share()
+            self._numbers(Finish.from_bytes(request).numbers, pack_numbers(own), own)
+            return FinishAnswer(pack_numbers(own))
         tags = level_tags(party)
         joined = LevelCheck.from_bytes(request).digests
         other = [joined[start : start + 32] for start in range(0, len(joined), 32)]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
@@ -33,7 +34,7 @@ from ..pooled.noise import Words, draw, from_secret
 from ..pooled.play import Published
 from ..pooled.rule import Level, next_level, root_level
 from ..pooled.task import PooledTask
-from ..pooled.values import sum_noise
+from ..pooled.values import sum_noise, sum_rate
 from .evaluate import LevelShare
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Stage = Literal["checking", "sharing", "counting", "done"]
+_SURE = 45.0  # honest numbers are refused with a chance of e^-45
+_CELLS = (4.0, 64.0)  # most opened cells of a level: per crowd of the threshold's size, and beside these
 
 
 class Evaluator(Protocol):
@@ -113,6 +116,25 @@ def combine(first: Integers, second: Integers) -> Integers:
     if first.shape != second.shape:
         raise InvalidInput(f"shares must have the same length; got {len(first)} and {len(second)}")
     return (first.astype(np.uint64) - second.astype(np.uint64)).astype(np.int64)
+
+
+def check_together(numbers: Integers, scales: npt.NDArray[np.float64], noises: int, most: int) -> None:
+    """Refuse noisy numbers of disjoint cells that no people and noise give, but for a chance of ``e^-45``.
+
+    Without noise their absolute values add up to ``most`` at most. Those of discrete Laplace noise of scales b_i add up
+    to more than ``2 ln 2 sum(b_i) + 2 max(b_i) t`` with a chance of ``e^-t`` (Chernoff's bound at 1 / (2 max(b_i))).
+
+    Parameters
+    ----------
+    scales : float64[m]
+        One per number; each has ``noises`` draws of its scale.
+    """
+    if not len(numbers):
+        return
+    limit = most + 2 * math.log(2) * noises * scales.sum() + 2 * _SURE * scales.max()
+    found = np.abs(numbers.astype(np.float64)).sum()
+    if found > limit:
+        raise InvalidInput(f"those of {len(numbers)} cells add up to {found:.4g}, more than {limit:.4g}")
 
 
 class Party:
@@ -231,6 +253,30 @@ class Party:
         noise = derived_sum_noise(self._secret, self.task, self.depth, self.accepted, cells, grid.widths)
         centred = np.uint64(2) * shares[:, 1] - both * shares[:, 0]
         return np.asarray((centred + noise.astype(np.uint64)).astype(np.int64))
+
+    def check(self, numbers: Integers) -> None:
+        """Refuse numbers that no honest servers publish at this stage: too large together, or for too many cells.
+
+        Parameters
+        ----------
+        numbers : int64[m]
+            As for :meth:`publish`.
+        """
+        task, people = self.task, self.people
+        if self.stage == "sharing":
+            level = self.levels[-1]
+            check_together(numbers, 1 / (level.price[level.opened] * float(task.unit)), task.noises, people)
+            opened, most = int(np.count_nonzero(next_level(task, level, numbers).opened)), _CELLS
+            if opened > most[0] * people / task.threshold + most[1]:
+                raise InvalidInput(f"they open {opened} cells, more than {people} reports ever do")
+            return
+        cells, units, _ = self._final()
+        counts, sums = split_final(numbers, self.asked)
+        check_together(counts, 1 / (units * float(task.unit)), task.noises, people)
+        if self.asked is not None and sums is not None:
+            widths = self.asked.grid(task.hierarchy.boxes(cells)).widths
+            scales = widths / float(sum_rate(exact(task.epsilon), 1, task.max_reports))
+            check_together(sums, scales, task.noises, 2 * self.asked.steps * people)
 
     def publish(self, numbers: Integers) -> None:
         """Take the numbers that both shares give, and go one level down or end.

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pytest
 from sharing_forgeries import second_node
 
 from semilocal.errors import InvalidInput
 from semilocal.pooled import replay
+from semilocal.pooled.rule import Level
 from semilocal.sharing.machine import EVENTS, Helper, Leader
 from semilocal.sharing.pair import PairTask
+from semilocal.sharing.party import accepted_digest
 from semilocal.sharing.report import SharedReport
 from semilocal.sharing.wire import (
+    Closing,
+    ClosingAnswer,
     Finish,
     LevelCheck,
     LevelCheckAnswer,
@@ -24,6 +30,7 @@ from semilocal.sharing.wire import (
     Signature,
     numbers_of,
     pack_numbers,
+    split_ids,
 )
 from tests.helpers.machines import Halves, Report, half_of, machines, run
 from tests.helpers.pairs import crowd, pair_task, report_id, shared_report
@@ -98,6 +105,72 @@ def test_buckets_are_played_one_after_the_other() -> None:
         helper.replay(said[:end])
         run(other, helper)
         assert other.signed_tree() == signed
+
+
+# -- numbers that cannot be --------------------------------------------------------------------------------------------
+
+FALSE = -(2**60)
+
+
+def lie(leader: Leader, choose: Callable[[Level], npt.NDArray[np.int64]]) -> None:
+    """Play a helper that agrees with every check and makes the published differences what it likes."""
+    while leader.due is not None:
+        request, name = leader.request(), leader.due.name
+        answer: bytes
+        if name == "close":
+            answer = ClosingAnswer(accepted_digest(split_ids(Closing.from_bytes(request).ids))).to_bytes()
+        elif name.endswith("check"):
+            answer = LevelCheckAnswer((), b"").to_bytes()
+        else:
+            wanted = choose(leader._party().levels[-1]).astype(np.uint64)
+            own = numbers_of(LevelSums.from_bytes(request).numbers).astype(np.uint64)
+            answer = LevelSumsAnswer(pack_numbers((own - wanted).astype(np.int64))).to_bytes()
+        leader.advance(request, answer)
+
+
+def test_a_false_number_is_refused_with_its_step_and_operator() -> None:
+    pair = pair_task()
+    people = People(pair, 100)
+    for depth in (0, 3):
+
+        def false(level: Level, depth: int = depth) -> npt.NDArray[np.int64]:
+            return np.full(int(level.opened.sum()), FALSE if level.depth == depth else 0)
+
+        with pytest.raises(InvalidInput, match=rf"levels/{depth}/sums of bucket 1: Bee University \(helper\) sends"):
+            lie(people.both()[0], false)
+    for kind, message in (("sums", LevelSums), ("finish", Finish)):
+        _, helper, request = at(people, kind)
+        said = message.from_bytes(request)
+        numbers = numbers_of(said.numbers)
+        numbers[0] += FALSE
+        with pytest.raises(InvalidInput, match=r"of bucket 1: City of Ay \(leader\) sends numbers that cannot be"):
+            helper.answer(msgspec.structs.replace(said, numbers=pack_numbers(numbers)).to_bytes())
+
+
+def test_a_peer_that_lies_a_little_everywhere_makes_nobody_compute_more_than_its_people_would() -> None:
+    """The most that is allowed together, given to the smallest half of the cells: they would double again and again."""
+    pair = pair_task(max_depth=40, epsilon=2.0)
+    people, most = People(pair, 200), 0
+
+    def smallest(level: Level) -> npt.NDArray[np.int64]:
+        nonlocal most
+        task = pair.pooled
+        scales = 1 / (level.price[level.opened] * float(task.unit))
+        most = max(most, len(scales))
+        limit = 200 + 4 * np.log(2) * scales.sum() + 80 * scales.max()
+        out = np.zeros(len(scales), dtype=np.int64)
+        some = np.argsort(level.size[level.opened])[: max(1, len(scales) // 2)]
+        out[some] = -int(limit / len(some))
+        return out
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput, match=r"they open \d+ cells, more than 200 reports ever do"):
+            lie(people.both()[0], smallest)
+        assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    finally:
+        tracemalloc.stop()
+    assert 16 < most < 200
 
 
 # -- a malicious leader against a helper -------------------------------------------------------------------------------

@@ -297,7 +297,7 @@ class PairService:
 
     def state(self, live: LivePair, *, operator: bool = False) -> dict[str, Any]:
         """Where a pair stands: for everybody, or for this server's operator, with the reason why it does not go on."""
-        fault = self.faults.public(live.task)
+        fault = self.faults.words(live.task) if operator else self.faults.public(live.task)
         if live.stuck is not None and not live.row.ended:
             fault = live.stuck if operator else PUBLIC
         return live.state(now=self._clock(), fault=fault)

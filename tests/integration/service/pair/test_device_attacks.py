@@ -270,7 +270,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
     async def body(servers: Pair) -> None:
         pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
         await crowd(servers, pair)
-        forged = value_forgery(pair, "leaf", [1, 7 * 1000], 7, leaf=1000)
+        forged = value_forgery(pair, "leaf", [1, 7 * 100], 7, leaf=100)
         await put_all(servers, pair, [sealed_upload(pair, forged, 0)])
         signed = await servers.finish(pair)
         assert rejected_by(servers) == set()

@@ -15,7 +15,9 @@ import pytest
 from semilocal.errors import PeerAway, Refused
 from semilocal.service.pair import peer
 from semilocal.service.pair.peer import ANSWER_HEADER, VERSION, authorization, check_request
+from semilocal.service.pair.play import build_machine
 from semilocal.service.stores.base import Store, open_store
+from semilocal.sharing.machine import Leader
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.signing import sign, verifying_key
 from semilocal.sharing.wire import (
@@ -25,13 +27,13 @@ from semilocal.sharing.wire import (
     ForwardAnswer,
     LevelCheck,
     LevelSums,
+    LevelSumsAnswer,
     Proposal,
     ProposalAnswer,
     Sealed,
     Signature,
     numbers_of,
     pack_numbers,
-    split_ids,
 )
 from semilocal.testing import MockClock
 from tests.helpers import HANG
@@ -293,12 +295,16 @@ def test_a_leader_that_lies_about_digests_gets_tags_but_no_second_answer(stores:
         await servers.fill(pair, crowd(300))
         request = await halted_before(servers, pair, "levels/0/check")
         check = LevelCheck.from_bytes(request)
-        lied = msgspec.structs.replace(check, digests=bytes(len(check.digests)))
-        assert (await step(servers, pair, "levels/0/check", lied.to_bytes())).status_code == 200
+        lied = msgspec.structs.replace(check, digests=bytes(len(check.digests))).to_bytes()
+        answer = await step(servers, pair, "levels/0/check", lied)
         assert token_of(await step(servers, pair, "levels/0/check", request)) == "other-request"
-        ids = split_ids(Closing.from_bytes((await said(servers, pair))["close"]).ids)
-        dropping = LevelSums(1, 0, b"".join(ids[:100]), bytes(8))
-        assert (await step(servers, pair, "levels/0/sums", dropping.to_bytes())).status_code == 200
+        leading = servers.pairs[0]
+        leader = build_machine(leading._live[pair.id], stores[0].pairs, leading._pool, SIGNING[0])
+        assert isinstance(leader, Leader)
+        leader.advance(lied, answer.content)
+        assert leader._failed is not None
+        leader._failed[:100] = True
+        assert (await step(servers, pair, "levels/0/sums", leader.request())).status_code == 200
         keeping = LevelSums(1, 0, b"", bytes(8))
         assert token_of(await step(servers, pair, "levels/0/sums", keeping.to_bytes())) == "other-request"
 
@@ -471,6 +477,29 @@ def test_a_helpers_answer_that_cannot_be_is_not_kept(stores: Stores, name: str, 
         await servers.tick(2)
         state = await servers.state(pair)
         assert (state["phase"], state["accepted"], state["fault"]) == ("done", 200, None)
+
+    run_pair(stores, body)
+
+
+def test_a_helper_with_a_false_number_stops_its_own_pair_and_no_other(stores: Stores) -> None:
+    async def body(servers: Pair) -> None:
+        pairs = [await servers.opened(), await servers.opened(label="other")]
+        for pair in pairs:
+            await servers.fill(pair, crowd(60))
+
+        def bend(request: httpx2.Request, answer: httpx2.Response) -> httpx2.Response:
+            if request.url.path != f"/tasks/{pairs[0].id.hex()}/peer/levels/0/sums":
+                return answer
+            numbers = numbers_of(LevelSumsAnswer.from_bytes(answer.content).numbers)
+            return resigned(answer, request, LevelSumsAnswer(pack_numbers(numbers + 2**60)).to_bytes())
+
+        servers.wire.bend = bend
+        for pair in pairs:
+            await servers.start(pair)
+        await servers.tick(2)
+        assert [(await servers.state(pair))["phase"] for pair in pairs] == ["levels", "done"]
+        progress = (await servers.leader.get(f"/tasks/{pairs[0].id.hex()}/progress", headers=ADMIN)).json()
+        assert "levels/0/sums of bucket 1: Bee University (helper) sends numbers that cannot be" in progress["fault"]
 
     run_pair(stores, body)
 
