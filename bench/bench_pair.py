@@ -67,22 +67,21 @@ def people(n: int, seed: int = 1) -> npt.NDArray[np.float64]:
     return np.clip(rng.normal(centres[which], width[which, None]), 0, 1)
 
 
-def reports(pair: PairTask, n: int, seed: int = 1) -> tuple[list[bytes], list[list[bytes]]]:
-    """Public parts, and private parts for each server, of people in one bucket."""
+def reports(pair: PairTask, n: int, seed: int = 1) -> tuple[list[bytes], list[bytes], tuple[list[bytes], list[bytes]]]:
+    """Ids, public parts, and private parts for each server, of people in one bucket."""
     rng, levels = np.random.default_rng(seed + 1), pair.shape.levels
     codes = task().hierarchy.codes(people(n, seed)).astype(np.int64)
     paths = ((codes[:, None] >> np.arange(levels - 1, -1, -1)) & 1).astype(np.uint8)
-    seeds = [rng.integers(2**63, size=(n, 2), dtype=np.uint64) for _ in (0, 1)]
-    public = public_parts(pair.id, paths, (seeds[0], seeds[1]))
-    return public, [[seed.tobytes() for seed in half] for half in seeds]
+    names, first, second = ([rng.bytes(16) for _ in range(n)] for _ in range(3))
+    return names, public_parts(pair.id, names, paths, (first, second)), (first, second)
 
 
 def requests(pair: PairTask, n: int) -> list[bytes]:
     """One PUT per person."""
-    public, private = reports(pair, n)
+    names, public, private = reports(pair, n)
     out = []
     for number in range(n):
-        name = number.to_bytes(16, "big")
+        name = names[number]
         first, second = (
             seal(
                 private[server][number], pair.operator(role).sealing_key, role=role, task=pair.id, report=name,
@@ -280,10 +279,8 @@ def fill(databases: list[str], pair: PairTask, each: int, buckets: list[int]) ->
     stores = [open_store(database, worker="bench") for database in databases]
     seeds = [store.pairs.seed(pair.id) for store in stores]
     keys = [PairSecrets(SIGNING[server], seed) for server, seed in enumerate(seeds) if seed is not None]
-    rng = np.random.default_rng(3)
     for bucket in buckets:
-        public, private = reports(pair, each, seed=bucket)
-        names = [rng.bytes(16) for _ in range(each)]
+        names, public, private = reports(pair, each, seed=bucket)
         for server, store in enumerate(stores):
             for first in range(0, each, CHUNK):
                 rows = [

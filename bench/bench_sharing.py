@@ -16,12 +16,12 @@ from bench.reports import public_parts
 from semilocal import Box
 from semilocal.device.upload import make_upload
 from semilocal.pooled import PooledTask
-from semilocal.sharing.blocks import FixedKeys
 from semilocal.sharing.envelope import public_key
-from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import Operator, PairTask
-from semilocal.sharing.report import Shape, make_report
+from semilocal.sharing.point import FixedKeys
+from semilocal.sharing.report import Shape, shard
 from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.verify import Half
 
 TASK = bytes(32)
 LEVELS, PEOPLE, CROWD = 40, 20_000, 60
@@ -59,7 +59,7 @@ def main() -> None:
     rng = np.random.default_rng(1)
     shape = Shape(LEVELS)
     path = rng.integers(2, size=LEVELS).tolist()
-    report = best(lambda: make_report(TASK, shape, path, bytes(32)), 50)
+    report = best(lambda: shard(TASK, bytes(16), shape, path, bytes(32)), 50)
     pair = pair_of(LEVELS)
     whole = best(lambda: make_upload(pair, (0.3, 0.7), bytes(32), token="t" * 43).to_bytes(), 50)
     size = len(make_upload(pair, (0.3, 0.7), bytes(32), token="t" * 43).to_bytes())
@@ -73,14 +73,13 @@ def main() -> None:
     levels = 24
     codes = clustered(rng, PEOPLE, levels)
     paths = ((codes[:, None] >> np.arange(levels - 1, -1, -1)) & 1).astype(np.uint8)
-    seeds = [rng.integers(2**63, size=(PEOPLE, 2), dtype=np.uint64) for _ in (0, 1)]
-    public = public_parts(TASK, paths, (seeds[0], seeds[1]))
-    private = [seed.tobytes() for seed in seeds[0]]
-    half = Half(TASK, Shape(levels), 0, public, private)
+    nonces, private, other = ([rng.bytes(16) for _ in range(PEOPLE)] for _ in range(3))
+    public = public_parts(TASK, nonces, paths, (private, other))
+    half = Half(TASK, Shape(levels), 0, nonces, public, private)
     start, pairs, regions = time.process_time(), 0, 0
     cells: np.ndarray = np.zeros(1, dtype=np.int64)
     for level in range(levels):
-        half.expand()
+        half.verify_init()
         pairs += 2 * half.cells * PEOPLE
         children = (2 * cells[:, None] + [0, 1]).ravel()
         crowds = np.bincount(np.searchsorted(children, codes >> (levels - level - 1)), minlength=len(children))

@@ -1,6 +1,6 @@
 """Public parts of many shared reports at once: a device takes a millisecond each, and benchmarks want a million.
 
-The bytes are those of :func:`semilocal.sharing.report.make_report`; a test compares them.
+The bytes are those of :func:`semilocal.sharing.report.shard`; a test compares them.
 """
 
 from __future__ import annotations
@@ -8,28 +8,31 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from semilocal.sharing.blocks import FixedKeys
-from semilocal.sharing.point import PROOF_WORDS, root_states
+from semilocal.sharing.point import PROOF_WORDS, FixedKeys, root_states
 
 Words = npt.NDArray[np.uint64]
 
 _ONE = np.uint64(1)
 
 
-def public_parts(task: bytes, paths: npt.NDArray[np.uint8], seeds: tuple[Words, Words]) -> list[bytes]:
+def public_parts(
+    task: bytes, nonces: list[bytes], paths: npt.NDArray[np.uint8], seeds: tuple[list[bytes], list[bytes]]
+) -> list[bytes]:
     """What n devices without a value publish.
 
     Parameters
     ----------
     task : bytes
         The task's id, 32 bytes.
+    nonces : list of bytes
+        The reports' ids, 16 bytes each.
     paths : uint8[n, levels]
         Which child at each depth, 0 or 1.
-    seeds : (uint64[n, 2], uint64[n, 2])
-        The secret seeds for server 0 and server 1.
+    seeds : (list of bytes, list of bytes)
+        The secret seeds for server 0 and server 1, 16 bytes each.
     """
     keys, (n, levels) = FixedKeys(task), paths.shape
-    states = [root_states(seeds[0], 0), root_states(seeds[1], 1)]
+    states = [root_states(task, b"place", nonces, seeds[server], server) for server in (0, 1)]
     right_bits = np.empty((n, levels), np.uint8)
     words = np.empty((n, levels, 2 + 1 + PROOF_WORDS), np.uint64)
     for level in range(levels):

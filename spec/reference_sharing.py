@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from typing import NamedTuple
 
 WORD = (1 << 64) - 1
@@ -96,12 +97,15 @@ class Level(NamedTuple):
 class Tree:
     """One point function, seen by one server."""
 
-    def __init__(self, task: bytes, tree: bytes, levels: int, width: int, server: int, seed: bytes, data: bytes):
+    def __init__(
+        self, task: bytes, tree: bytes, nonce: bytes, levels: int, width: int, server: int, seed: bytes, data: bytes
+    ):
         names = ("child-0", "child-1", "payload", "proof-0a", "proof-0b", "proof-1a", "proof-1b")
-        label = b"semilocal/1/sharing/" + task + tree + b"/"
+        label = b"semilocal/2/sharing/" + task + tree + b"/"
         self.ciphers = {name: Aes(hashlib.sha256(label + name.encode()).digest()[:16]) for name in names}
         self.levels, self.width, self.server = levels, width, server
-        self.root = int.from_bytes(seed, "little") & ~1 | server
+        root = hashlib.sha256(label + b"root" + nonce + seed).digest()[:16]
+        self.root = int.from_bytes(root, "little") & ~1 | server
         packed = -(-levels // 8)
         self.right = int.from_bytes(data[:packed], "little")
         size = 16 + 8 * width + 32
@@ -143,30 +147,34 @@ def rounding_word(secret: bytes, task: bytes) -> int:
     return int.from_bytes(hmac.digest(secret, bytes(4) + b"semilocal/1/rounding" + task, "sha256")[:8], "big")
 
 
+Nodes = dict[tuple[int, ...], tuple[int, tuple[int, ...]]]
+
+
 def evaluate(
-    task: bytes, levels: int, value_bits: int, server: int, public: bytes, private: bytes
-) -> tuple[list[bytes], list[dict[tuple[int, ...], tuple[int, ...]]]]:
-    """Tags (value tree first, if there is one) and the payload words of all cells, level by level, all cells opened."""
+    task: bytes, nonce: bytes, levels: int, value_bits: int, server: int, public: bytes, private: bytes,
+    frontiers: Sequence[Sequence[tuple[int, ...]]],
+) -> tuple[list[bytes], list[dict[tuple[int, ...], tuple[int, ...]]]]:  # fmt: skip
+    """The tag, and the payload words of the children, of every frontier; a frontier is a list of paths."""
     width = 2 if value_bits else 1
     cut = -(-levels // 8) + levels * (16 + 8 * width + 32)
-    tags: list[bytes] = []
+    first = b""
     root: tuple[int, ...] = (1 - server,)
     if value_bits:
-        small = Tree(task, b"value", value_bits, 1, server, private[16:32], public[cut:])
-        opened: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {(): (small.root, (1 - server,))}
+        small = Tree(task, b"value", nonce, value_bits, 1, server, private[16:32], public[cut:])
+        opened: Nodes = {(): (small.root, (1 - server,))}
         joined = b""
         for level in range(value_bits):
             found = small.expand(level, opened)
             opened, joined = found.nodes, joined + found.tag
-        tags.append(joined)
+        first = hashlib.sha256(joined).digest()
         share = sum(int("".join(map(str, path)), 2) * words[0] for path, (_, words) in opened.items()) & WORD
         root = (1 - server, share)
-    tree = Tree(task, b"place", levels, width, server, private[:16], public[:cut])
-    opened = {(): (tree.root, root)}
-    words = []
-    for level in range(levels):
-        found = tree.expand(level, opened)
-        opened = found.nodes
-        tags.append(found.tag)
-        words.append({path: own for path, (_, own) in opened.items()})
+    tree = Tree(task, b"place", nonce, levels, width, server, private[:16], public[:cut])
+    below: Nodes = {(): (tree.root, root)}
+    tags, words = [], []
+    for level, frontier in enumerate(frontiers):
+        found = tree.expand(level, {path: below[path] for path in frontier})
+        below = found.nodes
+        tags.append((b"" if level else first) + found.tag)
+        words.append({path: own for path, (_, own) in below.items()})
     return tags, words

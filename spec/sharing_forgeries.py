@@ -12,23 +12,24 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from semilocal.sharing.blocks import KeyName
-from semilocal.sharing.evaluate import Half
+from semilocal.sharing.point import KeyName
 from semilocal.sharing.report import SEED, ScalarTree, Shape, SharedReport
+from semilocal.sharing.verify import Half
 
 TASK = bytes(range(32))
+NONCE = bytes(range(16, 32))
 WORD = (1 << 64) - 1
 How = Literal["seed", "bit", "both"]
 
 
 def second_node(
     shape: Shape, path: Sequence[int], entropy: bytes, *, level: int, how: How, proof: Literal["kept", "lost", "both"],
-    task: bytes = TASK,
+    task: bytes = TASK, nonce: bytes = NONCE,
 ) -> SharedReport:  # fmt: skip
     """A point function that is not zero at the child next to the path at one level."""
-    tree = ScalarTree(task, b"place")
+    tree = ScalarTree(task, b"place", nonce)
     parts = (entropy[:SEED], entropy[SEED : 2 * SEED])
-    states = [int.from_bytes(parts[0], "little") & ~1, int.from_bytes(parts[1], "little") | 1]
+    states = tree.roots(parts)
     right_bits, body = 0, bytearray()
     for depth, kept in enumerate(path):
         raw = [(tree.hash("child-0", state), tree.hash("child-1", state)) for state in states]
@@ -58,17 +59,39 @@ def second_node(
             fitted = {"kept": hashes[0], "lost": hashes[1], "both": hashes[0] ^ hashes[1]}[proof if forged else "kept"]
             body += fitted.to_bytes(16, "little")
         states = both[0]
-    return SharedReport(right_bits.to_bytes(-(-len(path) // 8), "little") + bytes(body), parts)
+    return SharedReport(nonce, right_bits.to_bytes(-(-len(path) // 8), "little") + bytes(body), parts)
 
 
 def worth(
-    shape: Shape, path: Sequence[int], entropy: bytes, payload: Sequence[int], *, task: bytes = TASK
-) -> SharedReport:
-    """A well-formed point function with any payload."""
-    parts = (entropy[: shape.private_bytes], entropy[shape.private_bytes : 2 * shape.private_bytes])
-    seeds = [int.from_bytes(part[:SEED], "little") for part in parts]
-    public = ScalarTree(task, b"place").corrections(path, payload, (seeds[0], seeds[1]))
-    return SharedReport(public, parts)
+    shape: Shape, path: Sequence[int], entropy: bytes, payload: Sequence[int], *, task: bytes = TASK,
+    nonce: bytes = NONCE, bits: Sequence[int] = (), leaf: int = 1,
+) -> SharedReport:  # fmt: skip
+    """Well-formed point functions with any payload, and with any leaf of the value tree worth anything."""
+    size = shape.private_bytes
+    parts = (entropy[:size], entropy[size : 2 * size])
+    public = ScalarTree(task, b"place", nonce).corrections(path, payload, (parts[0][:SEED], parts[1][:SEED]))
+    if shape.value_bits:
+        public += ScalarTree(task, b"value", nonce).corrections(bits, (leaf,), (parts[0][SEED:], parts[1][SEED:]))
+    return SharedReport(nonce, public, parts)
+
+
+def equal_seeds(path: Sequence[int], payloads: Sequence[int], *, nonce: bytes = NONCE, flip: int = 0) -> SharedReport:
+    """Both servers get one seed; nothing is corrected but the control bits along the path and the payloads."""
+    right = sum((step ^ flip) << depth for depth, step in enumerate(path))
+    body = b"".join(
+        (1 - step ^ flip).to_bytes(16, "little") + (payload & WORD).to_bytes(8, "little") + bytes(32)
+        for step, payload in zip(path, payloads, strict=True)
+    )
+    return SharedReport(nonce, right.to_bytes(-(-len(path) // 8), "little") + body, (b"\x10" * 16, b"\x10" * 16))
+
+
+def halves(shape: Shape, reports: Sequence[SharedReport], task: bytes = TASK) -> tuple[Half, Half]:
+    """Both servers' halves of these reports."""
+    nonces, public = [report.nonce for report in reports], [report.public for report in reports]
+    first, second = (
+        Half(task, shape, server, nonces, public, [report.private[server] for report in reports]) for server in (0, 1)
+    )
+    return first, second
 
 
 Weaken = Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
@@ -85,20 +108,17 @@ def caught(
     leaves : int64[2^levels, n]
         Count payload of every report at every deepest cell, whether or not it was rejected.
     """
-    halves = [
-        Half(TASK, shape, server, [report.public for report in reports], [report.private[server] for report in reports])
-        for server in (0, 1)
-    ]
-    rejected = (weaken(halves[0].tags) != weaken(halves[1].tags)).any(axis=1)
+    both = halves(shape, reports)
+    rejected = (weaken(both[0].tags) != weaken(both[1].tags)).any(axis=1)
     for level in range(shape.levels):
-        shares = [half.expand() for half in halves]
+        shares = [half.verify_init() for half in both]
         rejected |= (weaken(shares[0].tags) != weaken(shares[1].tags)).any(axis=1)
         if level == shape.levels - 1:
             break
-        for half in halves:
+        for half in both:
             half.open(np.arange(2 << level))
     single = [
         np.stack([half.sums_of(np.arange(len(reports)) == who)[:, 0] for who in range(len(reports))], axis=1)
-        for half in halves
+        for half in both
     ]
     return rejected, (single[0] - single[1]).astype(np.int64)

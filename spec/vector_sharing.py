@@ -1,23 +1,26 @@
-"""Vectors of shared reports: honest ones with every tag and share, and one forged report per attack."""
+"""Vectors of shared reports as lists of operations: honest ones with every tag and share, and one per lie."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from sharing_forgeries import TASK, second_node, worth
+import numpy as np
+from sharing_forgeries import TASK, WORD, How, equal_seeds, halves, second_node, worth
 from vector_common import Json
 
 from semilocal import Box
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.task import PooledTask
 from semilocal.protocol.keys import rounding_word, upload_entropy
-from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import Operator, PairTask
-from semilocal.sharing.report import SEED, ScalarTree, Shape, SharedReport, make_report
+from semilocal.sharing.point import NONCE
+from semilocal.sharing.report import Shape, SharedReport, shard
+from semilocal.sharing.verify import Parameter, is_valid
 
 COUNTS, VALUES = Shape(4), Shape(4, 3)
 PATH = (1, 0, 1, 1)
+HOW: dict[How, str] = {"seed": "the seed", "bit": "the control bit", "both": "both"}
 
 
 def entropy(label: str, size: int) -> bytes:
@@ -26,69 +29,148 @@ def entropy(label: str, size: int) -> bytes:
 
 
 def honest(label: str, shape: Shape, path: tuple[int, ...], value: int | None = None) -> SharedReport:
-    return make_report(TASK, shape, path, entropy(label, 2 * shape.private_bytes), value=value)
+    nonce = entropy(f"nonce of {label}", NONCE)
+    return shard(TASK, nonce, shape, path, entropy(label, 2 * shape.private_bytes), value=value)
 
 
-def evaluated(shape: Shape, report: SharedReport) -> Json:
-    """Both servers' tags and sums, with every cell opened."""
-    import numpy as np
-
-    halves = [Half(TASK, shape, server, [report.public], [report.private[server]]) for server in (0, 1)]
-    tags = [[half.tags.tobytes().hex()] if shape.value_bits else [] for half in halves]
-    sums: list[list[Json]] = [[], []]
-    for level in range(shape.levels):
-        for server, half in enumerate(halves):
-            share = half.expand()
-            tags[server].append(share.tags.tobytes().hex())
-            sums[server].append([[str(word) for word in row] for row in share.sums.tolist()])
-            if level < shape.levels - 1:
-                half.open(np.arange(2 << level))
-    return {"tags": tags, "sums": sums}
+def everything(levels: int) -> list[Parameter]:
+    """All cells of every level."""
+    return [Parameter(level, np.arange(1 << level, 2 << level, dtype=np.uint64)) for level in range(levels)]
 
 
-def entry(name: str, shape: Shape, report: SharedReport, **more: Json) -> Json:
-    return {
-        "name": name, "task": TASK.hex(), "levels": shape.levels, "value_bits": shape.value_bits, **more,
-        "public": report.public.hex(), "private": [part.hex() for part in report.private],
-    }  # fmt: skip
+def packed(parameter: Parameter) -> Json:
+    """Cells as their steps from the root."""
+    return {"level": parameter.level, "frontier": [f"{cell:b}"[1:] for cell in parameter.frontier.tolist()]}
+
+
+class Played:
+    """Operations on reports of one shape, as they are done, and what comes out."""
+
+    def __init__(self, name: str, shape: Shape, reports: Sequence[SharedReport]) -> None:
+        self.name, self.shape, self.reports = name, shape, list(reports)
+        self.halves, self.operations = halves(shape, reports), list[Json]()
+        self.parameters: list[Parameter] = []
+        self.tags: list[list[list[str]]] = [[], []]
+        self.sums: list[list[Json]] = [[], []]
+        self.results: list[Json] = []
+
+    def note(self, operation: str, *, success: bool = True, **about: int) -> bool:
+        self.operations.append({"operation": operation, **about, "success": success})
+        return success
+
+    def level(self, parameter: Parameter) -> bool:
+        """One parameter; whether all reports came through it."""
+        number, previous = len(self.parameters), self.parameters[-1] if self.parameters else None
+        self.parameters.append(parameter)
+        if not self.note("is_valid", parameter=number, success=is_valid(parameter, previous)):
+            return False
+        shares = []
+        for server, half in enumerate(self.halves):
+            if previous is not None:
+                half.open(np.searchsorted(previous.children, parameter.frontier))
+            share = half.verify_init()
+            tags = share.tags if number else np.concatenate([half.value_digests, share.tags], axis=1)
+            self.note("verify_init", server=server, parameter=number)
+            self.tags[server].append([row.tobytes().hex() for row in tags])
+            shares.append(share.sums)
+        same = [one == other for one, other in zip(self.tags[0][-1], self.tags[1][-1], strict=True)]
+        for report, success in enumerate(same):
+            self.note("verify_next", parameter=number, report=report, success=success)
+        if not all(same):
+            return False
+        for server, sums in enumerate(shares):
+            self.note("aggregate", server=server, parameter=number)
+            self.sums[server].append([[str(word) for word in row] for row in sums.tolist()])
+        self.note("unshard", parameter=number)
+        self.results.append((shares[0] - shares[1]).astype(np.int64).tolist())
+        return True
+
+    def entry(self, about: Sequence[Json]) -> Json:
+        reports = [
+            {"nonce": report.nonce.hex(), **more, "public": report.public.hex(),
+             "private": [part.hex() for part in report.private]}
+            for report, more in zip(self.reports, about, strict=True)
+        ]  # fmt: skip
+        return {
+            "name": self.name, "task": TASK.hex(), "levels": self.shape.levels, "value_bits": self.shape.value_bits,
+            "parameters": [packed(parameter) for parameter in self.parameters], "reports": reports, "tags": self.tags,
+            "sums": self.sums, "results": self.results, "operations": self.operations,
+        }  # fmt: skip
+
+
+def positive() -> Iterator[Json]:
+    """Honest people, and what every operation gives."""
+    three = [((1, 0, 1, 1), 5), ((1, 0, 1, 0), 0), ((0, 1, 1, 0), 7)]
+    some = [Parameter(level, np.array(cells, np.uint64)) for level, cells in enumerate([[1], [2, 3], [5, 6], [13]])]
+    for name, shape, people, parameters in (
+        ("a count", COUNTS, [(PATH, None)], everything(4)),
+        ("a count, one level", Shape(1), [((1,), None)], everything(1)),
+        ("a count, nine levels", Shape(9), [((0, 1, 1, 0, 1, 0, 0, 0, 1), None)], everything(2)),
+        ("a count and a value", VALUES, [(PATH, 5)], everything(4)),
+        ("three people, where they are", VALUES, three, some),
+    ):
+        labels = [name if not number else f"{name} {number}" for number in range(len(people))]
+        made = [honest(label, shape, path, value) for label, (path, value) in zip(labels, people, strict=True)]
+        played = Played(name, shape, made)
+        for number in range(len(people)):
+            played.note("shard", report=number)
+        assert all(played.level(parameter) for parameter in parameters)
+        yield played.entry([{"path": list(path), "value": value} for path, value in people])
 
 
 def forged() -> Iterator[tuple[str, Shape, SharedReport]]:
-    """One per attack."""
-    for name, payload in (("0", 0), ("2", 2), ("-1", (1 << 64) - 1), ("1 + 2^63", 1 + (1 << 63))):
-        yield f"payload {name}", COUNTS, worth(COUNTS, PATH, entropy(f"payload {name}", 32), [payload])
+    """One report per lie."""
+    for name, payload in (
+        ("worth nobody", 0), ("worth two people", 2), ("worth minus one person", -1 & WORD),
+        ("worth one person and 2^63", 1 + (1 << 63)),
+    ):  # fmt: skip
+        yield name, COUNTS, worth(COUNTS, PATH, entropy(name, 32), [payload])
     base = honest("changed", VALUES, PATH, 3)
     for word, what in enumerate(("count", "value")):
         at = 1 + 2 * (16 + 16 + 32) + 16 + 8 * word
         public = base.public[:at] + bytes([base.public[at] ^ 1]) + base.public[at + 1 :]
-        yield f"{what} changed at one level", VALUES, SharedReport(public, base.private)
+        yield f"another {what} from level 2 on", VALUES, base._replace(public=public)
     for level, where in ((0, "first"), (2, "middle"), (3, "last")):
-        for how in ("seed", "bit", "both"):
-            label = f"second node by {how} at the {where} level"
-            made = second_node(COUNTS, PATH, entropy(label, 32), level=level, how=how, proof="kept")
-            yield label, COUNTS, made
+        for how in HOW:
+            label = f"in two places from the {where} level on, by {HOW[how]}"
+            yield label, COUNTS, second_node(COUNTS, PATH, entropy(label, 32), level=level, how=how, proof="kept")
     size = COUNTS.public_bytes - 1
-    yield "garbage", COUNTS, SharedReport(b"\x05" + entropy("garbage", size), (bytes(16), bytes(range(16))))
+    garbage = b"\x05" + entropy("garbage", size)
+    yield "random bytes", COUNTS, SharedReport(entropy("r", NONCE), garbage, (bytes(16), bytes(range(16))))
     mine, yours = honest("mine", COUNTS, PATH), honest("yours", COUNTS, PATH)
-    yield "another device's key", COUNTS, SharedReport(mine.public, (mine.private[0], yours.private[1]))
-    for label, value, bits, payload in (
-        ("value out of range", 8, (0, 0, 0), 1),
-        ("value tree for another value", 4, (1, 0, 1), 1),
-        ("leaf of the value tree worth 2", 10, (1, 0, 1), 2),
+    yield "the helper's seed of another device", COUNTS, mine._replace(private=(mine.private[0], yours.private[1]))
+    yield "an honest report under another id", COUNTS, mine._replace(nonce=yours.nonce)
+    other = shard(bytes(32), mine.nonce, COUNTS, PATH, b"".join(mine.private))
+    yield "an honest report of another task", COUNTS, other
+    for label, value, bits, leaf in (
+        ("a value out of range", 8, (0, 0, 0), 1),
+        ("another value than the value tree's", 4, (1, 0, 1), 1),
+        ("a leaf of the value tree worth two", 10, (1, 0, 1), 2),
     ):
         source = entropy(label, 2 * VALUES.private_bytes)
-        parts = (source[: 2 * SEED], source[2 * SEED :])
-        seeds = [[int.from_bytes(part[at : at + SEED], "little") for part in parts] for at in (0, SEED)]
-        public = ScalarTree(TASK, b"place").corrections(PATH, (1, value), (seeds[0][0], seeds[0][1]))
-        public += ScalarTree(TASK, b"value").corrections(bits, (payload,), (seeds[1][0], seeds[1][1]))
-        yield label, VALUES, SharedReport(public, parts)
-    right = sum(step << depth for depth, step in enumerate(PATH))
-    body = b"".join((1 - step).to_bytes(16, "little") + (1).to_bytes(8, "little") + bytes(32) for step in PATH)
-    equal = SharedReport(bytes([right]) + body, (b"\x10" * 16, b"\x10" * 16))
-    yield "equal root seeds with flipped control bits", COUNTS, equal
+        yield label, VALUES, worth(VALUES, PATH, source, [1, value], bits=bits, leaf=leaf)
+    yield "equal seeds and flipped control bits", COUNTS, equal_seeds(PATH, [1] * len(PATH))
     flipped = bytearray(mine.public)
     flipped[70] ^= 0x10
-    yield "one bit flipped", COUNTS, SharedReport(bytes(flipped), mine.private)
+    yield "one bit flipped", COUNTS, mine._replace(public=bytes(flipped))
+
+
+def negative() -> Iterator[Json]:
+    """Lies of devices, each found at some level, and parameters that may not follow."""
+    for name, shape, report in forged():
+        played = Played(name, shape, [report])
+        assert not all(played.level(parameter) for parameter in everything(shape.levels))
+        yield played.entry([{}])
+    for name, cells in (
+        ("a level is skipped", [[1], [4, 5]]), ("a level is asked twice", [[1], [1]]),
+        ("a cell below one that was not opened", [[1], [2], [6]]), ("a cell twice", [[1], [3, 3]]),
+        ("cells out of order", [[1], [3, 2]]), ("not from the root", [[2]]),
+    ):  # fmt: skip
+        played = Played(name, COUNTS, [honest(name, COUNTS, PATH)])
+        depths = [len(f"{level[0]:b}") - 1 for level in cells]
+        found = [played.level(Parameter(d, np.array(c, np.uint64))) for d, c in zip(depths, cells, strict=True)]
+        assert found[-1] is False
+        yield played.entry([{}])
 
 
 def asked() -> Iterator[Json]:
@@ -122,24 +204,14 @@ def asked() -> Iterator[Json]:
 
 
 def make_sharing() -> Json:
-    positive = []
-    for name, shape, path, value in (
-        ("a count", COUNTS, PATH, None),
-        ("a count, one level", Shape(1), (1,), None),
-        ("a count, nine levels", Shape(9), (0, 1, 1, 0, 1, 0, 0, 0, 1), None),
-        ("a count and a value", VALUES, PATH, 5),
-    ):
-        report = honest(name, shape, path, value)
-        more = {"path": list(path), "value": value}
-        seen = evaluated(shape, report) if shape.levels <= 4 else {}
-        positive.append(entry(name, shape, report, **more) | seen)
-    negative = [entry(name, shape, report) for name, shape, report in forged()]
     return {
-        "about": "spec/sharing.md. Positive: entropy gives these bytes, all cells opened give these tags and sums "
-        "(decimal, modulo 2^64), equal tags on both servers. Negative: some tag differs. "
-        "Asked: section 6; `word` (decimal) rounds `value` to `sent`; `entropy` (64 bytes) is that of the cell and the "
-        "integer in `entropy_of`.",
-        "positive": positive,
-        "negative": negative,
+        "about": "spec/sharing.md, section 8. Each vector is a list of operations on `reports` with `parameters` "
+        "(a level, and the cells of its frontier as steps from the root). `private` joined is the entropy of `shard`. "
+        "`tags` by server, parameter and report; `sums` by server, parameter and child (decimal, modulo 2^64); "
+        "`results` by parameter and child. Positive: everything succeeds. Negative: named after the lie; the last "
+        "operation fails. Asked: section 6; `word` (decimal) rounds `value` to `sent`; `entropy` (64 bytes) is that of "
+        "the cell and the integer in `entropy_of`.",
+        "positive": list(positive()),
+        "negative": list(negative()),
         "asked": list(asked()),
     }

@@ -37,7 +37,7 @@ from semilocal.sharing.report import Shape
 if __name__ == "__main__":
     pool = Pool(2)
     tree = Tree(bytes(32), Shape(3), 0, bytes(32))
-    pool.evaluate([Job(tree, chunk, (), None) for chunk in range(2)], lambda number: Reports([], []))
+    pool.evaluate([Job(tree, chunk, (), None) for chunk in range(2)], lambda number: Reports([], [], []))
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     time.sleep(600)
 """
@@ -131,7 +131,9 @@ def test_processes_that_are_killed_again_and_again_change_nothing(tmp_path: Path
 def jobs_of(pair: PairTask, chunks: int = 2) -> tuple[list[Job], list[Reports]]:
     mine = people(pair, 20)
     parts = [mine[number::chunks] for number in range(chunks)]
-    reports = [Reports([one.public for one in part], [one.private for one in part]) for part in parts]
+    reports = [
+        Reports([one.id for one in part], [one.public for one in part], [one.private for one in part]) for part in parts
+    ]
     return [Job(Tree(pair.id, pair.shape, 0, pair.id), number, (), None) for number in range(chunks)], reports
 
 

@@ -11,10 +11,10 @@ from semilocal.service.pair.play import LivePair, StoredHalf
 from semilocal.service.pair.pool import Pool
 from semilocal.service.stores.base import Store
 from semilocal.service.stores.pairs import SEED, UploadRow
-from semilocal.sharing.evaluate import Half
 from semilocal.sharing.machine import Helper, Leader
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Evaluator
+from semilocal.sharing.verify import Half
 from semilocal.sharing.wire import SignedTree
 from tests.helpers.pairs import ROLES, SIGNING, crowd, report_id, shared_report
 
@@ -69,7 +69,7 @@ def half_of(pair: PairTask, reports: Sequence[Report], server: int) -> Halves:
 
     def half(bucket: int, ids: Sequence[bytes]) -> Half:
         some = [known[report] for report in ids]
-        return Half(pair.id, pair.shape, server, [one.public for one in some], [one.private for one in some])
+        return Half(pair.id, pair.shape, server, list(ids), [one.public for one in some], [one.private for one in some])
 
     return half
 

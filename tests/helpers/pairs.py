@@ -15,7 +15,7 @@ from semilocal.pooled import PooledTask
 from semilocal.sharing.envelope import Role, public_key, seal
 from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.party import derived_noise
-from semilocal.sharing.report import SharedReport, make_report
+from semilocal.sharing.report import SharedReport, shard
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Upload
 
@@ -63,32 +63,29 @@ def shared_report(pair: PairTask, code: int, number: int, value: int | None = No
     """A device's bucket and report, always the same."""
     bucket, path = pair.place(code)
     entropy = hashlib.shake_256(b"device %d" % number).digest(2 * pair.shape.private_bytes)
-    return bucket, make_report(pair.id, pair.shape, path, entropy, value=value)
+    return bucket, shard(pair.id, report_id(number), pair.shape, path, entropy, value=value)
 
 
-def sealed_upload(
-    pair: PairTask, report: SharedReport, number: int, *, bucket: int = 1, token: str | None = None
-) -> Upload:
+def sealed_upload(pair: PairTask, report: SharedReport, *, bucket: int = 1, token: str | None = None) -> Upload:
     """An upload of a report, honest or not, in good envelopes."""
-    name = report_id(number)
     first, second = (
         seal(
             report.private[server],
             pair.operator(role).sealing_key,
             role=role,
             task=pair.id,
-            report=name,
+            report=report.nonce,
             public=report.public,
         )
         for server, role in enumerate(ROLES)
     )
-    return Upload(name, report.public, first, second, token, bucket)
+    return Upload(report.nonce, report.public, first, second, token, bucket)
 
 
 def upload_of(pair: PairTask, code: int, number: int, *, token: str | None = None, value: int | None = None) -> Upload:
     """An honest upload for a deepest cell, with a value on the grid if the pair asks for one."""
     bucket, report = shared_report(pair, code, number, value)
-    return sealed_upload(pair, report, number, bucket=bucket, token=token)
+    return sealed_upload(pair, report, bucket=bucket, token=token)
 
 
 class SimulatedPair:

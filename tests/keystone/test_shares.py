@@ -72,12 +72,12 @@ def test_a_level_is_fixed_once_and_nothing_leaves_before() -> None:
     ids = [one.id for one in mine]
     party = Party(TASK, 0, SECRETS[0], ids, half_of(pair, mine, 0)(1, ids))
     with pytest.raises(InvalidInput, match="checking"):
-        party.share()
+        party.aggregate()
     nobody = np.zeros(300, dtype=bool)
-    party.fix(nobody)
+    party.verify_next(nobody)
     with pytest.raises(InvalidInput, match="sharing"):
-        party.fix(~nobody)
-    assert party.share().tobytes() == party.share().tobytes()
+        party.verify_next(~nobody)
+    assert party.aggregate().tobytes() == party.aggregate().tobytes()
 
 
 def test_another_accepted_set_gets_other_noise() -> None:

@@ -13,7 +13,7 @@ import { hmac, sha256 } from "../../src/semilocal/page/static/vendor/noble-hashe
 import { roundingWord, uploadEntropy } from "../../src/semilocal/page/static/device/keys.js";
 import { pack, unpack } from "../../src/semilocal/page/static/device/wire.js";
 import { isPairTask, ownOfPair, readPairTask } from "../../src/semilocal/page/static/device/pair.js";
-import { encodeValue, makeReport, shareOf, treeHashes } from "../../src/semilocal/page/static/device/upload.js";
+import { encodeValue, rootState, shard, shareOf, treeHashes } from "../../src/semilocal/page/static/device/upload.js";
 import { unhex } from "./read.mjs";
 
 const VECTORS = JSON.parse(readFileSync(new URL("../../spec/vectors/sharing.json", import.meta.url), "utf8"));
@@ -23,14 +23,14 @@ const fromLittleEndian = (data) => fromBigEndian(data.slice().reverse());
 
 /** What one server sees of one tree, with all cells opened: section 3 and 7 of spec/sharing.md. */
 class ServerTree {
-  constructor(task, name, levels, width, server, seed, data) {
+  constructor(task, name, nonce, levels, width, server, seed, data) {
     const hashes = treeHashes(task, name);
     this.hash = (which, block) => fromLittleEndian(hashes(which)(littleEndian(block, 16)));
     const packed = Math.ceil(levels / 8);
     const size = 16 + 8 * width + 32;
     Object.assign(this, { levels, width, server, right: fromLittleEndian(data.slice(0, packed)) });
     this.parts = Array.from({ length: levels }, (_, i) => data.slice(packed + i * size, packed + (i + 1) * size));
-    this.root = ((fromLittleEndian(seed) >> 1n) << 1n) | BigInt(server);
+    this.root = fromLittleEndian(rootState(task, name, nonce, seed, server));
   }
 
   expand(level, opened) {
@@ -59,63 +59,68 @@ class ServerTree {
   }
 }
 
-function evaluate({ task, levels, value_bits: bits, public: open, private: parts }, server) {
+/** Per parameter of a vector that was evaluated: the tag, and the words of the children, of one of its reports. */
+function evaluate({ task, levels, value_bits: bits, parameters, tags: known }, { nonce, public: open, private: parts }, server) {
   const width = bits ? 2 : 1;
   const cut = Math.ceil(levels / 8) + levels * (16 + 8 * width + 32);
-  const [data, secret] = [unhex(open), unhex(parts[server])];
-  const [tags, sums] = [[], []];
+  const [id, name, data, secret] = [task, nonce, open, parts[server]].map(unhex);
+  let first = "";
   let words = [BigInt(1 - server)];
   if (bits) {
-    const small = new ServerTree(unhex(task), "value", bits, 1, server, secret.slice(16, 32), data.slice(cut));
+    const small = new ServerTree(id, "value", name, bits, 1, server, secret.slice(16, 32), data.slice(cut));
     let opened = [{ state: small.root, words }];
-    let joined = "";
+    const joined = [];
     for (let level = 0; level < bits; level++) {
       const found = small.expand(level, opened);
       opened = found.nodes;
-      joined += hex(found.tag);
+      joined.push(found.tag);
     }
-    tags.push(joined);
+    first = hex(sha256(concat(...joined)));
     words = [...words, opened.reduce((sum, leaf, v) => (sum + BigInt(v) * leaf.words[0]) & MASK, 0n)];
   }
-  const tree = new ServerTree(unhex(task), "place", levels, width, server, secret.slice(0, 16), data.slice(0, cut));
-  let opened = [{ state: tree.root, words }];
-  for (let level = 0; level < levels; level++) {
-    const found = tree.expand(level, opened);
-    opened = found.nodes;
-    tags.push(hex(found.tag));
-    sums.push(opened.map((leaf) => leaf.words.map(String)));
-  }
-  return { tags, sums };
-}
-
-for (const entry of VECTORS.positive) {
-  test(`an honest report: ${entry.name}`, () => {
-    const shape = { levels: entry.levels, valueBits: entry.value_bits };
-    const report = makeReport(unhex(entry.task), shape, entry.path, unhex(entry.private.join("")), entry.value);
-    assert.equal(hex(report.public), entry.public);
-    assert.deepEqual(report.private.map(hex), entry.private);
-    const seen = [0, 1].map((server) => evaluate(entry, server));
-    assert.deepEqual(seen[0].tags, seen[1].tags);
-    if (entry.tags === undefined) return; // too long for the file
-    assert.deepEqual(seen.map(({ tags }) => tags), entry.tags);
-    assert.deepEqual(seen.map(({ sums }) => sums), entry.sums);
+  const tree = new ServerTree(id, "place", name, levels, width, server, secret.slice(0, 16), data.slice(0, cut));
+  let below = { "": { state: tree.root, words } };
+  return known[server].map((_, level) => {
+    const { frontier } = parameters[level];
+    const found = tree.expand(level, frontier.map((path) => below[path]));
+    below = Object.fromEntries(found.nodes.map((node, i) => [`${frontier[i >> 1]}${i & 1}`, node]));
+    return { tag: (level ? "" : first) + hex(found.tag), words: found.nodes.map((node) => node.words) };
   });
 }
 
-for (const entry of VECTORS.negative) {
-  test(`a forged report is seen: ${entry.name}`, () => {
-    assert.notDeepEqual(evaluate(entry, 0).tags, evaluate(entry, 1).tags);
+for (const vector of [...VECTORS.positive, ...VECTORS.negative]) {
+  test(`both servers see what the vector says: ${vector.name}`, () => {
+    const { reports } = vector;
+    for (const { operation, report } of vector.operations) {
+      if (operation !== "shard") continue;
+      const { nonce, path, value, public: open, private: parts } = reports[report];
+      const shape = { levels: vector.levels, valueBits: vector.value_bits };
+      const made = shard(unhex(vector.task), unhex(nonce), shape, path, unhex(parts.join("")), value);
+      assert.equal(hex(made.public), open);
+      assert.deepEqual(made.private.map(hex), parts);
+    }
+    for (const server of [0, 1]) {
+      const seen = reports.map((report) => evaluate(vector, report, server));
+      vector.tags[server].forEach((tags, level) => assert.deepEqual(seen.map((one) => one[level].tag), tags));
+      vector.sums[server].forEach((sums, level) => {
+        const total = seen[0][level].words.map((words, i) => words.map((_, j) => seen.reduce((sum, one) => (sum + one[level].words[i][j]) & MASK, 0n)));
+        assert.deepEqual(total.map((words) => words.map(String)), sums);
+      });
+    }
+    for (const { operation, parameter, report, success } of vector.operations) {
+      if (operation === "verify_next") assert.equal(vector.tags[0][parameter][report] === vector.tags[1][parameter][report], success);
+    }
   });
 }
 
 test("reports refuse what has no place in them", () => {
   const shape = { levels: 3, valueBits: 0 };
   for (const act of [
-    () => makeReport(new Uint8Array(32), shape, [0, 1], new Uint8Array(32)),
-    () => makeReport(new Uint8Array(32), shape, [0, 1, 2], new Uint8Array(32)),
-    () => makeReport(new Uint8Array(32), shape, [0, 1, 1], new Uint8Array(31)),
-    () => makeReport(new Uint8Array(32), shape, [0, 1, 1], new Uint8Array(32), 1),
-    () => makeReport(new Uint8Array(32), { levels: 3, valueBits: 2 }, [0, 1, 1], new Uint8Array(64), 4),
+    () => shard(new Uint8Array(32), new Uint8Array(16), shape, [0, 1], new Uint8Array(32)),
+    () => shard(new Uint8Array(32), new Uint8Array(16), shape, [0, 1, 2], new Uint8Array(32)),
+    () => shard(new Uint8Array(32), new Uint8Array(16), shape, [0, 1, 1], new Uint8Array(31)),
+    () => shard(new Uint8Array(32), new Uint8Array(16), shape, [0, 1, 1], new Uint8Array(32), 1),
+    () => shard(new Uint8Array(32), new Uint8Array(16), { levels: 3, valueBits: 2 }, [0, 1, 1], new Uint8Array(64), 4),
   ]) assert.throws(act, { name: "InvalidInput" });
 });
 
@@ -182,6 +187,7 @@ test("a task with a value that is not well formed is refused", () => {
     ["parameters", [1.5]], ["function", "gaussian_bump"], ["function", "coordinate"],
   ]) assert.throws(() => readPairTask(changed(name, value)), { name: "InvalidInput" }, `${name} ${value}`);
   assert.throws(() => readPairTask(pack({ ...fields, bucket_depth: 2n })), { name: "InvalidInput" });
+  assert.throws(() => readPairTask(pack({ ...fields, type: "pair-task" })), /earlier version of the shares/);
   const place = unpack(unhex(VECTORS.asked[2].pair));
   const pair = readPairTask(pack({ ...place, value: { ...place.value, high: 7.5 } }));
   assert.throws(() => shareOf(pair, [1, 1], new Uint8Array(32), null), { name: "InvalidInput", message: /leaves the stated range/ });

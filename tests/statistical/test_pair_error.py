@@ -19,9 +19,9 @@ from semilocal.hierarchy import Cells
 from semilocal.pooled import Published, replay
 from semilocal.release.counts import pooled_counts, run_pooled
 from semilocal.sharing import party
-from semilocal.sharing.evaluate import Half
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.report import SharedReport
+from semilocal.sharing.verify import Half
 from tests.helpers.machines import machines, run
 from tests.helpers.pairs import crowd, pair_task, report_id, shared_report
 
@@ -58,7 +58,7 @@ IDS, REPORTS = reports(PAIR)
 
 def half(server: int) -> Half:
     public = [report.public for report in REPORTS]
-    return Half(PAIR.id, PAIR.shape, server, public, [report.private[server] for report in REPORTS])
+    return Half(PAIR.id, PAIR.shape, server, IDS, public, [report.private[server] for report in REPORTS])
 
 
 def pair_run(secrets: tuple[bytes, bytes]) -> Published:

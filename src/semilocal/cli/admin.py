@@ -28,7 +28,7 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..service.campaign import CampaignForm
 from ..service.pair.form import PairForm
-from ..sharing.kinds import is_pair_task
+from ..sharing import is_pair_task
 from ..sharing.pair import PairTask
 from ..words import number_of
 from .options import ADVANCED, HIDDEN_HELP, Address, flat, not_empty, option, read_hidden

@@ -26,10 +26,10 @@ from ..geometry.units import at_least, lengths_words, side_unit
 from ..protocol.keys import pseudonym, rounding_word, upload_entropy
 from ..protocol.policy import Policy, check_sides
 from ..protocol.task import Task
+from ..sharing import is_pair_task
 from ..sharing.envelope import Role, seal
-from ..sharing.kinds import is_pair_task
 from ..sharing.pair import PairTask
-from ..sharing.report import make_report
+from ..sharing.report import shard
 from ..sharing.wire import Receipt, Upload
 from .channel import MSGPACK, Channel, Reply, split_url
 from .summary import Summary, summarise_upload
@@ -62,8 +62,8 @@ def make_upload(
     bucket, path = pair.place(code)
     number = _encoded(pair, position, secret, value)
     entropy = upload_entropy(secret, pair.id, code, 2 * pair.shape.private_bytes, value=number)
-    report = make_report(pair.id, pair.shape, path, entropy, value=number)
     name = pseudonym(secret, pair.id)
+    report = shard(pair.id, name, pair.shape, path, entropy, value=number)
     roles: tuple[Role, Role] = ("leader", "helper")
     leader, helper = (
         seal(plain, pair.operator(role).sealing_key, role=role, task=pair.id, report=name, public=report.public)

@@ -41,12 +41,11 @@ import numpy.typing as npt
 from ..errors import InvalidInput
 from ..pooled.play import Published, Tree, replay
 from ..pooled.task import UNITS
-from .check import chunks, differing, digests
 from .envelope import Role
-from .evaluate import LevelShare
 from .pair import PairTask
-from .party import Evaluator, Party, accepted_digest, combine
+from .party import Evaluator, Party, accepted_digest, unshard
 from .signing import is_signed
+from .verify import LevelShare, chunks, differing, digests
 from .wire import (
     BucketTree,
     Closing,
@@ -278,7 +277,7 @@ class Machine:
         tree, party = self._tree(message.bucket, message.level), self._party()
         rejected = self._flags(tree, message.rejected)
         if party.stage == "checking":  # else the leader has fixed it to make this message
-            party.fix(rejected)
+            party.verify_next(rejected)
         tree.dropped = int(np.count_nonzero(rejected))
         self._suspects = self._failed = None
         _same_length(numbers_of(message.numbers), _share(party))
@@ -294,12 +293,12 @@ class Machine:
 
     def _on_finish(self, message: Finish) -> State:
         self._tree(message.bucket)
-        _same_length(numbers_of(message.numbers), self._party().share())
+        _same_length(numbers_of(message.numbers), self._party().aggregate())
         return "finishing"
 
     def _on_finishing(self, message: FinishAnswer) -> State:
         tree, party = self._waiting[0], self._party()
-        party.publish(self._numbers(Finish.from_bytes(self._request).numbers, message.numbers, party.share()))
+        party.publish(self._numbers(Finish.from_bytes(self._request).numbers, message.numbers, party.aggregate()))
         published = BucketTree(tree.bucket, party.published().to_bytes(), tuple(tree.rejected))
         faults: list[str] = []
         replay_tree(self.pair, published, lambda token, what: faults.append(what))
@@ -361,7 +360,7 @@ class Machine:
         _same_length(other, own)
         if self._waiting[0].bucket not in self._known and not np.array_equal(mine, own):
             raise InvalidInput("the stored numbers are not those that this server computes: its data or key changed")
-        numbers = combine(first, second)
+        numbers = unshard(first, second)
         try:
             self._party().check(numbers)
         except InvalidInput as error:
@@ -409,10 +408,10 @@ class Leader(Machine):
         if self.state == "check":
             return LevelCheck(tree.bucket, tree.level, b"".join(digests(level_tags(party))))
         if self.state == "finish":
-            return Finish(tree.bucket, pack_numbers(party.share()))
+            return Finish(tree.bucket, pack_numbers(party.aggregate()))
         assert self._failed is not None
         rejected = join_ids(tree.ids[place] for place in np.flatnonzero(self._failed))
-        party.fix(self._failed)
+        party.verify_next(self._failed)
         return LevelSums(tree.bucket, tree.level, rejected, pack_numbers(_share(party)))
 
 
@@ -450,7 +449,7 @@ class Helper(Machine):
             self._numbers(LevelSums.from_bytes(request).numbers, pack_numbers(own), own)  # else nothing is answered
             return LevelSumsAnswer(pack_numbers(own))
         if self.state == "finishing":
-            own = party.share()
+            own = party.aggregate()
             self._numbers(Finish.from_bytes(request).numbers, pack_numbers(own), own)
             return FinishAnswer(pack_numbers(own))
         tags = level_tags(party)
@@ -482,13 +481,13 @@ class _Known:
         self.value_digests: Tags = np.empty((len(ids), 0), dtype=np.uint8)
         self._zeros = np.zeros((2, width), dtype=np.uint64)
 
-    def expand(self) -> LevelShare:
+    def verify_init(self) -> LevelShare:
         return LevelShare(self._zeros, self.value_digests)
 
     def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]:
         return self._zeros
 
-    def drop(self, rejected: Flags) -> None:
+    def verify_next(self, rejected: Flags) -> None:
         self.accepted = self.accepted & ~rejected
 
     def open(self, rows: Integers) -> None:
@@ -533,13 +532,13 @@ def replay_tree(pair: PairTask, tree: BucketTree, note: Callable[[str, str], Non
 
 def level_tags(party: Party) -> Tags:
     """Tags of the level: uint8[n, b]. Reports that were rejected before have zeros: they are not named again."""
-    tags, counts = party.tags(), party.counts
+    tags, counts = party.verify_init(), party.counts
     return tags if counts.all() else np.where(counts[:, None], tags, np.uint8(0))
 
 
 def _share(party: Party) -> Integers:
     """Noisy differences of the level; none if its only cell, the root, is final."""
-    return party.share() if party.stage == "sharing" else np.empty(0, dtype=np.int64)
+    return party.aggregate() if party.stage == "sharing" else np.empty(0, dtype=np.int64)
 
 
 def _same_length(other: Integers, own: Integers) -> None:

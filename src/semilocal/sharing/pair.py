@@ -33,6 +33,7 @@ __all__ = ["COLLUSION", "EXPERIMENTAL", "Operator", "PairTask", "check_origin"]
 
 MAX_NAME = 200
 MAX_BUCKET_DEPTH = 16
+_EARLIER, _HEAD = msgspec.msgpack.encode("pair-task"), 32  # the tag of an earlier version, and where it stands
 NEVER = 2.0**53  # a threshold that no number of reports reaches
 EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet."
 COLLUSION = "If both operators collude they have every position, to the resolution of the upload."
@@ -91,7 +92,7 @@ without the scheme's usual port; got 'https://counts.example:443'
         )
 
 
-class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbid_unknown_fields=True):
+class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", forbid_unknown_fields=True):
     """One collection with two servers.
 
     Attributes
@@ -141,6 +142,8 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task", forbi
     @classmethod
     def from_bytes(cls, data: bytes) -> PairTask:
         """The pair that these canonical bytes stand for; refuses all others."""
+        if _EARLIER in data[:_HEAD]:
+            raise InvalidInput("this pair task is of an earlier version of the shares; create the pair again")
         return read_canonical(data, msgspec.msgpack.Decoder(cls), "pair task")
 
     @property

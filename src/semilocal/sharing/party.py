@@ -1,11 +1,12 @@
 """One of the two servers, from the accepted reports to the final counts. Leader and helper run the same machine.
 
     stage      what the server does                                     what it needs to go on
-    checking   ``tags``: what must agree with the other server          ``fix``: the reports that do not agree
-    sharing    ``share``: its noisy share of every opened cell's number ``publish``: both shares put together
+    checking   ``verify_init``: what must agree with the other server   ``verify_next``: the reports that do not agree
+    sharing    ``aggregate``: its noisy share of every opened cell's    ``publish``: both shares put together
+               number                                                   (``unshard``)
     ...        one level deeper, as the public rule says, until no cell is opened
-    counting   ``share``: its noisy share of every final count and,     ``publish``
-               if the task asks for a value, of every final sum
+    counting   ``aggregate``: its noisy share of every final count      ``publish``
+               and, if the task asks for a value, of every final sum
     done       ``published``: the transcript, the same on both servers
 
 Rules that are never broken: nothing leaves before the set of rejected reports of the level is fixed, and a level is
@@ -35,10 +36,10 @@ from ..pooled.play import Published
 from ..pooled.rule import Level, next_level, root_level
 from ..pooled.task import PooledTask
 from ..pooled.values import sum_noise, sum_rate
-from .evaluate import LevelShare
+from .verify import LevelShare
 
 __all__ = [
-    "Evaluator", "Party", "Stage", "accepted_digest", "combine", "derived_noise", "derived_sum_noise", "split_final",
+    "Evaluator", "Party", "Stage", "accepted_digest", "derived_noise", "derived_sum_noise", "split_final", "unshard",
 ]  # fmt: skip
 
 Integers = npt.NDArray[np.int64]
@@ -49,15 +50,15 @@ _CELLS = (4.0, 64.0)  # most opened cells of a level: per crowd of the threshold
 
 
 class Evaluator(Protocol):
-    """One server's reports, wherever they are evaluated; :class:`~semilocal.sharing.evaluate.Half` is one."""
+    """One server's reports, wherever they are evaluated; :class:`~semilocal.sharing.verify.Half` is one."""
 
     @property
     def accepted(self) -> Flags: ...
     @property
     def value_digests(self) -> npt.NDArray[np.uint8]: ...
-    def expand(self) -> LevelShare: ...
+    def verify_init(self) -> LevelShare: ...
     def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]: ...
-    def drop(self, rejected: Flags) -> None: ...
+    def verify_next(self, rejected: Flags) -> None: ...
     def open(self, rows: Integers) -> None: ...
 
 
@@ -111,7 +112,7 @@ def split_final(numbers: Integers, asked: AskedValue | None) -> tuple[Integers, 
     return numbers[:half], numbers[half:]
 
 
-def combine(first: Integers, second: Integers) -> Integers:
+def unshard(first: Integers, second: Integers) -> Integers:
     """The published numbers from server 0's and server 1's shares: int64[m]."""
     if first.shape != second.shape:
         raise InvalidInput(f"shares must have the same length; got {len(first)} and {len(second)}")
@@ -194,13 +195,13 @@ class Party:
             self._digest = accepted_digest(list(itertools.compress(self._ids, self.counts.tolist())))
         return self._digest
 
-    def tags(self) -> npt.NDArray[np.uint8]:
+    def verify_init(self) -> npt.NDArray[np.uint8]:
         """What must be equal on both servers, one row per report: uint8[n, b]."""
         self._expect("checking")
         found = self._expanded()
         return found.tags if self.depth else np.concatenate([self._evaluator.value_digests, found.tags], axis=1)
 
-    def fix(self, rejected: Flags) -> None:
+    def verify_next(self, rejected: Flags) -> None:
         """Fix which reports count at this level; there is no second time.
 
         Parameters
@@ -214,7 +215,7 @@ class Party:
         sums = found.sums
         if new.any():
             sums = sums - self._evaluator.sums_of(new)
-            self._evaluator.drop(new)
+            self._evaluator.verify_next(new)
             self._digest = None
         if depth == 0:
             self.people = int(np.count_nonzero(self._evaluator.accepted))
@@ -229,13 +230,13 @@ class Party:
         self._sums.append(sums)
         self.stage = "sharing"
 
-    def share(self) -> Integers:
+    def aggregate(self) -> Integers:
         """This server's noisy share: int64[m], of the opened cells' differences, or of the final counts and sums."""
         if self._own is None:
-            self._own = self._share()
+            self._own = self._aggregate()
         return self._own
 
-    def _share(self) -> Integers:
+    def _aggregate(self) -> Integers:
         if self.stage == "sharing":
             level = self.levels[-1]
             sums = self._sums[-1][:, 0]
@@ -284,7 +285,7 @@ class Party:
         Parameters
         ----------
         numbers : int64[m]
-            ``combine(share of server 0, share of server 1)``.
+            ``unshard(share of server 0, share of server 1)``.
         """
         self._own = None
         if self.stage == "counting":
@@ -322,7 +323,7 @@ class Party:
 
     def _expanded(self) -> LevelShare:
         if self._found is None:
-            self._found = self._evaluator.expand()
+            self._found = self._evaluator.verify_init()
         return self._found
 
     def _noisy(

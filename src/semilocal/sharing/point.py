@@ -9,39 +9,132 @@ A device's path runs from the root to the deepest cell of its position. At every
 From a state follow two raw children, ``G_child-0`` and ``G_child-1``. The server whose control bit is set xors the
 level's correction on them. Words ``G_payload(state) + t * correction`` add up, server 0 minus server 1, to the payload
 on the path and to zero everywhere else. ``G_proof-side`` (32 bytes, xor the level's proof where t is set) is equal on
-both servers at every node; see :mod:`semilocal.sharing.check`.
+both servers at every node; see :mod:`semilocal.sharing.verify`.
 
 The construction is an incremental distributed point function (Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai, 2021),
 with node proofs as in verifiable point functions (de Castro and Polychroniadou, 2022), folded per side.
 
+``G_j(x) = AES(k_j, x) xor x`` with keys that follow from the task and the tree. The state of the root is a hash of the
+seed with the task, the tree and the report's id (the *nonce*): under another id a seed is worth nothing. A block is two
+little-endian words: ``uint64[..., 2]``.
+
 Shapes: n reports, m cells, w payload words (1: a count; 2: a count and a value). All words are modulo 2^64.
-Knows arrays and hashes. Knows no task, server, clock, file or random generator: seeds are arguments.
+Knows AES and arrays. Knows no server, clock, file or random generator: seeds are arguments.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidInput
-from .blocks import BLOCK, SLACK, Blocks, FixedKeys, KeyName
+from ..errors import InvalidInput, MissingExtra
+
+try:
+    from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+except ImportError:  # pragma: no cover - the extra is there in the tests
+    raise MissingExtra("cryptography", "service") from None
 
 __all__ = [
-    "MAX_LEVELS", "PROOF_WORDS", "Correction", "Corrections", "Room", "Side", "correction_bytes", "descend", "expand",
-    "payloads", "root_states", "sides",
+    "BLOCK", "MAX_LEVELS", "NONCE", "PROOF_WORDS", "Blocks", "Correction", "Corrections", "FixedKeys", "KeyName",
+    "Room", "Side", "TreeName", "ciphers", "correction_bytes", "descend", "expand", "fixed_key", "payloads",
+    "root_state", "root_states", "sides",
 ]  # fmt: skip
 
+Blocks = npt.NDArray[np.uint64]
+Words = npt.NDArray[np.uint64]
+TreeName = Literal[b"place", b"value"]
+KeyName = Literal["child-0", "child-1", "payload", "proof-0a", "proof-0b", "proof-1a", "proof-1b"]
+KEY_NAMES: tuple[KeyName, ...] = get_args(KeyName)
+BLOCK = 16
+NONCE = 16  # bytes of a report's id
 MAX_LEVELS = 40
 PROOF_WORDS = 4
+SLACK = BLOCK // 8  # words: ``update_into`` wants room for one block more than it writes
+_LABEL = b"semilocal/2/sharing/"
 _ONE = np.uint64(1)
 _EVEN = ~_ONE
 _CHILDREN: tuple[KeyName, KeyName] = ("child-0", "child-1")
 
-Words = npt.NDArray[np.uint64]
+
+def fixed_key(task: bytes, tree: TreeName, name: KeyName) -> bytes:
+    """The AES-128 key with this name: the first 16 bytes of SHA-256(label, task, tree, name).
+
+    Parameters
+    ----------
+    task : bytes
+        The task's id, 32 bytes.
+    tree : {b"place", b"value"}
+        b"place" for the tree over positions, b"value" for the tree over the bits of a value.
+
+    Examples
+    --------
+    >>> fixed_key(bytes(32), b"place", "child-0").hex()
+    '273eb0f6604a302e4c6b6721f34b8502'
+    """
+    if len(task) != 32:
+        raise InvalidInput(f"a task's id has 32 bytes; got {len(task)}")
+    return hashlib.sha256(_LABEL + task + tree + b"/" + name.encode()).digest()[:BLOCK]
+
+
+def root_state(task: bytes, tree: TreeName, nonce: bytes, seed: bytes) -> bytes:
+    """The state of a root before its control bit is set: 16 bytes of SHA-256(label, task, tree, nonce, seed)."""
+    if len(nonce) != NONCE:
+        raise InvalidInput(f"a report's id has {NONCE} bytes; got {len(nonce)}")
+    return hashlib.sha256(_LABEL + task + tree + b"/root" + nonce + seed).digest()[:BLOCK]
+
+
+def ciphers(task: bytes, tree: TreeName) -> dict[KeyName, CipherContext]:
+    """AES with each of the seven keys of one tree, block by block."""
+    return {name: Cipher(algorithms.AES(fixed_key(task, tree, name)), modes.ECB()).encryptor() for name in KEY_NAMES}
+
+
+class FixedKeys:
+    """The seven hash functions of one tree.
+
+    Parameters
+    ----------
+    task : bytes
+        The task's id, 32 bytes.
+    tree : {b"place", b"value"}
+    """
+
+    def __init__(self, task: bytes, tree: TreeName = b"place") -> None:
+        if sys.byteorder != "little":  # pragma: no cover - no such machine here
+            raise InvalidInput("sharing needs a little-endian machine")
+        self._ciphers = ciphers(task, tree)
+
+    def encrypt(self, name: KeyName, blocks: Blocks, room: Blocks | None = None) -> Blocks:
+        """AES of every block: the same shape. ``blocks`` must be contiguous.
+
+        Parameters
+        ----------
+        room : uint64[r], optional
+            Where to write, at least ``SLACK`` words longer than the blocks; else into fresh memory.
+        """
+        if room is None:
+            room = np.empty(blocks.size + SLACK, dtype=np.uint64)
+        if blocks.size:
+            self._ciphers[name].update_into(blocks.view(np.uint8).data, room.view(np.uint8).data)
+        return room[: blocks.size].reshape(blocks.shape)
+
+    def hash(self, name: KeyName, blocks: Blocks) -> Blocks:
+        """``AES(k, x) xor x`` of every block: the same shape.
+
+        Examples
+        --------
+        >>> keys = FixedKeys(bytes(32))
+        >>> keys.hash("child-0", np.zeros((1, 2), dtype=np.uint64)).tobytes().hex()
+        '5ec392c55005441aab08dffde08bf465'
+        """
+        out = self.encrypt(name, blocks)
+        out ^= blocks
+        return out
 
 
 class Correction(NamedTuple):
@@ -116,15 +209,17 @@ def correction_bytes(levels: int, width: int) -> int:
     return -(-levels // 8) + levels * (BLOCK + 8 * width + 8 * PROOF_WORDS)
 
 
-def root_states(seeds: npt.ArrayLike, server: int) -> Blocks:
-    """States of the root: uint64[n, 2]. The lowest bit of a seed does not count: it becomes the server's number.
+def root_states(task: bytes, tree: TreeName, nonces: Sequence[bytes], seeds: Sequence[bytes], server: int) -> Blocks:
+    """States of the roots of n reports: uint64[n, 2]; the lowest bit is the server's number.
 
     Parameters
     ----------
-    seeds : array_like, uint64[n, 2]
+    nonces, seeds : sequences of bytes
+        The report's id and this server's seed of the tree, 16 bytes each, per report.
     server : {0, 1}
     """
-    states = np.array(seeds, dtype=np.uint64)
+    joined = b"".join(root_state(task, tree, nonce, seed) for nonce, seed in zip(nonces, seeds, strict=True))
+    states = np.frombuffer(joined, dtype="<u8").astype(np.uint64).reshape(len(nonces), 2)
     states[:, 0] = (states[:, 0] & _EVEN) | np.uint64(server)
     return states
 

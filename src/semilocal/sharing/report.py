@@ -1,6 +1,6 @@
 """One device's report: where it is and its value, in two shares. Plain Python, one report at a time.
 
-This is what a device runs, and what the vectorised code is compared with. It is written from
+:func:`shard` is what a device runs, and what the vectorised code is compared with. It is written from
 ``spec/sharing.md`` with integers of 128 bits and shares no arithmetic with :mod:`semilocal.sharing.point`.
 
     public part     corrections of the tree over places, then of the tree over the value's bits (if there is a value)
@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import InvalidInput
-from .blocks import BLOCK, KeyName, ciphers
-from .point import MAX_LEVELS, correction_bytes
+from .point import BLOCK, MAX_LEVELS, KeyName, TreeName, ciphers, correction_bytes, root_state
 
-__all__ = ["MAX_VALUE_BITS", "SEED", "ScalarTree", "Shape", "SharedReport", "make_report"]
+__all__ = ["MAX_VALUE_BITS", "SEED", "ScalarTree", "Shape", "SharedReport", "shard"]
 
 SEED = 16
 MAX_VALUE_BITS = 10  # both servers look at every value: 2^10 leaves per report
@@ -70,8 +69,9 @@ class Shape(NamedTuple):
 
 
 class SharedReport(NamedTuple):
-    """What a device makes: the public part, and one private part per server."""
+    """What a device makes: the report's id, the public part, and one private part per server."""
 
+    nonce: bytes
     public: bytes
     private: tuple[bytes, bytes]
 
@@ -83,21 +83,28 @@ class ScalarTree:
     ----------
     task : bytes
         The task's id, 32 bytes.
-    tree : bytes
-        b"place" or b"value".
+    tree : {b"place", b"value"}
+    nonce : bytes
+        The report's id, 16 bytes.
     """
 
-    def __init__(self, task: bytes, tree: bytes) -> None:
+    def __init__(self, task: bytes, tree: TreeName, nonce: bytes) -> None:
+        self._task, self._tree, self._nonce = task, tree, nonce
         self._ciphers = ciphers(task, tree)
+
+    def roots(self, seeds: tuple[bytes, bytes]) -> list[int]:
+        """Both servers' states of the root."""
+        raw = [int.from_bytes(root_state(self._task, self._tree, self._nonce, seed), "little") for seed in seeds]
+        return [raw[0] & ~1, raw[1] | 1]
 
     def hash(self, name: KeyName, block: int) -> int:
         """``AES(k, x) xor x``; a block is a little-endian integer."""
         data = self._ciphers[name].update(block.to_bytes(BLOCK, "little"))
         return int.from_bytes(data, "little") ^ block
 
-    def corrections(self, path: Sequence[int], payload: Sequence[int], seeds: tuple[int, int]) -> bytes:
+    def corrections(self, path: Sequence[int], payload: Sequence[int], seeds: tuple[bytes, bytes]) -> bytes:
         """The public bytes of one point function."""
-        states = [seeds[0] & ~1, seeds[1] | 1]
+        states = self.roots(seeds)
         right_bits, body = 0, bytearray()
         for level, kept in enumerate(path):
             raw = [(self.hash("child-0", state), self.hash("child-1", state)) for state in states]
@@ -117,8 +124,8 @@ class ScalarTree:
         return right_bits.to_bytes(-(-len(path) // 8), "little") + bytes(body)
 
 
-def make_report(
-    task: bytes, shape: Shape, path: Sequence[int], entropy: bytes, *, value: int | None = None
+def shard(
+    task: bytes, nonce: bytes, shape: Shape, path: Sequence[int], entropy: bytes, *, value: int | None = None
 ) -> SharedReport:
     """A report for one person.
 
@@ -126,6 +133,8 @@ def make_report(
     ----------
     task : bytes
         The task's id, 32 bytes.
+    nonce : bytes
+        The report's id, 16 bytes.
     shape : Shape
     path : sequence of int
         Which child at each depth, 0 or 1; ``shape.levels`` of them.
@@ -140,7 +149,7 @@ def make_report(
 
     Examples
     --------
-    >>> report = make_report(bytes(32), Shape(3), (0, 1, 1), bytes(range(32)))
+    >>> report = shard(bytes(32), bytes(16), Shape(3), (0, 1, 1), bytes(range(32)))
     >>> len(report.public), [len(part) for part in report.private]
     (169, [16, 16])
     """
@@ -152,12 +161,12 @@ def make_report(
     if (value is None) != (shape.value_bits == 0):
         raise InvalidInput("give a value exactly if the task asks for one")
     parts = (entropy[: shape.private_bytes], entropy[shape.private_bytes :])
-    place_seeds = (int.from_bytes(parts[0][:SEED], "little"), int.from_bytes(parts[1][:SEED], "little"))
+    place = ScalarTree(task, b"place", nonce)
     if value is None:
-        return SharedReport(ScalarTree(task, b"place").corrections(path, (1,), place_seeds), parts)
+        return SharedReport(nonce, place.corrections(path, (1,), parts), parts)
     if not 0 <= value < 1 << shape.value_bits:
         raise InvalidInput(f"value must be from 0 to {(1 << shape.value_bits) - 1}; got {value}")
-    value_seeds = (int.from_bytes(parts[0][SEED:], "little"), int.from_bytes(parts[1][SEED:], "little"))
     bits = [value >> shift & 1 for shift in reversed(range(shape.value_bits))]
-    public = ScalarTree(task, b"place").corrections(path, (1, value), place_seeds)
-    return SharedReport(public + ScalarTree(task, b"value").corrections(bits, (1,), value_seeds), parts)
+    public = place.corrections(path, (1, value), (parts[0][:SEED], parts[1][:SEED]))
+    public += ScalarTree(task, b"value", nonce).corrections(bits, (1,), (parts[0][SEED:], parts[1][SEED:]))
+    return SharedReport(nonce, public, parts)

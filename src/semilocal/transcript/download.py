@@ -25,7 +25,7 @@ import msgspec
 from ..errors import InvalidInput, MissingExtra, Unavailable, printable
 from ..protocol.messages import MAX_ROUND, ValueQuery, decode, decode_query, decode_report
 from ..protocol.task import Task
-from ..sharing.kinds import is_pair_task
+from ..sharing import is_pair_task
 from ..whole_file import whole_file
 from .checkpoints import Checkpoint, Seal, next_head
 from .file import TranscriptWriter

@@ -23,7 +23,7 @@ from semilocal.pooled import PooledTask
 from semilocal.pooled.asked import AskedValue
 from semilocal.sharing.envelope import open_envelope
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.report import make_report
+from semilocal.sharing.report import shard
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Receipt, Upload
 from semilocal.testing import secret
@@ -62,7 +62,7 @@ def test_the_two_envelopes_hold_the_shares_of_the_deepest_cell_and_nothing_else(
         )
     ]
     _, path = pair.place(int(POOLED.hierarchy.codes([POSITION])[0]))
-    expected = make_report(pair.id, pair.shape, path, b"".join(private))
+    expected = shard(pair.id, upload.id, pair.shape, path, b"".join(private))
     assert expected.public == upload.public
     assert (upload.token, upload.bucket) == ("t", 1)
     with pytest.raises(InvalidInput, match="does not open"):

@@ -35,6 +35,8 @@ from semilocal.sharing.wire import (
 from tests.helpers.machines import Halves, Report, half_of, machines, run
 from tests.helpers.pairs import crowd, pair_task, report_id, shared_report
 
+FORGED = report_id(10_000)
+
 
 class People:
     """Honest and other reports of a pair, and how each server evaluates them."""
@@ -44,8 +46,8 @@ class People:
         self.reports: dict[bytes, tuple[int, SharedReport]] = {}
         for number, code in enumerate(pair.pooled.hierarchy.codes(crowd(n)).tolist()):
             self.reports[report_id(number)] = shared_report(pair, code, number)
-        for number, report in enumerate(forged, n):
-            self.reports[report_id(number)] = (1, report)
+        for report in forged:
+            self.reports[report.nonce] = (1, report)
 
     def stored(self) -> list[tuple[bytes, int]]:
         return [(report, self.reports[report][0]) for report in sorted(self.reports)]
@@ -60,7 +62,9 @@ class People:
 
 def forgery(pair: PairTask, level: int = 1) -> SharedReport:
     path = pair.place(int(np.sort(pair.pooled.hierarchy.codes(crowd(300)))[150]))[1]
-    return second_node(pair.shape, path, bytes(range(32)), level=level, how="both", proof="kept", task=pair.id)
+    return second_node(
+        pair.shape, path, bytes(range(32)), level=level, how="both", proof="kept", task=pair.id, nonce=FORGED
+    )
 
 
 def test_a_forged_report_is_rejected_once_and_named_in_the_transcript() -> None:

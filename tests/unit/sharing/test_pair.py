@@ -11,6 +11,7 @@ from semilocal.cli.commands.join import _pair_preview as preview
 from semilocal.errors import InvalidInput
 from semilocal.pooled import PooledTask
 from semilocal.pooled.asked import AskedValue
+from semilocal.sharing import is_pair_task
 from semilocal.sharing.pair import COLLUSION, EXPERIMENTAL, PairTask, check_origin
 from tests.helpers.pairs import crowd, operator, pair_task, pooled_task
 
@@ -60,6 +61,13 @@ def test_a_task_deeper_than_40_levels_or_than_floats_can_tell_is_refused_by_who_
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidInput):
         PairTask.from_bytes(data)
+
+
+def test_a_task_of_another_version_is_refused_in_one_sentence() -> None:
+    earlier = pair_task().to_bytes().replace(b"\xabpair-task-2", b"\xa9pair-task")
+    assert is_pair_task(earlier)
+    with pytest.raises(InvalidInput, match=r"^this pair task is of an earlier version of the shares; create the pair"):
+        PairTask.from_bytes(earlier)
 
 
 @pytest.mark.parametrize("origin", ["https://a.example", "http://127.0.0.1:8000", "http://[::1]:81", "https://x"])

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sharing_forgeries import NONCE, TASK, halves
 
 from bench.reports import public_parts
 from semilocal.errors import InvalidInput
-from semilocal.sharing.evaluate import Half
 from semilocal.sharing.point import correction_bytes
-from semilocal.sharing.report import Shape, SharedReport, make_report
-
-TASK = bytes(range(32))
+from semilocal.sharing.report import Shape, SharedReport, shard
+from semilocal.sharing.verify import Half
 
 
 def population(shape: Shape, n: int, seed: int) -> tuple[list[SharedReport], np.ndarray, np.ndarray]:
@@ -21,18 +20,13 @@ def population(shape: Shape, n: int, seed: int) -> tuple[list[SharedReport], np.
     paths = rng.integers(2, size=(n, shape.levels)).astype(np.uint8)
     values = rng.integers(1 << shape.value_bits, size=n)
     reports = [
-        make_report(
-            TASK, shape, path.tolist(), rng.bytes(2 * shape.private_bytes),
+        shard(
+            TASK, rng.bytes(16), shape, path.tolist(), rng.bytes(2 * shape.private_bytes),
             value=int(value) if shape.value_bits else None,
         )
         for path, value in zip(paths, values, strict=True)
     ]  # fmt: skip
     return reports, paths, values
-
-
-def halves(shape: Shape, reports: list[SharedReport]) -> list[Half]:
-    public = [report.public for report in reports]
-    return [Half(TASK, shape, server, public, [report.private[server] for report in reports]) for server in (0, 1)]
 
 
 @pytest.mark.parametrize("shape", [Shape(1), Shape(7), Shape(9, 1), Shape(5, 6)])
@@ -42,7 +36,7 @@ def test_sums_of_both_servers_are_the_true_counts_and_value_sums(shape: Shape) -
     assert np.array_equal(pair[0].tags, pair[1].tags)
     cells: np.ndarray = np.zeros(1, dtype=np.int64)
     for level in range(shape.levels):
-        shares = [half.expand() for half in pair]
+        shares = [half.verify_init() for half in pair]
         assert np.array_equal(shares[0].tags, shares[1].tags)
         children = (2 * cells[:, None] + [0, 1]).ravel()
         codes = paths[:, : level + 1] @ (1 << np.arange(level, -1, -1))
@@ -66,8 +60,8 @@ def test_one_server_alone_sees_sums_that_say_nothing() -> None:
     shares = []
     for seed in (1, 2):
         rng = np.random.default_rng(seed)
-        reports = [make_report(TASK, shape, path, rng.bytes(32)) for path in paths]
-        shares.append(halves(shape, reports)[0].expand().sums[:, 0])
+        reports = [shard(TASK, rng.bytes(16), shape, path, rng.bytes(32)) for path in paths]
+        shares.append(halves(shape, reports)[0].verify_init().sums[:, 0])
     assert not np.intersect1d(shares[0], shares[1]).size
     assert 50 not in np.concatenate(shares)
 
@@ -79,9 +73,11 @@ def test_a_device_makes_the_same_bytes_as_the_arrays_of_the_benchmarks(data: st.
     bits = st.lists(st.integers(0, 1), min_size=levels, max_size=levels)
     paths = data.draw(st.lists(bits, min_size=n, max_size=n))
     entropy = [data.draw(st.binary(min_size=32, max_size=32)) for _ in range(n)]
-    seeds = np.frombuffer(b"".join(entropy), "<u8").reshape(n, 2, 2)
-    arrays = public_parts(TASK, np.array(paths, np.uint8), (seeds[:, 0], seeds[:, 1]))
-    devices = [make_report(TASK, Shape(levels), path, words).public for path, words in zip(paths, entropy, strict=True)]
+    seeds = [words[:16] for words in entropy], [words[16:] for words in entropy]
+    arrays = public_parts(TASK, [NONCE] * n, np.array(paths, np.uint8), seeds)
+    devices = [
+        shard(TASK, NONCE, Shape(levels), path, words).public for path, words in zip(paths, entropy, strict=True)
+    ]
     assert arrays == devices
 
 
@@ -90,10 +86,10 @@ def test_results_do_not_depend_on_the_size_of_chunks(monkeypatch: pytest.MonkeyP
     reports, _, _ = population(shape, 70, seed=8)
     found = []
     for pairs in (1, 4096):
-        monkeypatch.setattr("semilocal.sharing.evaluate._PAIRS", pairs)
+        monkeypatch.setattr("semilocal.sharing.verify._PAIRS", pairs)
         half = halves(shape, reports)[0]
         half.open(np.array([0, 1]))
-        level = half.expand()
+        level = half.verify_init()
         found.append((half.tags.tobytes(), level.sums.tobytes(), level.tags.tobytes()))
     assert found[0] == found[1]
 
@@ -101,20 +97,21 @@ def test_results_do_not_depend_on_the_size_of_chunks(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: make_report(TASK, Shape(3), (0, 1), bytes(32)), "3 steps"),
-        (lambda: make_report(TASK, Shape(3), (0, 1, 2), bytes(32)), "0 or 1"),
-        (lambda: make_report(TASK, Shape(3), (0, 1, 1), bytes(31)), "32 bytes"),
-        (lambda: make_report(TASK, Shape(3), (0, 1, 1), bytes(32), value=1), "exactly if"),
-        (lambda: make_report(TASK, Shape(3, 2), (0, 1, 1), bytes(64)), "exactly if"),
-        (lambda: make_report(TASK, Shape(3, 2), (0, 1, 1), bytes(64), value=4), "from 0 to 3"),
-        (lambda: make_report(TASK, Shape(41), (0,) * 41, bytes(32)), "from 1 to 40"),
-        (lambda: make_report(TASK, Shape(3, 11), (0, 1, 1), bytes(64), value=4), "from 0 to 10"),
-        (lambda: make_report(bytes(31), Shape(3), (0, 1, 1), bytes(32)), "32 bytes"),
-        (lambda: Half(TASK, Shape(3), 2, [], []), "server must be 0 or 1"),
-        (lambda: Half(TASK, Shape(3), 0, [b"short"], [bytes(16)]), "169 bytes"),
-        (lambda: Half(TASK, Shape(3), 0, [bytes(169)], [bytes(15)]), "16 bytes"),
-        (lambda: Half(TASK, Shape(3), 0, [bytes(169)], []), "1 and 0"),
-        (lambda: Half(TASK, Shape(3), 0, [b"\x08" + bytes(168)], [bytes(16)]), "must be 0"),
+        (lambda: shard(TASK, NONCE, Shape(3), (0, 1), bytes(32)), "3 steps"),
+        (lambda: shard(TASK, NONCE, Shape(3), (0, 1, 2), bytes(32)), "0 or 1"),
+        (lambda: shard(TASK, NONCE, Shape(3), (0, 1, 1), bytes(31)), "32 bytes"),
+        (lambda: shard(TASK, NONCE, Shape(3), (0, 1, 1), bytes(32), value=1), "exactly if"),
+        (lambda: shard(TASK, NONCE, Shape(3, 2), (0, 1, 1), bytes(64)), "exactly if"),
+        (lambda: shard(TASK, NONCE, Shape(3, 2), (0, 1, 1), bytes(64), value=4), "from 0 to 3"),
+        (lambda: shard(TASK, NONCE, Shape(41), (0,) * 41, bytes(32)), "from 1 to 40"),
+        (lambda: shard(TASK, NONCE, Shape(3, 11), (0, 1, 1), bytes(64), value=4), "from 0 to 10"),
+        (lambda: shard(bytes(31), NONCE, Shape(3), (0, 1, 1), bytes(32)), "32 bytes"),
+        (lambda: shard(TASK, bytes(15), Shape(3), (0, 1, 1), bytes(32)), "16 bytes"),
+        (lambda: Half(TASK, Shape(3), 2, [], [], []), "server must be 0 or 1"),
+        (lambda: Half(TASK, Shape(3), 0, [NONCE], [b"short"], [bytes(16)]), "169 bytes"),
+        (lambda: Half(TASK, Shape(3), 0, [NONCE], [bytes(169)], [bytes(15)]), "16 bytes"),
+        (lambda: Half(TASK, Shape(3), 0, [NONCE], [bytes(169)], []), "got 0 for 1 reports"),
+        (lambda: Half(TASK, Shape(3), 0, [NONCE], [b"\x08" + bytes(168)], [bytes(16)]), "must be 0"),
     ],
 )
 def test_what_is_not_a_report_is_refused(make: object, words: str) -> None:
@@ -126,7 +123,7 @@ def test_nothing_lies_below_the_last_level() -> None:
     half = halves(Shape(1), population(Shape(1), 3, seed=1)[0])[0]
     half.open(np.array([0]))
     with pytest.raises(InvalidInput, match="nothing below"):
-        half.expand()
+        half.verify_init()
 
 
 def test_an_upload_stays_small() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from semilocal.release.counts import pooled_counts
-from semilocal.sharing.kinds import is_pair_task, is_signed_tree
+from semilocal.sharing import is_pair_task, is_signed_tree
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import BucketTree, SignedTree

@@ -22,7 +22,7 @@ from ...protocol.policy import foreseen
 from ...protocol.task import Task
 from ...service.campaign import CampaignForm
 from ...service.pair.form import PairForm
-from ...sharing.kinds import is_pair_task
+from ...sharing import is_pair_task
 from ...sharing.pair import PairTask
 from ..admin import DEFAULT_URL, AdminClient, CampaignName, CampaignState, Office, PairState, connect
 from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_function, parse_release

@@ -22,7 +22,7 @@ from ...protocol.promise import Guarantee
 from ...protocol.task import Task
 from ...release import counts
 from ...release.means import Mean
-from ...sharing.kinds import is_pair_task
+from ...sharing import is_pair_task
 from ...sharing.wire import SignedTree
 from ...simulation.simulate import splits_of
 from ...words import number_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ...io.files import check_outputs
-from ...sharing.kinds import is_signed_tree
+from ...sharing import is_signed_tree
 from ...words import number_of
 from ..catalogue import DONE
 from ..options import FILE, Address

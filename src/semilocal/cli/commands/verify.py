@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from ...errors import InvalidInput, SemilocalError, printable
 from ...pooled.play import Published
 from ...release.counts import pooled_counts
-from ...sharing.kinds import is_signed_tree
+from ...sharing import is_signed_tree
 from ...words import number_of
 from ..catalogue import DONE, FOUND
 from ..options import ExistingFile, existing_file, option, server_url

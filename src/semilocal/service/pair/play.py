@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
 from ...sharing.envelope import Role, open_envelope
-from ...sharing.evaluate import LevelShare
 from ...sharing.machine import CLOSE, NO_BUCKET, Helper, Leader, Machine
 from ...sharing.pair import PairTask
 from ...sharing.point import PROOF_WORDS
+from ...sharing.verify import LevelShare
 from ...sharing.wire import (
     MAX_FORWARD,
     MAX_TREE,
@@ -182,7 +182,7 @@ class StoredHalf:
         self.value_digests: npt.NDArray[np.uint8] = np.empty((len(ids), 0), dtype=np.uint8)
         tables.begin_tree(live.task, digest)
 
-    def expand(self) -> LevelShare:
+    def verify_init(self) -> LevelShare:
         """Sums and tags of the level below."""
         data = self._evaluated(None)
         size = 16 * self._cells * self._shape.width
@@ -197,7 +197,7 @@ class StoredHalf:
         """Sums over some reports only."""
         return self._words(self._evaluated(reports))
 
-    def drop(self, rejected: Flags) -> None:
+    def verify_next(self, rejected: Flags) -> None:
         """Reports that count no longer."""
         self.accepted = self.accepted & ~rejected
         self._move(b"drop" + rejected.tobytes(), [Move(None, rejected[part].tobytes()) for part in self._parts])
@@ -242,14 +242,14 @@ class StoredHalf:
         """The reports of a part as they were uploaded."""
         ids = self._ids[self._parts[number]]
         if not ids:
-            return Reports([], [])
+            return Reports([], [], [])
         wanted = set(ids)
         rows = self._tables.shares(self._live.task, self._bucket, ids[0], ids[-1])
         rows = [row for row in rows if row.report in wanted]
         if len(rows) != len(ids):
             raise InvalidInput(f"it has {len(ids)} reports, but {len(rows)} are stored")
         private = [self._secrets.masked(row.private, row.report) for row in rows]
-        return Reports([row.public for row in rows], private)
+        return Reports(ids, [row.public for row in rows], private)
 
     def _look(self, done: int, total: int) -> None:
         self._live.progress = (done, total)

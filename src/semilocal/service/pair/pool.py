@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import EvaluationFailed, StoreUnavailable, printable
-from ...sharing.evaluate import Half
 from ...sharing.report import Shape
+from ...sharing.verify import Half
 
 __all__ = ["MEMORY", "Chunks", "Job", "Move", "Pool", "Reports", "Tree"]
 
@@ -68,6 +68,7 @@ class Job(NamedTuple):
 class Reports(NamedTuple):
     """The reports of a chunk."""
 
+    ids: list[bytes]
     public: list[bytes]
     private: list[bytes]
 
@@ -96,14 +97,14 @@ class Chunks:
             half, done = Half(tree.pair, tree.shape, tree.server, *reports), ()
         for move in job.moves[len(done) :]:
             if move.dropped is not None:
-                half.drop(_flags(move.dropped))
+                half.verify_next(_flags(move.dropped))
             if move.opened is not None:
                 rows = np.frombuffer(move.opened, dtype="<i8").astype(np.int64)
                 half.open(rows, keep=self.kept_bytes() + 16 * len(rows) * len(half) <= self._memory)
         self._kept[tree, job.chunk] = half, job.moves
         if job.reports is not None:
             return half.sums_of(_flags(job.reports)), np.empty((0, 0), dtype=np.uint8)
-        share = half.expand()
+        share = half.verify_init()
         return share.sums, share.tags if half.level else np.concatenate([half.value_digests, share.tags], axis=1)
 
     def forget(self, pair: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -11,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
-from sharing_forgeries import How, second_node, worth
+from sharing_forgeries import How, equal_seeds, second_node, worth
 
 from semilocal.device.upload import make_upload
 from semilocal.pooled import replay
@@ -21,7 +22,7 @@ from semilocal.service.stores.base import Store
 from semilocal.sharing import machine
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party
-from semilocal.sharing.report import ScalarTree, SharedReport, make_report
+from semilocal.sharing.report import SharedReport, shard
 from semilocal.sharing.wire import LevelSums, SignedTree, Upload, split_ids
 from semilocal.testing import secret
 from semilocal.transcript.pair import verify_pair
@@ -40,18 +41,25 @@ def entropy(label: str) -> bytes:
     return np.random.default_rng(list(label.encode())).bytes(32)
 
 
+def named(label: str) -> bytes:
+    """The id of a report."""
+    return hashlib.sha256(label.encode()).digest()[:16]
+
+
 def path_of(pair: PairTask) -> tuple[int, ...]:
     return pair.place(int(pair.pooled.hierarchy.codes([PLACE])[0]))[1]
 
 
 def honest(pair: PairTask, label: str) -> SharedReport:
-    return make_report(pair.id, pair.shape, path_of(pair), entropy(label))
+    return shard(pair.id, named(label), pair.shape, path_of(pair), entropy(label))
 
 
 def payloads(pair: PairTask) -> Forgeries:
     """Worth anything but one person, or another number from some level on."""
     out = {
-        f"payload {payload}": worth(pair.shape, path_of(pair), entropy(str(payload)), [payload], task=pair.id)
+        f"payload {payload}": worth(
+            pair.shape, path_of(pair), entropy(str(payload)), [payload], task=pair.id, nonce=named(str(payload))
+        )
         for payload in (0, 2, (1 << 64) - 1, 1 + (1 << 63))
     }
     for level in range(LEVELS):
@@ -59,7 +67,7 @@ def payloads(pair: PairTask) -> Forgeries:
         at = 1 + level * (16 + 8 + 32) + 16
         changed = (int.from_bytes(report.public[at : at + 8], "little") + 1) % (1 << 64)
         public = report.public[:at] + changed.to_bytes(8, "little") + report.public[at + 8 :]
-        out[f"count changed at level {level}"] = SharedReport(public, report.private)
+        out[f"count changed at level {level}"] = report._replace(public=public)
     return out
 
 
@@ -69,7 +77,7 @@ def second_nodes(pair: PairTask) -> Forgeries:
     return {
         f"{how} at {level}, proof {proof}": second_node(
             pair.shape, path_of(pair), entropy(f"{how} {level} {proof}"), level=level, how=how,
-            proof=proof, task=pair.id,  # type: ignore[arg-type]
+            proof=proof, task=pair.id, nonce=named(f"{how} {level} {proof}"),  # type: ignore[arg-type]
         )
         for how, level, proof in itertools.product(ways, (0, 2, LEVELS - 1), ("kept", "lost", "both"))
     }  # fmt: skip
@@ -78,34 +86,30 @@ def second_nodes(pair: PairTask) -> Forgeries:
 def strangers(pair: PairTask) -> Forgeries:
     """Garbage, other people's keys, and equal root seeds with every choice of signs."""
     rng = np.random.default_rng(6)
-    mine, yours = honest(pair, "mine"), honest(pair, "yours")
-    garbage = bytes([int(rng.integers(1 << LEVELS))]) + rng.bytes(pair.shape.public_bytes - 1)
+    yours, random = honest(pair, "yours"), bytes([int(rng.integers(1 << LEVELS))])
+    key, public, other, exchanged = (honest(pair, label) for label in ("key", "public", "other", "exchanged"))
+    garbage = random + rng.bytes(pair.shape.public_bytes - 1)
     out = {
-        "garbage": SharedReport(garbage, (rng.bytes(16), rng.bytes(16))),
-        "the helper's key of another device": SharedReport(mine.public, (mine.private[0], yours.private[1])),
-        "the public part of another device": SharedReport(yours.public, mine.private),
-        "shares exchanged": SharedReport(mine.public, (mine.private[1], mine.private[0])),
+        "garbage": SharedReport(named("garbage"), garbage, (rng.bytes(16), rng.bytes(16))),
+        "the helper's key of another device": key._replace(private=(key.private[0], yours.private[1])),
+        "the public part of another device": public._replace(public=yours.public),
+        "under another id": other._replace(nonce=named("under another id")),
+        "shares exchanged": exchanged._replace(private=exchanged.private[::-1]),
     }
-    path = path_of(pair)
-    right = sum(step << depth for depth, step in enumerate(path))
     for signs in itertools.product((1, -1), repeat=LEVELS):
-        body = b"".join(
-            (1 - step).to_bytes(16, "little") + (sign % (1 << 64)).to_bytes(8, "little") + bytes(32)
-            for step, sign in zip(path, signs, strict=True)
-        )
-        out[f"equal seeds {signs}"] = SharedReport(bytes([right]) + body, (b"\x10" * 16, b"\x10" * 16))
+        out[f"equal seeds {signs}"] = equal_seeds(path_of(pair), signs, nonce=named(f"equal seeds {signs}"))
     return out
 
 
 def flips(pair: PairTask) -> Forgeries:
     """One bit of an honest public part is flipped."""
     rng, out = np.random.default_rng(10), {}
-    report = honest(pair, "flipped")
     places = [place for place in range(8 * pair.shape.public_bytes) if place >= 8 or place < LEVELS]
     for place in rng.choice(places, size=FLIPS, replace=False).tolist():
+        report = honest(pair, f"bit {place}")
         public = bytearray(report.public)
         public[place // 8] ^= 1 << place % 8
-        out[f"bit {place}"] = SharedReport(bytes(public), report.private)
+        out[f"bit {place}"] = report._replace(public=bytes(public))
     return out
 
 
@@ -154,11 +158,9 @@ def test_every_forged_report_is_rejected_and_nobody_else(
         pair = await servers.opened(TASK)
         await crowd(servers, pair)
         forged = attack(pair)
-        await put_all(
-            servers, pair, (sealed_upload(pair, report, number) for number, report in enumerate(forged.values()))
-        )
+        await put_all(servers, pair, (sealed_upload(pair, report) for report in forged.values()))
         signed = await servers.finish(pair)
-        names = {report_id(number): name for number, name in enumerate(forged)}
+        names = {report.nonce: name for name, report in forged.items()}
         missed = [name for report, name in names.items() if report not in rejected_by(servers)]
         assert missed == []
         assert rejected_by(servers) == set(names)
@@ -177,15 +179,16 @@ def value_forgery(
     pair: PairTask, label: str, payload: list[int], value: int, *, leaf: int = 1, flipped: int | None = None
 ) -> SharedReport:
     """A well-formed place tree with any payload, and a value tree for any value worth anything."""
-    drawn = np.random.default_rng(list(label.encode())).bytes(2 * pair.shape.private_bytes)
-    parts = (drawn[:32], drawn[32:])
-    seeds = [tuple(int.from_bytes(part[at : at + 16], "little") for part in parts) for at in (0, 16)]
-    place = ScalarTree(pair.id, b"place").corrections(path_of(pair), payload, (seeds[0][0], seeds[0][1]))
-    bits = [value >> shift & 1 for shift in reversed(range(STARS.bits))]
-    tree = bytearray(ScalarTree(pair.id, b"value").corrections(bits, (leaf,), (seeds[1][0], seeds[1][1])))
-    if flipped is not None:
-        tree[flipped // 8] ^= 1 << flipped % 8
-    return SharedReport(place + bytes(tree), parts)
+    report = worth(
+        pair.shape, path_of(pair), np.random.default_rng(list(label.encode())).bytes(2 * pair.shape.private_bytes),
+        payload, task=pair.id, nonce=named(label), bits=[value >> shift & 1 for shift in reversed(range(STARS.bits))],
+        leaf=leaf,
+    )  # fmt: skip
+    if flipped is None:
+        return report
+    public = bytearray(report.public)
+    public[flipped // 8 - (1 + 3 * 56)] ^= 1 << flipped % 8  # the value tree is the end
+    return report._replace(public=bytes(public))
 
 
 def values(pair: PairTask) -> Forgeries:
@@ -208,16 +211,15 @@ def values(pair: PairTask) -> Forgeries:
         at = 1 + level * (16 + 16 + 32) + 16 + 8
         changed = (int.from_bytes(report.public[at : at + 8], "little") + 1) % word
         public = report.public[:at] + changed.to_bytes(8, "little") + report.public[at + 8 :]
-        out[f"value changed at level {level}"] = SharedReport(public, report.private)
-    one, other = value_forgery(pair, "one", [1, 2], 2), value_forgery(pair, "other", [1, 7], 7)
-    out["another value for the helper"] = SharedReport(one.public, (one.private[0], other.private[1]))
-    out["another value seed for the helper"] = SharedReport(
-        one.public, (one.private[0], one.private[1][:16] + other.private[1][16:])
-    )
+        out[f"value changed at level {level}"] = report._replace(public=public)
+    one, two = value_forgery(pair, "one", [1, 2], 2), value_forgery(pair, "second", [1, 2], 2)
+    other = value_forgery(pair, "other", [1, 7], 7).private[1]
+    out["another value for the helper"] = one._replace(private=(one.private[0], other))
+    out["another value seed for the helper"] = two._replace(private=(two.private[0], two.private[1][:16] + other[16:]))
     rng = np.random.default_rng(12)
     places = [place for place in range(8 * (1 + 3 * 56)) if place >= 8 or place < STARS.bits]
     for place in rng.choice(places, size=60, replace=False).tolist():
-        out[f"bit {place} of the value tree"] = value_forgery(pair, "flipped", [1, 5], 5, flipped=place)
+        out[f"bit {place} of the value tree"] = value_forgery(pair, f"flipped {place}", [1, 5], 5, flipped=place)
     return out
 
 
@@ -228,9 +230,9 @@ def test_every_forged_value_is_rejected_and_nobody_else(stores: tuple[Store, Sto
         forged = values(pair)
         good = value_forgery(pair, "good", [1, 5], 5)
         reports = [*forged.values(), good]
-        await put_all(servers, pair, (sealed_upload(pair, report, number) for number, report in enumerate(reports)))
+        await put_all(servers, pair, (sealed_upload(pair, report) for report in reports))
         signed = await servers.finish(pair)
-        names = {report_id(number): name for number, name in enumerate(forged)}
+        names = {report.nonce: name for name, report in forged.items()}
         assert [name for report, name in names.items() if report not in rejected_by(servers)] == []
         assert rejected_by(servers) == set(names)
         assert sum(signed.trees[0].rejected) == len(forged)
@@ -271,7 +273,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
         pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
         await crowd(servers, pair)
         forged = value_forgery(pair, "leaf", [1, 7 * 100], 7, leaf=100)
-        await put_all(servers, pair, [sealed_upload(pair, forged, 0)])
+        await put_all(servers, pair, [sealed_upload(pair, forged)])
         signed = await servers.finish(pair)
         assert rejected_by(servers) == set()
         assert off(signed, pair) > 1
@@ -283,7 +285,7 @@ def test_a_value_with_bits_after_its_last_level_is_refused_at_the_door(stores: t
     async def body(servers: Pair) -> None:
         pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
         report = value_forgery(pair, "unused", [1, 5], 5, flipped=STARS.bits)
-        answer = await servers.put(pair, sealed_upload(pair, report, 0))
+        answer = await servers.put(pair, sealed_upload(pair, report))
         assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
 
     run_pair(stores, body)
@@ -306,9 +308,7 @@ def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
         pair = await servers.opened(TASK)
         await crowd(servers, pair)
         forged = second_nodes(pair)
-        await put_all(
-            servers, pair, (sealed_upload(pair, report, number) for number, report in enumerate(forged.values()))
-        )
+        await put_all(servers, pair, (sealed_upload(pair, report) for report in forged.values()))
         assert (await servers.start(pair)).status_code == 200
         await servers.tick(2)
         assert len(rejected_by(servers)) < len(forged)

@@ -19,12 +19,11 @@ from semilocal.service.faults import PUBLIC
 from semilocal.service.pair.pool import Chunks, Job, Pool
 from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store, open_store
-from semilocal.sharing.evaluate import Half
 from semilocal.sharing.machine import Leader
 from semilocal.sharing.pair import PairTask
 from semilocal.testing import MockClock
 from tests.helpers import HANG
-from tests.helpers.machines import in_database, people, store_reports
+from tests.helpers.machines import half_of, in_database, people, store_reports
 from tests.helpers.pairs import crowd, pair_task
 from tests.helpers.running_pair import ADMIN, Pair, run_pair
 
@@ -249,13 +248,13 @@ def test_a_process_keeps_no_more_states_than_its_memory_allows(stores: tuple[Sto
     pool._here = kept = Chunks(memory)
     ids = [one.id for one in reports]
     bounded = in_database(stores[0], pair, secrets, pool, chunk=10)(1, ids)
-    whole = Half(pair.id, pair.shape, 0, [one.public for one in reports], [one.private for one in reports])
+    whole = half_of(pair, reports, 0)(1, ids)
     for level in range(5):
         if level:
             rows = np.arange(1 << level)
             bounded.open(rows)
             whole.open(rows)
-        mine, other = bounded.expand(), whole.expand()
+        mine, other = bounded.verify_init(), whole.verify_init()
         assert np.array_equal(mine.sums, other.sums)
         assert np.array_equal(mine.tags, other.tags)
         assert kept.kept_bytes() <= 16 * 50 + memory

@@ -251,7 +251,7 @@ def test_a_report_made_for_another_pair_is_no_report_here(stores: Stores) -> Non
         assert (await servers.put(first, upload)).status_code == 201
         assert token_of(await servers.put(second, upload)) == "bad-upload"
         bucket, report = shared_report(first, int(first.pooled.hierarchy.codes(crowd(1))[0]), 0)
-        assert (await servers.put(second, sealed_upload(second, report, 0, bucket=bucket))).status_code == 201
+        assert (await servers.put(second, sealed_upload(second, report, bucket=bucket))).status_code == 201
         signed = await servers.finish(second)
         assert signed.trees[0].rejected[0] == 1  # its shares were made with the keys of the other pair
 

@@ -40,8 +40,11 @@ class Forgetful(Pool):
 def forged(pair: PairTask, level: int) -> tuple[Report, Report]:
     """Both halves of a report that counts in two cells from a level on."""
     path = pair.place(int(np.sort(pair.pooled.hierarchy.codes(crowd(PEOPLE)))[PEOPLE // 2]))[1]
-    report = second_node(pair.shape, path, bytes(range(32)), level=level, how="both", proof="kept", task=pair.id)
-    first, second = (Report(report_id(10_000 + level), 1, report.public, report.private[server]) for server in (0, 1))
+    report = second_node(
+        pair.shape, path, bytes(range(32)), level=level, how="both", proof="kept", task=pair.id,
+        nonce=report_id(10_000 + level),
+    )  # fmt: skip
+    first, second = (Report(report.nonce, 1, report.public, report.private[server]) for server in (0, 1))
     return first, second
 
 
@@ -111,10 +114,10 @@ def test_a_level_that_another_key_has_sealed_is_refused(stores: tuple[Store, Sto
     reports = people(pair, 5)
     secrets = store_reports(stores[0], pair, reports)
     ids = [one.id for one in reports]
-    in_database(stores[0], pair, secrets, Pool(0))(1, ids).expand()
+    in_database(stores[0], pair, secrets, Pool(0))(1, ids).verify_init()
     wrong = store_reports(stores[1], pair, people(pair, 5, 1), 1)
     with pytest.raises(InvalidInput, match="not sealed with this server's key"):
-        in_database(stores[0], pair, wrong, Pool(0))(1, ids).expand()
+        in_database(stores[0], pair, wrong, Pool(0))(1, ids).verify_init()
 
 
 def test_reports_that_are_gone_are_named_by_their_part(stores: tuple[Store, Store]) -> None:
@@ -123,7 +126,7 @@ def test_reports_that_are_gone_are_named_by_their_part(stores: tuple[Store, Stor
     secrets = store_reports(stores[0], pair, reports[:-1])
     half = in_database(stores[0], pair, secrets, Pool(0))(1, [one.id for one in reports])
     with pytest.raises(EvaluationFailed, match=r"part 3 of 3 cannot be evaluated: .* it has 8 reports, but 7"):
-        half.expand()
+        half.verify_init()
 
 
 def test_a_level_is_read_with_its_own_key_and_name_only() -> None:

@@ -22,7 +22,7 @@ const USUAL_PORT = /** @type {Record<string, string>} */ ({ http: "80", https: "
 
 const readOperator = map({ name: text, origin: text, signing_key: bytes(32), sealing_key: bytes(32) });
 const FIELDS = {
-  type: oneOf("pair-task"),
+  type: oneOf("pair-task-2"),
   pooled: map({
     type: oneOf("pooled-task"), hierarchy: readHierarchy, epsilon: float, trust: oneOf("two-servers"), max_reports: integer(1, 1000),
     threshold: float, opening_share: float, label: text,
@@ -38,12 +38,16 @@ const readValue = map({
 const readAsking = map({ ...FIELDS, value: readValue });
 const FUNCTIONS = ["coordinate", "squared_norm", "linear", "indicator"]; // + - * / alone
 
-/** Whether bytes begin like those of a pair task. @param {Uint8Array} data */
-export const isPairTask = (data) => equal(data.slice(1, 16), concat(pack("type"), pack("pair-task")));
+/** Whether bytes begin like those of a pair task, of this version or before. @param {Uint8Array} data */
+export const isPairTask = (data) => ["pair-task-2", "pair-task"].some((kind) => {
+  const head = concat(pack("type"), pack(kind));
+  return equal(data.slice(1, 1 + head.length), head);
+});
 
 /** The pair in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {PairTask} */
 export function readPairTask(data) {
   const found = unpack(data);
+  check(fieldOf(found, "type") !== "pair-task", "this pair task is of an earlier version of the shares; its operators must create it again");
   const asking = fieldOf(found, "value") ? readAsking(found) : null;
   const fields = asking ?? readFields(found);
   const { pooled, leader, helper, bucket_depth: buckets } = fields;

@@ -33,23 +33,29 @@ const withBit = (block, bit) => block.map((byte, i) => (i === 0 ? (byte & 0xfe) 
 /** @param {Uint8Array} block @param {number} place */
 const wordOf = (block, place) => new DataView(block.buffer, block.byteOffset).getBigUint64(8 * place, true);
 
+const LABEL = "semilocal/2/sharing/";
+
+/** The state of the root of a tree on a server: its seed, bound to the task and the report. @param {Uint8Array} task @param {"place" | "value"} tree @param {Uint8Array} nonce @param {Uint8Array} seed @param {number} server */
+export const rootState = (task, tree, nonce, seed, server) =>
+  withBit(sha256(concat(utf8(LABEL), task, utf8(`${tree}/root`), nonce, seed)).slice(0, 16), server);
+
 /** The hashes of one tree: `hash(name)(x)` is AES(k, x) xor x. @param {Uint8Array} task @param {"place" | "value"} tree */
 export function treeHashes(task, tree) {
   return (/** @type {string} */ name) => {
-    const key = sha256(concat(utf8("semilocal/1/sharing/"), task, utf8(`${tree}/${name}`))).slice(0, 16);
+    const key = sha256(concat(utf8(LABEL), task, utf8(`${tree}/${name}`))).slice(0, 16);
     return (/** @type {Uint8Array} */ block) => xor(ecb(key, { disablePadding: true }).encrypt(block), block);
   };
 }
 
 /**
  * The corrections of one tree along one path.
- * @param {Uint8Array} task @param {"place" | "value"} tree @param {number[]} path @param {bigint[]} payload @param {Uint8Array[]} seeds
+ * @param {Uint8Array} task @param {"place" | "value"} tree @param {Uint8Array} nonce @param {number[]} path @param {bigint[]} payload @param {Uint8Array[]} seeds
  */
-function corrections(task, tree, path, payload, seeds) {
+function corrections(task, tree, nonce, path, payload, seeds) {
   const hash = treeHashes(task, tree);
   const rightBits = new Uint8Array(Math.ceil(path.length / 8));
   const body = [];
-  let states = seeds.map((seed, server) => withBit(seed, server));
+  let states = seeds.map((seed, server) => rootState(task, tree, nonce, seed, server));
   for (const [level, kept] of path.entries()) {
     const raw = states.map((state) => [hash("child-0")(state), hash("child-1")(state)]);
     const bits = [0, 1].map((side) => (raw[0][side][0] ^ raw[1][side][0] ^ (side === kept ? 1 : 0)) & 1);
@@ -75,11 +81,11 @@ export const privateBytes = ({ valueBits }) => (valueBits ? 32 : 16);
 
 /**
  * The public part of a report, and one private part per server.
- * @param {Uint8Array} task its id @param {Shape} shape @param {number[]} path steps 0 or 1
+ * @param {Uint8Array} task its id @param {Uint8Array} nonce the report's id @param {Shape} shape @param {number[]} path steps 0 or 1
  * @param {Uint8Array} entropy uniform bytes for both private parts, used for nothing else @param {number | null} [value]
  * @returns {{public: Uint8Array, private: [Uint8Array, Uint8Array]}}
  */
-export function makeReport(task, shape, path, entropy, value = null) {
+export function shard(task, nonce, shape, path, entropy, value = null) {
   const size = privateBytes(shape);
   check(shape.levels >= 1 && shape.levels <= 40 && shape.valueBits >= 0 && shape.valueBits <= 10, "a report has 1 to 40 levels and 0 to 10 bits of a value");
   check(path.length === shape.levels && path.every((step) => step === 0 || step === 1), `a path has ${shape.levels} steps, each 0 or 1`);
@@ -88,11 +94,11 @@ export function makeReport(task, shape, path, entropy, value = null) {
   const parts = [entropy.slice(0, size), entropy.slice(size)];
   const seeds = (/** @type {number} */ at) => parts.map((part) => part.slice(at, at + 16));
   const payload = value === null ? [1n] : [1n, BigInt(value)];
-  const place = corrections(task, "place", path, payload, seeds(0));
+  const place = corrections(task, "place", nonce, path, payload, seeds(0));
   if (value === null) return { public: place, private: [parts[0], parts[1]] };
   check(Number.isInteger(value) && value >= 0 && value < 2 ** shape.valueBits, `the value is from 0 to ${2 ** shape.valueBits - 1}`);
   const bits = Array.from({ length: shape.valueBits }, (_, i) => (value >> (shape.valueBits - 1 - i)) & 1);
-  return { public: concat(place, corrections(task, "value", bits, [1n], seeds(16))), private: [parts[0], parts[1]] };
+  return { public: concat(place, corrections(task, "value", nonce, bits, [1n], seeds(16))), private: [parts[0], parts[1]] };
 }
 
 /** @typedef {ReturnType<typeof readReceiptFields>} Receipt */
@@ -133,8 +139,9 @@ export function shareOf(pair, position, secret, own) {
   const value = sentValue(pair, position, secret, own);
   const shape = { levels: pair.levels, valueBits: pair.asked?.bits ?? 0 };
   const path = Array.from({ length: pair.levels }, (_, i) => Number((code >> BigInt(pair.levels - 1 - i)) & 1n));
-  const report = makeReport(pair.id, shape, path, uploadEntropy(secret, pair.id, code, 2 * privateBytes(shape), value), value);
-  return { id: pseudonym(secret, pair.id), bucket: pair.maps ? code >> BigInt(pair.levels) : 1n, report };
+  const id = pseudonym(secret, pair.id);
+  const report = shard(pair.id, id, shape, path, uploadEntropy(secret, pair.id, code, 2 * privateBytes(shape), value), value);
+  return { id, bucket: pair.maps ? code >> BigInt(pair.levels) : 1n, report };
 }
 
 /**

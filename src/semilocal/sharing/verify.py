@@ -1,14 +1,21 @@
 """One server's half of the work: evaluate the reports level by level, and say what must agree with the other server.
 
-    half = Half.of(task_id, shape, server, reports)       the value trees are evaluated at once
-    half.value_digests                                    of the tags of the value trees, level 0
-    level = half.expand()                                 sums over reports per child, and a tag per report
-    half.drop(rejected)                                   reports that failed a check no longer count
-    half.open(rows)                                       go on with some of the children
+    half = Half(task, shape, server, nonces, public, private)     the value trees are evaluated at once
+    half.value_digests                                            of the tags of the value trees, level 0
+    level = half.verify_init()                                    sums over reports per child, and a tag per report
+    half.verify_next(rejected)                                    reports that failed the check no longer count
+    half.open(rows)                                               the next parameter: go on with some of the children
 
-For each report and level three things must be the same on both servers (:mod:`semilocal.sharing.check` says why that
-is enough): the xor of the proofs of all left children, the same for the right children, and the payload of the opened
-cells minus the payload of their children. Together they are the report's *tag*.
+The names are those of a verifiable distributed aggregation function; :class:`Parameter` is its aggregation parameter,
+:func:`~semilocal.sharing.report.shard` its first step, :mod:`semilocal.sharing.party` aggregates.
+
+For each report and level three things must be the same on both servers: the xor L of the proofs of all left children of
+opened cells, the same R for the right children, and d, the payload of the opened cells minus that of their children.
+Together they are the report's *tag*. On an honest report both servers compute the same tag, so sending it tells
+nothing. Equal tags make a report worth one person in one place (PROOF.md): a child whose control bits are equal needs
+equal states and is worth nothing, only one child can have different ones, and d says that it carries all. The state is
+hashed *with* its control bit and each side has its own key: without either, attacks exist, and the tests show them.
+Tags are compared in chunks: one digest for ``CHUNK`` reports; single tags only where a digest differs.
 
 Reports are evaluated in chunks, so that one chunk's states stay in the processor's cache. Only states of opened cells
 are kept: 16 bytes per report and opened cell. Where that is too much, a level is opened without keeping its states:
@@ -27,11 +34,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from .blocks import BLOCK, Blocks, FixedKeys
 from .point import (
+    BLOCK,
+    NONCE,
     PROOF_WORDS,
+    Blocks,
     Correction,
     Corrections,
+    FixedKeys,
     Room,
     correction_bytes,
     descend,
@@ -42,13 +52,46 @@ from .point import (
 )
 from .report import SEED, Shape
 
-__all__ = ["Half", "LevelShare"]
+__all__ = ["CHUNK", "Half", "LevelShare", "Parameter", "chunks", "differing", "digests", "is_valid"]
 
 Words = npt.NDArray[np.uint64]
 Tags = npt.NDArray[np.uint8]
 Chosen = slice | npt.NDArray[np.intp]
+CHUNK = 4096  # reports that have one digest
 _PAIRS = 1 << 17  # (cell, report) pairs evaluated at a time: long rows, and 8 MB of blocks that stay in the cache
 _LEAST = 16  # reports evaluated at a time
+
+
+class Parameter(NamedTuple):
+    """What is looked at: the children of these cells.
+
+    Attributes
+    ----------
+    level : int
+        Depth of the cells, 0 for the root.
+    frontier : uint64[m]
+        Their paths, ascending: the steps as bits, after a leading one.
+    """
+
+    level: int
+    frontier: Words
+
+    @property
+    def children(self) -> Words:
+        """Paths of the children, in the order of :attr:`LevelShare.sums`: uint64[2 m]."""
+        return np.repeat(np.uint64(2) * self.frontier, 2) + np.tile(np.arange(2, dtype=np.uint64), len(self.frontier))
+
+
+ROOT = Parameter(0, np.ones(1, dtype=np.uint64))
+
+
+def is_valid(parameter: Parameter, previous: Parameter | None) -> bool:
+    """Whether a level may follow: the root at first, then children of what was looked at, one level down, each once."""
+    level, frontier = parameter
+    if previous is None:
+        return level == 0 and np.array_equal(frontier, ROOT.frontier)
+    known = np.isin(frontier, previous.children).all()
+    return bool(level == previous.level + 1 and known and (frontier[1:] > frontier[:-1]).all())
 
 
 class LevelShare(NamedTuple):
@@ -75,8 +118,8 @@ class Half:
         The task's id.
     shape : Shape
     server : {0, 1}
-    public, private : sequences of bytes
-        One public part and this server's private part per report, in the same order on both servers.
+    nonces, public, private : sequences of bytes
+        Id, public part and this server's private part per report, in the same order on both servers.
 
     Attributes
     ----------
@@ -84,42 +127,52 @@ class Half:
         Which reports still count.
     tags : uint8[n, b]
         Tags of the value trees; no columns if there is no value.
-    cells : int
-        Opened cells of the present level; the root at the start.
-    level : int
-        Depth of the opened cells.
+    parameter : Parameter
+        The opened cells of the present level; the root at the start.
     """
 
     def __init__(
-        self, task: bytes, shape: Shape, server: int, public: Sequence[bytes], private: Sequence[bytes]
-    ) -> None:
+        self, task: bytes, shape: Shape, server: int, nonces: Sequence[bytes], public: Sequence[bytes],
+        private: Sequence[bytes],
+    ) -> None:  # fmt: skip
         shape.check()
         if server not in (0, 1):
             raise InvalidInput(f"server must be 0 or 1; got {server!r}")
-        if len(public) != len(private):
-            raise InvalidInput(f"every report has a public and a private part; got {len(public)} and {len(private)}")
-        for what, parts, size in (("public", public, shape.public_bytes), ("private", private, shape.private_bytes)):
+        n, sizes = len(nonces), {"id": NONCE, "public part": shape.public_bytes, "private part": shape.private_bytes}
+        for (what, size), parts in zip(sizes.items(), (nonces, public, private), strict=True):
             wrong = set(map(len, parts)) - {size}
             if wrong:
-                raise InvalidInput(f"a {what} part has {size} bytes; got {min(wrong)}")
-        n = len(public)
+                raise InvalidInput(f"the {what} of a report has {size} bytes; got {min(wrong)}")
+            if len(parts) != n:
+                raise InvalidInput(f"every report has one {what}; got {len(parts)} for {n} reports")
         cut = correction_bytes(shape.levels, shape.width)
-        self.shape, self.server, self.level, self.cells = shape, server, 0, 1
+        self.shape, self.server, self.parameter = shape, server, ROOT
         self._keys = FixedKeys(task, b"place")
         self._public = Corrections.from_bytes([part[:cut] for part in public], levels=shape.levels, width=shape.width)
-        seeds = np.frombuffer(b"".join(private), dtype="<u8").reshape(n, shape.private_bytes // 8)
+        roots = root_states(task, b"place", nonces, [part[:SEED] for part in private], server)
         self.accepted = np.ones(n, dtype=bool)
         self._root = np.full((n, shape.width), np.uint64(1 - server))  # (1, value) by definition
         self.tags: Tags = np.empty((n, 0), dtype=np.uint8)
         if shape.value_bits:
             corrections = Corrections.from_bytes([part[cut:] for part in public], levels=shape.value_bits, width=1)
-            self._root[:, 1], self.tags = _values(task, corrections, seeds[:, SEED // 8 :], server)
+            small = root_states(task, b"value", nonces, [part[SEED:] for part in private], server)
+            self._root[:, 1], self.tags = _values(task, corrections, small, server)
         # States of the opened cells, part by part: in one array the rows of a part would lie far from each other.
-        self._kept: list[tuple[slice, Blocks]] = [(slice(0, n), root_states(seeds[:, : SEED // 8], server)[None])]
+        self._kept: list[tuple[slice, Blocks]] = [(slice(0, n), roots[None])]
         self._below: list[npt.NDArray[np.int64]] = []  # rows that were opened since, level by level
 
     def __len__(self) -> int:
         return len(self.accepted)
+
+    @property
+    def level(self) -> int:
+        """Depth of the opened cells."""
+        return self.parameter.level
+
+    @property
+    def cells(self) -> int:
+        """How many cells are opened."""
+        return len(self.parameter.frontier)
 
     @property
     def value_digests(self) -> Tags:
@@ -129,7 +182,7 @@ class Half:
         joined = b"".join(hashlib.sha256(row.tobytes()).digest() for row in self.tags)
         return np.frombuffer(joined, dtype=np.uint8).reshape(len(self), 32)
 
-    def expand(self) -> LevelShare:
+    def verify_init(self) -> LevelShare:
         """Look one level below the opened cells. Calling it twice gives the same."""
         if self.level >= self.shape.levels:
             raise InvalidInput(f"the reports have {self.shape.levels} levels; there is nothing below the last one")
@@ -159,7 +212,7 @@ class Half:
                     sums[side::2] += _summed(found.words)
         return sums
 
-    def drop(self, rejected: npt.NDArray[np.bool_]) -> None:
+    def verify_next(self, rejected: npt.NDArray[np.bool_]) -> None:
         """Reports that failed a check count no longer.
 
         Parameters
@@ -178,6 +231,9 @@ class Half:
         keep : bool
             Whether to keep their states, ``16 * r * n`` bytes. If not, they are computed when they are needed.
         """
+        following = Parameter(self.level + 1, self.parameter.children[rows])
+        if not is_valid(following, self.parameter):
+            raise InvalidInput("the cells to open must be ascending rows of the children, each once")
         if keep:
             opened = []
             for part, states, room in self._parts(max(self.cells, len(rows))):
@@ -186,7 +242,7 @@ class Half:
             self._kept, self._below = opened, []
         else:
             self._below.append(rows)
-        self.level, self.cells = self.level + 1, len(rows)
+        self.parameter = following
 
     @property
     def kept_bytes(self) -> int:
@@ -220,16 +276,48 @@ class Half:
         return _take(self._public.level(level), reports)
 
 
-def _values(task: bytes, corrections: Corrections, seeds: Words, server: int) -> tuple[Words, Tags]:
+def chunks(reports: int) -> list[slice]:
+    """The slices of reports that have one digest each."""
+    return [slice(start, min(start + CHUNK, reports)) for start in range(0, reports, CHUNK)]
+
+
+def digests(tags: Tags) -> list[bytes]:
+    """SHA-256 of the tags of each chunk.
+
+    Parameters
+    ----------
+    tags : uint8[n, b]
+    """
+    return [hashlib.sha256(np.ascontiguousarray(tags[part]).tobytes()).digest() for part in chunks(len(tags))]
+
+
+def differing(own: Tags, other: Tags) -> npt.NDArray[np.bool_]:
+    """Which reports have different tags: bool[n].
+
+    Parameters
+    ----------
+    own, other : uint8[n, b]
+
+    Raises
+    ------
+    InvalidInput
+        If the shapes differ.
+    """
+    if own.shape != other.shape:
+        raise InvalidInput(f"tags must have the shape {own.shape}; got {other.shape}")
+    return np.asarray((own != other).any(axis=1))
+
+
+def _values(task: bytes, corrections: Corrections, roots: Blocks, server: int) -> tuple[Words, Tags]:
     """Each report's share of its value uint64[n], and the tags of its value tree uint8[n, b]."""
     keys = FixedKeys(task, b"value")
-    n, bits = len(seeds), corrections.levels
+    n, bits = len(roots), corrections.levels
     shares = np.empty(n, dtype=np.uint64)
     tags = np.empty((n, bits * (2 * PROOF_WORDS + 1) * 8), dtype=np.uint8)
     step = max(_PAIRS >> bits, 16)
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
-        states = root_states(seeds[part], server)[None]
+        states = roots[part][None]
         above = np.full((states.shape[1], 1), np.uint64(1 - server))
         rows = []
         for level in range(bits):

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from sharing_forgeries import TASK, How, caught, second_node, worth
+from sharing_forgeries import NONCE, TASK, How, caught, equal_seeds, second_node, worth
 
-from semilocal.sharing.blocks import FixedKeys, KeyName
-from semilocal.sharing.check import CHUNK, differing, digests
-from semilocal.sharing.report import SEED, ScalarTree, Shape, SharedReport, make_report
+from semilocal.sharing.point import FixedKeys, KeyName
+from semilocal.sharing.report import Shape, SharedReport, shard
+from semilocal.sharing.verify import CHUNK, differing, digests
 
 LEVELS = 5
 COUNTS = Shape(LEVELS)
@@ -25,8 +25,8 @@ def entropy(seed: int, shape: Shape = COUNTS) -> bytes:
 def honest(shape: Shape, count: int = 6) -> list[SharedReport]:
     rng = np.random.default_rng(77)
     return [
-        make_report(
-            TASK, shape, rng.integers(2, size=LEVELS).tolist(), rng.bytes(2 * shape.private_bytes),
+        shard(
+            TASK, rng.bytes(16), shape, rng.integers(2, size=LEVELS).tolist(), rng.bytes(2 * shape.private_bytes),
             value=int(rng.integers(8)) if shape.value_bits else None,
         )
         for _ in range(count)
@@ -43,8 +43,8 @@ def rejects(shape: Shape, report: SharedReport) -> bool:
 
 
 def test_an_honest_report_is_accepted() -> None:
-    assert not rejects(COUNTS, make_report(TASK, COUNTS, PATH, entropy(1)))
-    assert not rejects(VALUES, make_report(TASK, VALUES, PATH, entropy(1, VALUES), value=5))
+    assert not rejects(COUNTS, shard(TASK, NONCE, COUNTS, PATH, entropy(1)))
+    assert not rejects(VALUES, shard(TASK, NONCE, VALUES, PATH, entropy(1, VALUES), value=5))
 
 
 @pytest.mark.parametrize("payload", [0, 2, (1 << 64) - 1, 1 + (1 << 63)])
@@ -55,11 +55,11 @@ def test_a_report_worth_anything_but_one_person_is_rejected(payload: int) -> Non
 @pytest.mark.parametrize("level", [0, 2, 4])
 @pytest.mark.parametrize("word", [0, 1])
 def test_a_count_or_value_that_changes_on_the_way_down_is_rejected(level: int, word: int) -> None:
-    report = make_report(TASK, VALUES, PATH, entropy(3, VALUES), value=3)
+    report = shard(TASK, NONCE, VALUES, PATH, entropy(3, VALUES), value=3)
     at = 1 + level * (16 + 16 + 32) + 16 + 8 * word
     changed = int.from_bytes(report.public[at : at + 8], "little") + 1
     public = report.public[:at] + (changed % (1 << 64)).to_bytes(8, "little") + report.public[at + 8 :]
-    assert rejects(VALUES, SharedReport(public, report.private))
+    assert rejects(VALUES, report._replace(public=public))
 
 
 @pytest.mark.parametrize("level", [0, 2, 4])
@@ -73,21 +73,21 @@ def test_a_second_place_is_rejected(level: int, how: How, proof: str) -> None:
 def test_garbage_and_other_peoples_keys_are_rejected() -> None:
     rng = np.random.default_rng(6)
     garbage = bytes([rng.integers(32)]) + rng.bytes(COUNTS.public_bytes - 1)
-    assert rejects(COUNTS, SharedReport(garbage, (rng.bytes(16), rng.bytes(16))))
-    mine, yours = (make_report(TASK, COUNTS, PATH, entropy(seed)) for seed in (7, 8))
-    assert rejects(COUNTS, SharedReport(mine.public, (mine.private[0], yours.private[1])))
-    assert rejects(COUNTS, SharedReport(yours.public, mine.private))
+    assert rejects(COUNTS, SharedReport(rng.bytes(16), garbage, (rng.bytes(16), rng.bytes(16))))
+    mine, yours = (shard(TASK, NONCE, COUNTS, PATH, entropy(seed)) for seed in (7, 8))
+    assert rejects(COUNTS, mine._replace(private=(mine.private[0], yours.private[1])))
+    assert rejects(COUNTS, mine._replace(public=yours.public))
+
+
+def test_an_honest_report_is_worth_nothing_under_another_id_or_for_another_task() -> None:
+    report = shard(TASK, NONCE, VALUES, PATH, entropy(7, VALUES), value=5)
+    assert rejects(VALUES, report._replace(nonce=bytes(16)))
+    assert rejects(VALUES, shard(bytes(32), NONCE, VALUES, PATH, entropy(7, VALUES), value=5))
 
 
 def with_value_tree(value: int, bits: list[int], payload: int, seed: int) -> SharedReport:
     """A report for ``value`` whose tree over bits says something else."""
-    source = entropy(seed, VALUES)
-    parts = (source[: 2 * SEED], source[2 * SEED :])
-    place = [int.from_bytes(part[:SEED], "little") for part in parts]
-    small = [int.from_bytes(part[SEED:], "little") for part in parts]
-    public = ScalarTree(TASK, b"place").corrections(PATH, (1, value), (place[0], place[1]))
-    public += ScalarTree(TASK, b"value").corrections(bits, (payload,), (small[0], small[1]))
-    return SharedReport(public, parts)
+    return worth(VALUES, PATH, entropy(seed, VALUES), [1, value], bits=bits, leaf=payload)
 
 
 def test_a_value_out_of_range_or_not_the_one_of_its_tree_is_rejected() -> None:
@@ -102,19 +102,8 @@ def test_a_leaf_of_the_value_tree_worth_two_is_rejected() -> None:
 
 
 def same_seeds(payloads: tuple[int, ...] = (1, -1), flip: int = 0) -> list[SharedReport]:
-    """Both servers get one seed; nothing is corrected but the control bits along the path and the payload.
-
-    The right payload depends on bits that the forger knows: all its choices are here.
-    """
-    right = sum((step ^ flip) << depth for depth, step in enumerate(PATH))
-    out = []
-    for chosen in itertools.product(payloads, repeat=LEVELS):
-        body = b"".join(
-            (1 - step ^ flip).to_bytes(16, "little") + (payload % (1 << 64)).to_bytes(8, "little") + bytes(32)
-            for step, payload in zip(PATH, chosen, strict=True)
-        )
-        out.append(SharedReport(bytes([right]) + body, (b"\x10" * 16, b"\x10" * 16)))
-    return out
+    """The right payload depends on bits that the forger knows: all its choices are here."""
+    return [equal_seeds(PATH, chosen, flip=flip) for chosen in itertools.product(payloads, repeat=LEVELS)]
 
 
 def test_equal_root_seeds_with_flipped_control_bits_are_rejected() -> None:
@@ -124,7 +113,7 @@ def test_equal_root_seeds_with_flipped_control_bits_are_rejected() -> None:
 
 def test_random_bit_flips_are_rejected() -> None:
     rng = np.random.default_rng(10)
-    report = make_report(TASK, VALUES, PATH, entropy(11, VALUES), value=6)
+    report = shard(TASK, NONCE, VALUES, PATH, entropy(11, VALUES), value=6)
     flipped = []
     for place in rng.choice(8 * VALUES.public_bytes, size=330, replace=False).tolist():
         byte, bit = divmod(place, 8)
@@ -132,7 +121,7 @@ def test_random_bit_flips_are_rejected() -> None:
             continue  # refused as malformed, tested elsewhere
         public = bytearray(report.public)
         public[byte] ^= 1 << bit
-        flipped.append(SharedReport(bytes(public), report.private))
+        flipped.append(report._replace(public=bytes(public)))
     assert len(flipped) >= 300
     rejected, _ = caught(VALUES, [*flipped, report])
     assert rejected[:-1].all()
