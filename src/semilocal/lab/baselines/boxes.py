@@ -1,4 +1,4 @@
-"""Range counts over disjoint boxes with a count and a variance each: what the maps of baselines answer with.
+"""Range counts over disjoint boxes with a count and a variance each, what maps of baselines answer with; and errors.
 
 People are taken to be spread evenly inside a box. Everything is half-open: a box holds the points with
 ``lower <= point < upper`` on every axis.
@@ -15,7 +15,7 @@ from ...arrays import Floats, as_boxes, as_floats, as_number, short_repr
 from ...errors import InvalidInput
 from ...protocol.promise import Guarantee
 
-__all__ = ["Answers", "SpatialCounts", "mean_relative_error"]
+__all__ = ["Answers", "GridCounts", "SpatialCounts", "earth_movers_distance", "mean_relative_error"]
 
 QUERIES_AT_ONCE = 32
 
@@ -113,6 +113,78 @@ class SpatialCounts:
             share *= np.maximum(overlap, 0.0) / (high - low)[:, axis]
         within = (share * (1.0 - share)) @ np.maximum(self.counts[near], 0.0)
         return share @ self.counts[near], within + share**2 @ self.variances[near]
+
+
+@dataclass(frozen=True, eq=False)
+class GridCounts:
+    """Counts of people in the cells of a grid: the answers of :class:`SpatialCounts`, an axis at a time.
+
+    Attributes
+    ----------
+    edges : tuple of float64[a + 1] and float64[b + 1]
+        Ascending borders of the cells on both axes.
+    counts, variances : float64[a, b]
+        Noisy counts, and the variance of their noise.
+    guarantee : Guarantee
+    """
+
+    edges: tuple[Floats, Floats]
+    counts: Floats
+    variances: Floats
+    guarantee: Guarantee
+
+    __repr__ = short_repr
+
+    def query(self, boxes: npt.ArrayLike) -> Answers:
+        """Expected number of people in each box, with its standard error: boxes as in :meth:`SpatialCounts.query`."""
+        queries = as_boxes(boxes, dimensions=2, infinite=True)
+        x, y = (_covered(queries[:, :, axis], edges) for axis, edges in enumerate(self.edges))
+        people = np.maximum(self.counts, 0.0)
+        within = ((x @ people) * y - (x**2 @ people) * y**2).sum(axis=1)
+        variance = within + ((x**2 @ self.variances) * y**2).sum(axis=1)
+        return Answers(((x @ self.counts) * y).sum(axis=1), np.sqrt(np.maximum(variance, 0.0)))
+
+
+def _covered(sides: Floats, edges: Floats) -> Floats:
+    """Which share of each stretch between edges a query's side covers: float64[q, m]."""
+    overlap = np.minimum(sides[:, 1:], edges[1:]) - np.maximum(sides[:, :1], edges[:-1])
+    return np.asarray(np.maximum(overlap, 0.0) / np.diff(edges))
+
+
+def earth_movers_distance(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+    """How far people must be moved on average to turn one map into the other, as a share of the map's side.
+
+    Exact, for the Manhattan distance between the cells of a square grid: people move to neighbouring cells in steps,
+    and a linear programme finds the fewest steps. Numbers below zero count as zero, and both maps are scaled to 1. A
+    map without anybody is taken to be even.
+
+    Parameters
+    ----------
+    estimate, truth : array_like, shape (s, s)
+        People in the cells of a grid; s up to 32 takes below a tenth of a second.
+
+    Examples
+    --------
+    >>> round(earth_movers_distance([[1, 0], [0, 0]], [[0, 0], [0, 1]]), 6)  # one step on each axis, half a side long
+    1.0
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, hstack
+
+    maps = [np.maximum(as_floats(one, "a map"), 0.0) for one in (estimate, truth)]
+    side = len(maps[0])
+    if any(one.shape != (side, side) for one in maps) or side < 2:
+        raise InvalidInput(f"both maps must be square and alike; got {maps[0].shape} and {maps[1].shape}")
+    shares = [one / one.sum() if one.any() else np.full_like(one, side**-2) for one in maps]
+    cells = np.arange(side * side).reshape(side, side)
+    ends = np.concatenate(
+        ([cells[:-1].ravel(), cells[1:].ravel()], [cells[:, :-1].ravel(), cells[:, 1:].ravel()]), axis=1
+    )
+    steps = ends.shape[1]
+    entries = np.repeat([1.0, -1.0], steps), (ends.ravel(), np.tile(np.arange(steps), 2))
+    leaving = coo_array(entries, shape=(side * side, steps))
+    moved = linprog(np.ones(2 * steps), A_eq=hstack([leaving, -leaving]), b_eq=(shares[0] - shares[1]).ravel())
+    return float(moved.fun) / side
 
 
 def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: float) -> float:

@@ -1,4 +1,4 @@
-"""Quadtrees that somebody grows who sees everybody: PrivTree, k-anonymous cells, and the authors' published code.
+"""Quadtrees that follow people: PrivTree, heat maps, k-anonymous cells, and the authors' published code.
 
 Positions are sorted along the tree, so every cell is one range of them; a rule decides which cells are divided.
 """
@@ -17,12 +17,18 @@ from ...arrays import Flags, Floats, Integers, as_integer, as_number, short_repr
 from ...errors import InvalidInput
 from ...functions import BoundedFunction, check_values
 from ...geometry.box import Box
-from ...hierarchy import MAX_BITS, ROOT, Cells, Quadtree
+from ...hierarchy import MAX_BITS, ROOT, BinaryTree, Cells, Quadtree
+from ...pooled.estimate import split_mean
+from ...pooled.rule import siblings
+from ...pooled.spread import spread_inside
 from ...protocol.promise import Guarantee
 from .boxes import SpatialCounts
 from .releases import MeanEstimate, ReleasedPoints, check_people, check_share
 
-__all__ = ["CountedTree", "PublishedRegions", "deepest", "kanonymous_quadtree", "privtree", "published"]
+__all__ = [
+    "CountedTree", "PublishedRegions", "deepest", "heatmap", "kanonymous_quadtree", "privtree", "privtree_settled",
+    "published",
+]  # fmt: skip
 
 MOST_CELLS = 20_000_000
 TREE_SHARE = 0.5  # of epsilon that PrivTree spends on its structure
@@ -87,18 +93,13 @@ class CountedTree:
 
 
 def privtree(
-    points: npt.ArrayLike,
-    box: Box,
-    *,
-    epsilon: float,
-    rng: np.random.Generator,
-    nonnegative: bool = False,
-    max_depth: int | None = None,
+    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, max_depth: int | None = None
 ) -> SpatialCounts:
     """Counts in the leaves of a private quadtree (Zhang, Xiao, Xie, SIGMOD 2016).
 
     A node splits if its count, less a penalty that grows with its depth, stays positive under Laplace noise whose scale
-    does not depend on the height of the tree; the counts of the leaves are released with separate noise.
+    does not depend on the height of the tree; the counts of the leaves are released with separate noise. They are not
+    cut at zero.
 
     Parameters
     ----------
@@ -110,9 +111,6 @@ def privtree(
         penalty per level ``scale × ln b``, threshold 0), the rest the leaf counts (noise scale ``1 /
         epsilon_counts``).
     rng : numpy.random.Generator
-    nonnegative : bool
-        Set negative leaf counts to zero, as some users of PrivTree do. It costs no privacy and biases sparse areas
-        upwards: errors of range counts are up to 1.8 times larger.
     max_depth : int, optional
         Nodes of this depth are never split (a public rule, so it costs nothing). By default as deep as 60
         bits of path and the precision of the coordinates allow, at most 30: only positions shared by many
@@ -131,24 +129,137 @@ def privtree(
     >>> abs(result.query([[[0, 0], [0.1, 0.1]]]).value[0] - 1000) < 200
     np.True_
     """
+    tree, leaves, counts, variance = _privtree(points, box, epsilon, rng, max_depth)
+    guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon)
+    return SpatialCounts(tree.boxes(leaves), counts, np.full(len(leaves), variance), guarantee)
+
+
+def privtree_settled(
+    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, max_depth: int | None = None
+) -> SpatialCounts:
+    """PrivTree's published leaf counts with the pooled tree's estimator: it tells tree and estimator apart.
+
+    The same numbers are published, with the same guarantee. Sums over halves are made consistent with N (which is
+    public) from the root down, every half gets its posterior mean (:func:`semilocal.pooled.estimate.split_mean`), and
+    people are spread inside leaves by the densities of the neighbours.
+
+    Parameters are those of :func:`privtree`. The variances are still those of the published counts.
+    """
+    tree, leaves, counts, variance = _privtree(points, box, epsilon, rng, max_depth)
+    deepest_leaf = max(int(tree.depth(leaves).max()), 1) * box.dimensions
+    halves = BinaryTree(box, deepest_leaf)  # its cells are numbered as the quadtree's
+    leaves, counts = leaves[order := np.argsort(tree.span(leaves)[0])], counts[order]
+    settled = _settled(halves, leaves, counts, np.full(len(leaves), variance), len(np.asarray(points)))
+    deeper, cells, spread = spread_inside(halves, leaves, settled)
+    parts = len(cells) // len(leaves)
+    guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon)
+    return SpatialCounts(deeper.boxes(cells), spread, np.full(len(cells), variance / parts**2), guarantee)
+
+
+def _privtree(
+    points: npt.ArrayLike, box: Box, epsilon: float, rng: np.random.Generator, max_depth: int | None
+) -> tuple[Quadtree, Cells, Floats, float]:
+    """The tree, its leaves, their noisy counts, and the variance of the noise."""
     epsilon = as_number(epsilon, "epsilon", positive=True)
     positions = check_people(points, box)
     tree = quadtree_of(box, max_depth)
     scale = (2 * tree.fanout - 1) / ((tree.fanout - 1) * epsilon * TREE_SHARE)
     penalty = scale * math.log(tree.fanout)
-    counted = CountedTree(tree, positions)
 
     def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
         biased = np.maximum(counts - depth * penalty, -penalty)
         return np.asarray(biased + rng.laplace(0.0, scale, len(counts)) > 0)
 
-    leaves, exact = counted.grow(splits)
+    leaves, exact = CountedTree(tree, positions).grow(splits)
     noise = 1 / (epsilon * (1 - TREE_SHARE))
-    counts = exact + rng.laplace(0.0, noise, len(exact))
-    if nonnegative:
-        counts = np.maximum(counts, 0.0)
-    guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon)
-    return SpatialCounts(tree.boxes(leaves), counts, np.full(len(leaves), 2 * noise**2), guarantee)
+    return tree, leaves, exact + rng.laplace(0.0, noise, len(exact)), 2 * noise**2
+
+
+def _settled(tree: BinaryTree, leaves: Cells, counts: Floats, variances: Floats, people: int) -> Floats:
+    """Estimates of the leaves of a tree of halves, not negative, that add up to the number of people: float64[m]."""
+    depths = tree.depth(leaves)
+    known = []  # cells of a depth whose parents were halved, with what is below them; deepest first
+    cells, sums, spread = np.empty(0, dtype=np.uint64), np.empty(0), np.empty(0)
+    for depth in range(int(depths.max()), 0, -1):
+        mine = depths == depth
+        cells = np.concatenate((cells, leaves[mine]))
+        sums, spread = np.append(sums, counts[mine]), np.append(spread, variances[mine])
+        order = np.argsort(cells)  # siblings stand side by side
+        cells, sums, spread = cells[order], sums[order], spread[order]
+        known.append((cells, sums, spread))
+        cells, sums, spread = tree.parent(cells[::2]), sums[::2] + sums[1::2], spread[::2] + spread[1::2]
+    found = np.full(len(leaves), float(people))
+    parents, above = np.array([ROOT], dtype=np.uint64), np.array([float(people)])
+    for cells, sums, spread in reversed(known):
+        total = above[np.searchsorted(parents, tree.parent(cells[::2]))]
+        share = spread[::2] / (spread[::2] + spread[1::2])
+        first = split_mean(total, sums[::2] + share * (total - sums[::2] - sums[1::2]), share * spread[1::2])
+        parents, above = cells, siblings(first, total - first)
+        place = np.minimum(np.searchsorted(cells, leaves), len(cells) - 1)
+        found = np.where(cells[place] == leaves, above[place], found)
+    return found
+
+
+def heatmap(
+    points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, max_depth: int = 10
+) -> SpatialCounts:
+    """A heat map by secure aggregation, level by level (Bagdasaryan, Kairouz et al., PoPETs 2022).
+
+    In every round all participants send a one-hot vector of the current leaves with their part of the noise, and the
+    server learns the sum alone, with discrete Laplace noise. Crowded leaves are divided. Half of epsilon is for rounds
+    that divide, evenly; the last round counts the leaves that are there with all that is left, when nothing was
+    divided or the tree has its full depth.
+
+    A leaf is divided if its people, less 1.96 standard errors, are at least 4 of the standard errors that its four
+    children would have in a last round: then an even child stands out of the noise. The paper leaves the threshold
+    and the parts of epsilon to the user; these are not tuned.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+    box : Box
+    epsilon : float
+        For a person taking part or not; N is public.
+    rng : numpy.random.Generator
+    max_depth : int
+        Levels of the quadtree.
+
+    Returns
+    -------
+    SpatialCounts
+        epsilon-differentially private for everybody who sees all sums, if one participant is added or removed; 2
+        epsilon for any move. Secure aggregation is trusted, and that devices add their part of the noise.
+    """
+    left = as_number(epsilon, "epsilon", positive=True)
+    positions = check_people(points, box)
+    tree = quadtree_of(box, max_depth)
+    counted = CountedTree(tree, positions)
+    each = left / (2 * max(tree.max_depth - 1, 1))
+    leaves = tree.children(np.array([ROOT], dtype=np.uint64))
+    for _ in range(tree.max_depth - 1):
+        noisy = counted.count(leaves) + _discrete_laplace(each, len(leaves), rng)
+        left -= each
+        sure = noisy - 1.96 * math.sqrt(_variance(each))
+        divided = (sure >= tree.fanout * math.sqrt(_variance(left))) & (tree.depth(leaves) < tree.max_depth)
+        if not divided.any():
+            break
+        leaves = np.concatenate((leaves[~divided], tree.children(leaves[divided])))
+    counts = counted.count(leaves) + _discrete_laplace(left, len(leaves), rng)
+    note = "secure aggregation takes the place of the second server; all devices add a part of the noise"
+    guarantee = Guarantee.plain("two-servers", 2 * epsilon, presence=epsilon, notes=(note,))
+    variances = np.full(len(leaves), _variance(left))
+    return SpatialCounts(tree.boxes(leaves), counts.astype(np.float64), variances, guarantee)
+
+
+def _discrete_laplace(epsilon: float, size: int, rng: np.random.Generator) -> Integers:
+    """P(j) in proportion to exp(-epsilon |j|), the sum of everybody's parts."""
+    one, other = rng.geometric(-math.expm1(-epsilon), (2, size))
+    return np.asarray(one - other)
+
+
+def _variance(epsilon: float) -> float:
+    """Of discrete Laplace noise."""
+    return 0.5 / math.sinh(epsilon / 2) ** 2
 
 
 def kanonymous_quadtree(points: npt.ArrayLike, box: Box, *, k: int, max_depth: int | None = None) -> SpatialCounts:

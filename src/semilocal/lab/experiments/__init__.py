@@ -60,6 +60,7 @@ EXPERIMENTS = (
     ),
     Experiment("promises", ("fig:promises",), "our own: error against what is promised to whom"),
     Experiment("tradeoff", ("fig:tradeoff",), "our own: what each choice for sparse areas costs"),
+    Experiment("dpbench", (), "range counts on the tables of DPBench, and other questions: a table"),
     Experiment("claims", (), "where the paper's text does not hold: a table"),
     Experiment("reference", (), "our numbers beside those of the authors' code: a table"),
     Experiment("targets", (), "what the local protocol must reach: a table"),

@@ -30,13 +30,15 @@ from .catalogue import CATALOGUE, Dataset, Variant, dataset
 from .originals import convert_porto, convert_snap, read_geolife
 
 __all__ = [
-    "VARIABLE", "FileStatus", "Positions", "data_folder", "describe", "download", "fetch", "load",
-    "sample_people", "sample_users", "sha256_of", "status",
+    "TABLE_SIDE", "VARIABLE", "FileStatus", "Positions", "data_folder", "describe", "download", "fetch", "load",
+    "sample_people", "sample_users", "sha256_of", "status", "table", "tables",
 ]  # fmt: skip
 
 VARIABLE = "SEMILOCAL_DATA"
 SHIPPED = "california_housing"
 GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")
+TABLES = "dpbench/tables2d.npz"
+TABLE_SIDE = 128  # cells per axis of a table of DPBench, after it was aggregated
 CHUNK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
 PARTIAL, BEYOND_END = 206, 416
@@ -119,6 +121,38 @@ def load(name: str, folder: str | Path | None = None) -> Positions:
     path, variant = found
     changed = path.stat()
     return _read(entry.name, variant, path, changed.st_mtime_ns, changed.st_size)
+
+
+def tables(folder: str | Path | None = None) -> tuple[Path, tuple[str, ...]]:
+    """Return the file with the tables of DPBench, and the names of the tables.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not there, with the way to get it.
+    """
+    path = data_folder(folder) / TABLES
+    if not path.is_file():
+        raise InvalidInput(
+            f"the tables of DPBench are not in {path.parent.parent}: no {TABLES}; make it from the 2-D tables of "
+            "github.com/dpcomp-org/dpcomp_core (dpcomp_core/datafiles/2D), every table as an array of 256 x 256 counts "
+            "under its name, with numpy.savez_compressed"
+        )
+    with np.load(path) as found:
+        return path, tuple(sorted(found.files))
+
+
+def table(name: str, folder: str | Path | None = None) -> Floats:
+    """Return a table of DPBench, aggregated to 128 x 128 cells: counts, float64[128, 128]."""
+    path, names = tables(folder)
+    if name not in names:
+        raise InvalidInput(f"{path} has no table {name!r}; there are {', '.join(names)}")
+    with np.load(path) as found:
+        counts = np.asarray(found[name], dtype=np.float64)
+    parts = 2 * TABLE_SIDE
+    if counts.shape != (parts, parts) or not counts.sum() > 0 or counts.min() < 0:
+        raise InvalidInput(f"{path}: {name} must hold {parts} x {parts} counts; got {counts.shape}")
+    return np.asarray(counts.reshape(TABLE_SIDE, 2, TABLE_SIDE, 2).sum(axis=(1, 3)))
 
 
 def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Floats:

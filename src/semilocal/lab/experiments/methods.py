@@ -50,7 +50,10 @@ Regions: TypeAlias = Partition | PublishedRegions  # both have ``crowds``
 
 
 class At(NamedTuple):
-    """Where a method runs: the domain, ε of the axis, k, its randomness, the depth of the paper's quadtrees, δ."""
+    """Where a method runs: the domain, ε of the axis, k, its randomness, the depth of the paper's quadtrees, δ.
+
+    ``finest``: nobody can tell places apart that are in one of 2**finest cells on each axis; None: no such limit.
+    """
 
     box: Box
     epsilon: float
@@ -58,6 +61,7 @@ class At(NamedTuple):
     rng: np.random.Generator
     depth: int
     delta: float = DELTA
+    finest: int | None = None
 
     @property
     def left(self) -> float:
@@ -114,7 +118,8 @@ def our_values(points: Floats, f: BoundedFunction, at: At) -> Released:
 
 def our_counts(points: Floats, at: At, *, trust: Trust) -> Released:
     """Something that answers range queries; boxes around people reach beyond the domain, and should not warn."""
-    found: Any = onecall.counts(points, at.box, **_options(trust, at, moves=2))
+    depth = None if at.finest is None else 2 * at.finest
+    found: Any = onecall.counts(points, at.box, max_depth=depth, **_options(trust, at, moves=2))
     if trust == "nobody":
         return Released(found.answer, found.guarantee, found.partition)
     return Released(found.answer, _of_people(trust, at))
@@ -199,9 +204,12 @@ def laplace_values(points: Floats, f: BoundedFunction, at: At) -> Released:
     return Released(np.asarray(noisy), Guarantee.plain("nobody", at.epsilon))
 
 
-def plain_counts(points: Floats, at: At, *, make: Callable[..., baselines.SpatialCounts]) -> Released:
+def plain_counts(
+    points: Floats, at: At, *, make: Callable[..., baselines.SpatialCounts | baselines.GridCounts]
+) -> Released:
     """A baseline for counts."""
-    found = make(points, at.box, epsilon=at.epsilon, rng=at.rng)
+    depth = {} if at.finest is None else {"max_depth": at.finest}
+    found = make(points, at.box, epsilon=at.epsilon, rng=at.rng, **depth)
     return Released(found.query, found.guarantee)
 
 
@@ -230,6 +238,13 @@ def zero_mean(points: Floats, f: BoundedFunction, at: At) -> Released:
 def zero_counts(points: Floats, at: At) -> Released:
     """The answer 0 to every question."""
     return Released(lambda boxes: Answers(*np.zeros((2, len(np.asarray(boxes))))), Guarantee.plain("nobody", 0.0))
+
+
+def even_counts(points: Floats, at: At) -> Released:
+    """Everybody spread evenly over the domain: it says no more than N, which is public."""
+    x, y = (np.array(side) for side in zip(at.box.lower, at.box.upper, strict=True))
+    found = baselines.GridCounts((x, y), np.full((1, 1), len(points)), np.zeros((1, 1)), Guarantee.plain("nobody", 0.0))
+    return Released(found.query, found.guarantee)
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
@@ -317,9 +332,27 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             Look("PrivTree (trusted curator)", "#1b7837", "^", "-"),
             counts=partial(plain_counts, make=baselines.privtree),
         ),
-        "privtree-cut": Method(
-            Look("PrivTree, no counts below 0 (trusted curator)", "#5aae61", "^", "--", filled=False),
-            counts=partial(plain_counts, make=partial(baselines.privtree, nonnegative=True)),
+        "privtree-settled": Method(
+            Look("PrivTree with our estimator (trusted curator)", "#5aae61", "^", "--", filled=False),
+            counts=partial(plain_counts, make=baselines.privtree_settled),
+        ),
+        "identity": Method(
+            Look("every cell with noise (trusted curator)", "#525252", "8", ":"),
+            counts=partial(plain_counts, make=baselines.identity),
+        ),
+        "ugrid": Method(
+            Look("UGrid (trusted curator)", "#c51b7d", "<", "--", filled=False),
+            counts=partial(plain_counts, make=baselines.ugrid),
+        ),
+        "agrid": Method(
+            Look("AGrid (trusted curator)", "#8e0152", "<", "-"), counts=partial(plain_counts, make=baselines.agrid)
+        ),
+        "dawa": Method(
+            Look("DAWA (trusted curator)", "#b35806", "d", "-"), counts=partial(plain_counts, make=baselines.dawa)
+        ),
+        "heatmap": Method(
+            Look("heat map by secure aggregation", "#4393c3", "H", "-."),
+            counts=partial(plain_counts, make=baselines.heatmap),
         ),
         "ldp": Method(
             Look("local DP", "#7f7f7f", "v", "--"),
@@ -350,6 +383,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             points=partial(paper_points, rule=published_regions, drawn=True),
             notes={"points": f"the draw around a centre does not look at the position; {_ALONE}"},
         ),
+        "even": Method(Look("even spread", "#7a7a7a", "None", "--"), counts=even_counts),
         "zero": Method(Look("answer 0", "#969696", "None", "-"), values=zero_mean, counts=zero_counts),
         "exact": Method(Look("no privacy", "#404040", "None", ":"), points=true_points),
         "kanonymous": Method(

@@ -35,6 +35,7 @@ APART = {"cli", "device", "page", "service", "testing", "transcript"}
 PICTURES = {
     "audit",
     "claims.py",
+    "dpbench.py",
     "drawing.py",
     "figures.py",
     "planner.py",

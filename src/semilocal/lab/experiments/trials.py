@@ -18,9 +18,9 @@ from ...errors import InvalidInput, MissingExtra
 from ...functions import gaussian_bump, squared_norm
 from ...geometry.box import Box
 from ...simulation import synthetic
-from ..baselines.boxes import mean_relative_error
+from ..baselines.boxes import earth_movers_distance, mean_relative_error
 from ..index import count_points
-from .data import load, sample_people, sample_users
+from .data import TABLE_SIDE, load, sample_people, sample_users, table
 from .methods import CROWD, DELTA, DEPTHS, At, Regions, Released, way_of
 from .runner import Trial
 
@@ -36,7 +36,9 @@ PLANE = Box((-10.0, -10.0), (10.0, 10.0), names=("x", "y"))
 MEAN_SPREAD = 1.5
 MEAN_CROWD = 100  # the paper's Q in the mean experiments
 BUMP_SPREAD = 2.0
-QUERIES = {"clusters": 100, "anchored": 200}
+QUERIES = {"clusters": 100, "anchored": 200, "ranges": 2_000}
+MAP_SIDE = 32  # cells per axis of the maps that are compared by the earth mover's distance
+TABLES = "dpbench/"  # what the names of sources begin with that are tables of counts
 PATIENCE = 1_000  # rounds of candidates before a workload is called impossible
 FOREST = "random forest"
 NEIGHBOURS = "k nearest neighbours"
@@ -123,14 +125,38 @@ def uniform_queries(m: int, rng: np.random.Generator) -> Floats:
     return np.stack([lower, lower + size], axis=1)
 
 
+def paper_sides(m: int, rng: np.random.Generator) -> Floats:
+    """Width and height of m boxes of the paper: log-uniform from 1/256 to 1/8 of the unit square's side."""
+    return np.exp(rng.uniform(np.log(1 / 256), np.log(1 / 8), size=(m, 2)))
+
+
+def block_sides(m: int, rng: np.random.Generator) -> Floats:
+    """Squares of 0.2 to 1 % of the unit square's side: "this block"."""
+    return np.repeat(rng.uniform(0.002, 0.01, size=(m, 1)), 2, axis=1)
+
+
+def city_sides(m: int, rng: np.random.Generator) -> Floats:
+    """One degree by one degree, where the unit square is the world."""
+    return np.tile([1 / 360, 1 / 180], (m, 1))
+
+
+ASKED = {"paper": paper_sides, "blocks": block_sides, "cities": city_sides}  # sides of boxes around people, by name
+
+
 def anchored_queries(
-    points: Floats, m: int, rng: np.random.Generator, *, fewest: int = 20, largest_share: float = 0.05
+    points: Floats,
+    m: int,
+    rng: np.random.Generator,
+    *,
+    asked: str = "paper",
+    fewest: int = 20,
+    largest_share: float = 0.05,
 ) -> tuple[Floats, Integers]:
     """Return m boxes that each contain a data point, and their true counts.
 
-    A data point is drawn; width and height are log-uniform from 1/256 to 1/8 of the unit square's side; the box lies so
-    that the point is at a uniform place in it, and may reach over the border of the square; it is kept if its
-    true count is between `fewest` and `largest_share` of all points, both included.
+    A data point is drawn, and the sides of a box; the box lies so that the point is at a uniform place in it, and may
+    reach over the border of the square; it is kept if its true count is between `fewest` and `largest_share` of all
+    points, both included.
 
     Parameters
     ----------
@@ -140,6 +166,8 @@ def anchored_queries(
         Boxes wanted.
     rng : numpy Generator
         The only source of randomness.
+    asked : str
+        How sides are drawn: a key of `ASKED`.
 
     Returns
     -------
@@ -147,7 +175,6 @@ def anchored_queries(
     counts : int64[m]
         Exact, half-open boxes. They are not private: they are the truth that errors are measured against.
     """
-    low, high = np.log(1 / 256), np.log(1 / 8)
     most = largest_share * len(points)
     if most < fewest:
         raise InvalidInput(
@@ -159,7 +186,7 @@ def anchored_queries(
     have = 0
     for _ in range(PATIENCE):
         anchors = points[rng.integers(len(points), size=2 * m)]
-        size = np.exp(rng.uniform(low, high, size=(2 * m, 2)))
+        size = ASKED[asked](2 * m, rng)
         lower = anchors - rng.random((2 * m, 2)) * size
         boxes = np.stack([lower, lower + size], axis=1)
         counts = count_points(points, boxes)
@@ -196,20 +223,50 @@ def ring(n: int, rng: np.random.Generator) -> Floats:
 MADE = {"clusters": synthetic.clusters, "uniform": synthetic.uniform, "ring": ring}  # populations, by name
 
 
+def table_people(name: str, n: int, rng: np.random.Generator, *, data: Path | None = None) -> People:
+    """People of a table of counts and range queries by the protocol of DPBench: as :func:`draw_people`.
+
+    n people are drawn from the table's shape and stand in the middle of their cells. A range has sides uniform in 1 to
+    128 cells on each axis, and a uniform place.
+    """
+    shape = table(name, data)
+    held = rng.multinomial(n, shape.ravel() / shape.sum())
+    cells = np.stack(np.divmod(np.repeat(np.arange(len(held)), held), TABLE_SIDE), axis=1)
+    side = rng.integers(1, TABLE_SIDE + 1, (QUERIES["ranges"], 2))
+    low = rng.integers(0, TABLE_SIDE - side + 1)
+    high = low + side
+    before = np.zeros((TABLE_SIDE + 1, TABLE_SIDE + 1), dtype=np.int64)
+    before[1:, 1:] = held.reshape(shape.shape).cumsum(axis=0).cumsum(axis=1)
+    (x0, y0), (x1, y1) = low.T, high.T
+    counts = before[x1, y1] - before[x0, y1] - before[x1, y0] + before[x0, y0]
+    return (cells + 0.5) / TABLE_SIDE, np.stack([low, high], axis=1) / TABLE_SIDE, counts, anchored_floor(n)
+
+
 def draw_people(
-    source: str, n: int, rng: np.random.Generator, *, data: Path | None = None, stands_for: str = "row"
+    source: str,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    data: Path | None = None,
+    stands_for: str = "row",
+    asked: str = "paper",
 ) -> People:
     """Return the participants of a trial, its queries, their true counts, and the smallest denominator of the error.
 
     Parameters
     ----------
     source : str
-        ``"clusters"`` (uniform queries); ``"uniform"``, ``"ring"`` or a dataset (anchored queries).
+        ``"clusters"`` (uniform queries); ``"uniform"``, ``"ring"`` or a dataset (anchored queries); ``"dpbench/…"``, a
+        table of DPBench (its ranges).
     data : Path, optional
         The folder of the datasets; the one that SEMILOCAL_DATA names if left out.
     stands_for : {"row", "person"}
         What stands for one participant: any row of a dataset, or one row of a different person each time.
+    asked : str
+        How the sides of anchored queries are drawn: a key of `ASKED`.
     """
+    if source.startswith(TABLES):
+        return table_people(source.removeprefix(TABLES), n, rng, data=data)
     if source == "clusters":
         points = synthetic.clusters(n, rng)
         boxes = uniform_queries(QUERIES["clusters"], rng)
@@ -219,26 +276,43 @@ def draw_people(
     else:
         sample = sample_people if stands_for == "person" else sample_users
         points = sample(source, n, rng, folder=data)
-    boxes, counts = anchored_queries(points, QUERIES["anchored"], rng)
+    # a block may hold one person; of the paper's boxes and of cities those are asked for that hold a few
+    fewest, largest_share = (1, 1.0) if asked == "blocks" else (20, 0.05)
+    boxes, counts = anchored_queries(
+        points, QUERIES["anchored"], rng, asked=asked, fewest=fewest, largest_share=largest_share
+    )
     return points, boxes, counts, anchored_floor(n)
 
 
 @functools.lru_cache(maxsize=4)
 def _people_of(trial: Trial, data: Path | None) -> People:
     """The people of all trials that differ in nothing else but the method, epsilon, k and delta."""
-    rng, stands_for = trial.shared_rng("n", "source"), trial.get("stands_for", "row")
-    return draw_people(trial["source"], trial["n"], rng, data=data, stands_for=stands_for)
+    drawn = {"stands_for": trial.get("stands_for", "row"), "asked": trial.get("asked", "paper")}
+    return draw_people(trial["source"], trial["n"], trial.shared_rng("n", "source"), data=data, **drawn)
 
 
 def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
-    """Answer a workload of range queries once; parameters ``source``, ``n``, ``epsilon``, ``k``, ``stands_for``."""
+    """Answer range queries once; parameters are ``n``, ``epsilon``, ``k``, and those of `draw_people`.
+
+    Rows hold the mean relative error, the mean absolute error in people, and if ``moved`` is given the earth mover's
+    distance between the answers about a grid of 32 x 32 cells and the truth.
+    """
     alike = {name: value for name, value in trial.parameters if name not in ("epsilon", "k", "delta")}
     people = Trial.of(trial.figure, "", seed=trial.seed, run=trial.run, **alike)
     points, boxes, truth, floor = _people_of(people, data)
     at = _at(trial, synthetic.UNIT_SQUARE, "clusters" if trial["source"] == "clusters" else "real")
+    if trial["source"].startswith(TABLES):
+        at = at._replace(finest=TABLE_SIDE.bit_length() - 1)
     found = way_of(trial.method, "counts")(points, at)
-    error = mean_relative_error(found.result(boxes).value, truth, floor=floor)
-    return [{"mre": error, **facts_of(found.regions, trial["k"])}]
+    answers = found.result(boxes).value
+    row: Row = {"mre": mean_relative_error(answers, truth, floor=floor), "mae": float(np.abs(answers - truth).mean())}
+    if trial.get("moved"):
+        low = np.stack(np.divmod(np.arange(MAP_SIDE**2), MAP_SIDE), axis=1) / MAP_SIDE
+        squares = np.stack([low, low + 1 / MAP_SIDE], axis=1)
+        places = np.minimum((points * MAP_SIDE).astype(np.int64), MAP_SIDE - 1) @ [MAP_SIDE, 1]
+        maps = found.result(squares).value, np.bincount(places, minlength=MAP_SIDE**2)
+        row["moved"] = earth_movers_distance(*(one.reshape(MAP_SIDE, MAP_SIDE) for one in maps))
+    return [{**row, **facts_of(found.regions, trial["k"])}]
 
 
 # -- learning ------------------------------------------------------------------------------------------------------
