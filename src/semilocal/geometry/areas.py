@@ -79,6 +79,15 @@ class Boxes:
             holds &= upper >= stop
         return self, meets, holds
 
+    def lines_in(self, boxes: Floats) -> tuple[Integers, Integers, Floats, Flags]:
+        """Of those that meet one box each, with one side inside it: which, its axis, its place, and if it is lower."""
+        inside, axes = self.corners > boxes, boxes.shape[2]
+        inside[:, 1] = self.corners[:, 1] < boxes[:, 1]
+        sides, places = (each.reshape(len(each), 2 * axes) for each in (inside, self.corners))
+        one = np.flatnonzero(np.count_nonzero(sides, axis=1) == 1)
+        side = sides[one].argmax(axis=1)
+        return one, side % axes, places[one, side], side < axes
+
     def covered(self, boxes: Floats) -> Floats:
         """Share of one box each that is covered."""
         share = np.ones(len(self))

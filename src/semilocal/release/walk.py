@@ -2,7 +2,9 @@
 
 A question walks down the rows of the tree. A row that it does not meet is left, one that it holds is taken whole, one
 that it cuts is opened, and of a leaf it takes a share of each part. On the way up two halves make their parent: a
-division that is taken evenly adds no error. So a question costs about as much as its edge is long in leaves.
+division that is taken evenly adds no error. So a question costs about as much as its edge is long in leaves. Where many
+boxes are asked about at once, rows that one side of a box cuts are looked up instead (lines.py): it costs about as
+much as its corners are deep.
 
 Rows are seen by the smallest box around them. Where cells are no boxes the hierarchy gives the shares of all parts, and
 a row is an interval of them.
@@ -15,6 +17,7 @@ Knows a tree of counts and shapes. Knows no protocol.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +28,7 @@ from ..geometry.areas import Areas, Asked, Boxes
 from ..geometry.lattice import NOT_ROUNDED, Lattice
 from ..geometry.polygons import Polygons, ranges
 from .answers import CountAnswers
+from .lines import Lines
 from .tree import CountTree
 
 __all__ = ["TreeWalk"]
@@ -32,6 +36,7 @@ __all__ = ["TreeWalk"]
 _GROUP = 4  # children of the root, or groups of them, that are seen as one
 _MOST_QUESTIONS = 1 << 12  # in a batch
 _PAIRS_AT_ONCE = 1 << 19  # of questions and rows, about: calls of NumPy and misses of the cache cost alike
+_MANY = 1 << 14  # boxes that are worth tables of rows
 _NUMBERS_AT_ONCE = 1 << 22  # shares in a batch where a hierarchy gives all
 _WHOLE = 1.0 - 1e-9  # shares of the parts of a leaf add up to 1 but for rounding
 
@@ -190,10 +195,11 @@ class TreeWalk:
 
     def query(self, asked: Asked) -> CountAnswers:
         """People in boxes float64[q, 2, d] or in polygons."""
-        hierarchy, cells = self.tree.hierarchy, self.tree.parts.cells
+        hierarchy, cells, lines = self.tree.hierarchy, self.tree.parts.cells, None
         if hierarchy.cells_are_boxes:
             areas: Areas = asked if isinstance(asked, Polygons) else Boxes(asked)
-            edges = len(cells) ** (1.0 - 1.0 / hierarchy.box.dimensions)
+            lines = self.lines if isinstance(areas, Boxes) and len(areas) >= _MANY else None
+            edges = 1.0 if lines else len(cells) ** (1.0 - 1.0 / hierarchy.box.dimensions)
             most = min(_MOST_QUESTIONS, int(1 + _PAIRS_AT_ONCE / edges))
             groups = [group for batch in areas.batches() for group in _split(batch, most)] if len(areas) else []
         else:
@@ -201,7 +207,7 @@ class TreeWalk:
 
         def work(rows: Integers) -> Floats:
             if hierarchy.cells_are_boxes:
-                return self._sums(areas.take(rows), len(rows))
+                return self._sums(areas.take(rows), len(rows), lines)
             taken = asked.take(rows) if isinstance(asked, Polygons) else asked[rows]
             shares = (
                 hierarchy.shares_in(cells, taken) if isinstance(taken, Polygons) else hierarchy.shares(cells, taken)
@@ -213,6 +219,18 @@ class TreeWalk:
             out[:, rows] = part
         return self._answers(out)
 
+    @cached_property
+    def lines(self) -> Lines | None:
+        """Tables of rows that one line cuts; None where errors lean together, which do not add up over rows."""
+        if self.tree.lean or self.tree.unbiased is None:
+            return None
+
+        def ask(boxes: Boxes, rows: Integers, lines: Lines) -> Floats:
+            sums, levels = self._down(boxes, rows, lines, 0)
+            return np.stack([*sums[:4], levels[0].share])
+
+        return Lines.of(self.tree, self.parts, len(self.people) - len(self.tree), ask)
+
     def rows(self, rows: Integers) -> CountAnswers:
         """People in rows of the tree."""
         tree = self.tree
@@ -221,15 +239,32 @@ class TreeWalk:
         most = np.where(noise > 0, tree.total, value)
         return self._answers(np.stack([value, plain, np.zeros(len(rows)), noise, most]))
 
-    def _sums(self, areas: Any, number: int) -> Floats:
+    def _sums(self, areas: Any, number: int, lines: Lines | None = None) -> Floats:
         """What :meth:`_answers` takes, of some areas: float64[5, q]."""
-        people, plain, uneven, common, variance, most = np.zeros((6, number))
-        levels: list[_Level] = []
-        question, node = np.arange(number), np.zeros(number, dtype=np.int64)
+        sums, levels = self._down(areas, np.zeros(number, dtype=np.int64), lines, self.top)
+        people, plain, uneven, variance, common = sums
+        most = np.zeros(number)
+        if self.tree.unbiased is None:
+            plain, most = people, self._met(levels, number)
+        variance += self._of_tops(levels[: self.top + 1], number)
+        return np.stack([people, plain, uneven + common**2, np.maximum(variance, 0.0), most])
+
+    def _down(self, areas: Any, node: Integers, lines: Lines | None, top: int) -> tuple[Floats, list[_Level]]:
+        """Go down from one node for each area, and up again to the depth ``top``: sums of areas, and all pairs.
+
+        The sums are float64[5, q]: people, unbiased people, the variances by uneven people and by noise, and the
+        standard errors that lean together.
+        """
+        number = len(node)
+        sums, question, levels = np.zeros((5, number)), np.arange(number), list[_Level]()
+        people, plain, uneven, variance, common = sums
         while len(question):
             areas, meets, holds = areas.within(self.shapes.take(node, axis=0))
             share, leaf = holds.astype(np.float64), self.leaf.take(node)
             cut = meets & ~holds
+            if lines is not None:
+                one, told = self._of_lines(areas, node, np.flatnonzero(cut & lines.has(node)), lines)
+                cut[one] = False
             ends, opened = np.flatnonzero(cut & leaf), np.flatnonzero(cut & ~leaf)
             own, at = question.take(ends), node.take(ends)
             share[ends] = taken = self._of_parts(areas.take(ends), at)
@@ -242,28 +277,37 @@ class TreeWalk:
             people += np.bincount(own, self.people.take(at) * taken, minlength=number)
             if self.tree.unbiased is not None:
                 plain += np.bincount(own, self.plain.take(at) * taken, minlength=number)
+            if lines is not None:
+                share[one] = told[4]
+                for total, part in zip(sums[:4], told[:4], strict=True):
+                    total += np.bincount(question.take(one), part, minlength=number)
             levels.append(_Level(question, node, share, opened))
             at = node.take(opened)
             begin = self.begin.take(at)
-            if len(levels) > self.top:  # two children each
+            if len(levels) > top:  # two children each
                 pair, node = np.repeat(opened, 2), np.repeat(begin, 2)
                 node[1::2] += 1
             else:
                 pair, node = np.repeat(opened, self.number[at]), ranges(begin, self.number[at])
             question, areas = question.take(pair), areas.take(pair)
-        for depth in range(len(levels) - 2, self.top - 1, -1):
+        for depth in range(len(levels) - 2, top - 1, -1):
             level, below = levels[depth], levels[depth + 1].share
             own, at = level.question.take(level.opened), level.node.take(level.opened)
             apart = below[::2] - below[1::2]
             level.share[level.opened] = below[1::2] + self.first_weight.take(at) * apart
             apart *= apart
             variance += np.bincount(own, self.apart.take(at) * apart, minlength=number)
-        if self.tree.unbiased is None:
-            plain += people
-            most += self._met(levels, number)
-        variance += self._of_tops(levels[: self.top + 1], number)
-        uneven += common**2
-        return np.stack([people, plain, uneven, np.maximum(variance, 0.0), most])
+        return sums, levels
+
+    def _of_lines(self, areas: Boxes, node: Integers, tried: Integers, lines: Lines) -> tuple[Integers, Floats]:
+        """Which of the pairs that are tried one side cuts; their part of the sums, and the share: float64[5, m]."""
+        at = node.take(tried)
+        one, axis, place, low = areas.take(tried).lines_in(self.shapes.take(at, axis=0))
+        at = at.take(one)
+        told = lines.below(at, axis, place)
+        for part, whole in ((0, self.people.take(at)), (1, self.plain.take(at)), (4, 1.0)):
+            told[part] = np.where(low, whole - told[part], told[part])
+        return tried.take(one), told
 
     def _of_parts(self, areas: Any, leaves: Integers) -> Floats:
         """Share of one leaf each that areas take, by its parts: float64[m]."""

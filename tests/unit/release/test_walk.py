@@ -65,6 +65,30 @@ def test_any_tree_of_intervals_is_walked(seed: int) -> None:
     assert found.stderr**2 != pytest.approx(planted)
 
 
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("rounding", [None, 1 / 64])
+def test_many_boxes_are_answered_like_few(
+    dimensions: int, rounding: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Oracle: the walk that opens all rows; boxes have sides on edges of cells, infinite and without length."""
+    points = np.random.default_rng(5).beta(2, 5, (20_000, dimensions))
+    box = sl.Box((0.0,) * dimensions, (1.0,) * dimensions)
+    counted = sl.counts(points, box, epsilon=4.0, trust="curator", rounding=rounding, rng=np.random.default_rng(6))
+    boxes = boxes_in(dimensions, 400)
+    boxes[100:200] = np.clip(np.round(boxes[100:200] * 64) / 64, 0, 1)
+    boxes[200:220, 0], boxes[210:230, 1], boxes[230:240, 1] = -np.inf, np.inf, boxes[230:240, 0]
+    few = counted.answer(boxes)
+    monkeypatch.setattr("semilocal.release.walk._MANY", 1)
+    for planted in (False, True):
+        many = counted.answer(boxes)
+        for name in ("value", "stderr", "fewer", "more", "noise"):
+            assert (getattr(many, name) == pytest.approx(getattr(few, name), rel=1e-9, abs=1e-9)) is not planted, name
+        for walk in counted._walks.values():
+            assert walk.lines is not None
+            assert len(walk.lines.keys) > 100
+            walk.lines.entries[:, :7] *= 1.01  # planted: tables that are off
+
+
 def test_polygons_of_boxes_are_boxes() -> None:
     _, run = run_of(2, seed=8)
     walk, boxes = TreeWalk.of(public_tree(run.partition)), boxes_in(2, 50)
