@@ -85,7 +85,7 @@ def requests(pair: PairTask, n: int) -> list[bytes]:
         first, second = (
             seal(
                 private[server][number], pair.operator(role).sealing_key, role=role, task=pair.id, report=name,
-                public=public[number],
+                public=public[number], bucket=1, token="",
             )
             for server, role in enumerate(ROLES)
         )  # fmt: skip

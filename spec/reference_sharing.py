@@ -147,6 +147,13 @@ def rounding_word(secret: bytes, task: bytes) -> int:
     return int.from_bytes(hmac.digest(secret, bytes(4) + b"semilocal/1/rounding" + task, "sha256")[:8], "big")
 
 
+def envelope_info(role: str, task: bytes, report: bytes, public: bytes, bucket: int, token: str) -> bytes:
+    """What an envelope is bound to, section 5."""
+    hashes = [hashlib.sha256(data).digest() for data in (public, token.encode() if role == "leader" else b"")]
+    head = f"semilocal/2/sharing/envelope/{role}/".encode()
+    return head + task + report + hashes[0] + bucket.to_bytes(8, "big") + hashes[1]
+
+
 Nodes = dict[tuple[int, ...], tuple[int, tuple[int, ...]]]
 
 

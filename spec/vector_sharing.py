@@ -13,6 +13,7 @@ from semilocal import Box
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.task import PooledTask
 from semilocal.protocol.keys import rounding_word, upload_entropy
+from semilocal.sharing.envelope import Role, info_of
 from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.point import NONCE
 from semilocal.sharing.report import Shape, SharedReport, shard
@@ -203,6 +204,17 @@ def asked() -> Iterator[Json]:
         }  # fmt: skip
 
 
+def envelopes() -> Iterator[Json]:
+    """What the envelopes of one upload are bound to."""
+    report = honest("a count", COUNTS, PATH)
+    roles: tuple[Role, Role] = ("leader", "helper")
+    for role in roles:
+        name = entropy("a report", 16)
+        about = {"role": role, "task": TASK.hex(), "report": name.hex(), "public": report.public.hex(), "bucket": 21}
+        info = info_of(role, TASK, name, report.public, 21, "slt_token")
+        yield about | {"token": "slt_token", "info": info.hex()}
+
+
 def make_sharing() -> Json:
     return {
         "about": "spec/sharing.md, section 8. Each vector is a list of operations on `reports` with `parameters` "
@@ -210,8 +222,9 @@ def make_sharing() -> Json:
         "`tags` by server, parameter and report; `sums` by server, parameter and child (decimal, modulo 2^64); "
         "`results` by parameter and child. Positive: everything succeeds. Negative: named after the lie; the last "
         "operation fails. Asked: section 6; `word` (decimal) rounds `value` to `sent`; `entropy` (64 bytes) is that of "
-        "the cell and the integer in `entropy_of`.",
+        "the cell and the integer in `entropy_of`. Envelopes: section 5.",
         "positive": list(positive()),
         "negative": list(negative()),
         "asked": list(asked()),
+        "envelopes": list(envelopes()),
     }

@@ -76,6 +76,8 @@ def sealed_upload(pair: PairTask, report: SharedReport, *, bucket: int = 1, toke
             task=pair.id,
             report=report.nonce,
             public=report.public,
+            bucket=bucket,
+            token=token or "",
         )
         for server, role in enumerate(ROLES)
     )

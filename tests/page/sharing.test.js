@@ -6,7 +6,7 @@ import * as node from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { concat, fromBigEndian, hex, littleEndian } from "../../src/semilocal/page/static/device/base.js";
-import { isSigned, seal } from "../../src/semilocal/page/static/device/crypto.js";
+import { envelopeInfo, isSigned, seal } from "../../src/semilocal/page/static/device/crypto.js";
 import { ecb } from "../../src/semilocal/page/static/vendor/noble-ciphers.js";
 import { x25519 } from "../../src/semilocal/page/static/vendor/noble-curves.js";
 import { hmac, sha256 } from "../../src/semilocal/page/static/vendor/noble-hashes.js";
@@ -113,6 +113,13 @@ for (const vector of [...VECTORS.positive, ...VECTORS.negative]) {
   });
 }
 
+for (const { role, task, report, public: open, bucket, token, info } of VECTORS.envelopes) {
+  test(`an envelope of the ${role} is bound to what stands beside it`, () => {
+    const about = { role, task: unhex(task), report: unhex(report), public: unhex(open), bucket: BigInt(bucket), token };
+    assert.equal(hex(envelopeInfo(about)), info);
+  });
+}
+
 test("reports refuse what has no place in them", () => {
   const shape = { levels: 3, valueBits: 0 };
   for (const act of [
@@ -138,7 +145,7 @@ test("what is vendored hashes, encrypts and agrees as Node does", () => {
 });
 
 test("a key that is no key is refused before anything is sealed", async () => {
-  const about = { role: "leader", task: new Uint8Array(32), report: new Uint8Array(16), public: new Uint8Array(1) };
+  const about = { role: "leader", task: new Uint8Array(32), report: new Uint8Array(16), public: new Uint8Array(1), bucket: 1n, token: "" };
   await assert.rejects(seal(new Uint8Array(16), new Uint8Array(32), about), { name: "InvalidInput", message: /not a key/ });
 });
 

@@ -66,7 +66,16 @@ def make_upload(
     report = shard(pair.id, name, pair.shape, path, entropy, value=number)
     roles: tuple[Role, Role] = ("leader", "helper")
     leader, helper = (
-        seal(plain, pair.operator(role).sealing_key, role=role, task=pair.id, report=name, public=report.public)
+        seal(
+            plain,
+            pair.operator(role).sealing_key,
+            role=role,
+            task=pair.id,
+            report=name,
+            public=report.public,
+            bucket=bucket,
+            token=token,
+        )
         for plain, role in zip(report.private, roles, strict=True)
     )
     return Upload(name, report.public, leader, helper, token or None, bucket)
@@ -281,19 +290,19 @@ class Uploader:
         self._notify(f"Sealed one upload for {pair.leader.name} and {pair.helper.name}; the loss is booked.")
         return entry
 
-    def _upload_of(self, pair: PairTask, *, token: str = "") -> Upload:
+    def _upload_of(self, pair: PairTask, *, token: str) -> Upload:
         return make_upload(pair, self._position, self._vault.contents.secret, token=token, value=self._value)
 
     def _resumed(self, pair: PairTask, entry: PairUpload) -> PairUpload:
         """The stored upload, with another token if the owner gives one."""
-        kept = Upload.from_bytes(entry.upload)
-        if self._upload_of(pair).public != kept.public:
+        kept, other = Upload.from_bytes(entry.upload), self._upload_of(pair, token=self._token)
+        if other.public != kept.public:
             raise InvalidInput(
                 "this vault holds an upload for the task with another position or value; both are fixed for a task, "
                 "because two different uploads could be compared. Give the same ones"
             )
         if self._token and self._token != kept.token:
-            data = msgspec.structs.replace(kept, token=self._token).to_bytes()
+            data = other.to_bytes()
             entry = msgspec.structs.replace(entry, upload=data, digest=hashlib.sha256(data).digest())
             self._vault.put(entry)
         return entry

@@ -1,7 +1,8 @@
 """A private part sealed for one server: HPKE (RFC 9180) with X25519, HKDF-SHA256 and AES-128-GCM.
 
-``info`` binds an envelope to its purpose: label, role, task, report and the hash of the public part. An envelope that
-is replayed under another report, sent to the other server, or paired with another public part does not open.
+``info`` binds an envelope to all that is in the open beside it: role, task, report, public part, bucket and, for the
+leader, the enrolment token. An envelope that is replayed under another report, sent to the other server, or found with
+another public part, bucket or token does not open.
 
 Knows bytes and keys. Knows no reports, server, clock or file. The ephemeral key comes from the operating
 system inside the library, so sealing twice gives different bytes: a device keeps what it sealed.
@@ -21,13 +22,13 @@ try:
 except ImportError:  # pragma: no cover - the extra is there in the tests
     raise MissingExtra("cryptography", "service") from None
 
-__all__ = ["OVERHEAD", "REPORT_ID", "Role", "open_envelope", "public_key", "read_secret", "seal"]
+__all__ = ["OVERHEAD", "REPORT_ID", "Role", "info_of", "open_envelope", "public_key", "read_secret", "seal"]
 
 Role = Literal["leader", "helper"]
 KEY = 32
 REPORT_ID = 16
 OVERHEAD = 32 + 16  # ephemeral key and tag
-_LABEL = b"semilocal/1/sharing/envelope/"
+_LABEL = b"semilocal/2/sharing/envelope/"
 _SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
 
 
@@ -36,7 +37,9 @@ def public_key(secret: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
-def seal(plain: bytes, key: bytes, *, role: Role, task: bytes, report: bytes, public: bytes) -> bytes:
+def seal(
+    plain: bytes, key: bytes, *, role: Role, task: bytes, report: bytes, public: bytes, bucket: int, token: str
+) -> bytes:
     """Seal a private part for the server with this public key; ``OVERHEAD`` bytes longer than it.
 
     Parameters
@@ -49,18 +52,23 @@ def seal(plain: bytes, key: bytes, *, role: Role, task: bytes, report: bytes, pu
         Ids of 32 and 16 bytes.
     public : bytes
         The report's public part.
+    bucket : int
+        The report's public cell.
+    token : str
+        The enrolment token; empty if there is none. The helper's envelope does not depend on it.
 
     Examples
     --------
     >>> secret = bytes(range(32))
-    >>> about = dict(role="leader", task=bytes(32), report=bytes(16), public=b"corrections")
+    >>> about = dict(role="leader", task=bytes(32), report=bytes(16), public=b"corrections", bucket=1, token="")
     >>> sealed = seal(b"seed", public_key(secret), **about)
     >>> len(sealed), open_envelope(sealed, secret, **about)
     (52, b'seed')
     """
     if len(key) != KEY:
         raise InvalidInput(f"a public key has {KEY} bytes; got {len(key)}")
-    return bytes(_SUITE.encrypt(plain, X25519PublicKey.from_public_bytes(key), info=_info(role, task, report, public)))
+    info = info_of(role, task, report, public, bucket, token)
+    return bytes(_SUITE.encrypt(plain, X25519PublicKey.from_public_bytes(key), info=info))
 
 
 def read_secret(secret: bytes) -> X25519PrivateKey:
@@ -69,27 +77,34 @@ def read_secret(secret: bytes) -> X25519PrivateKey:
 
 
 def open_envelope(
-    sealed: bytes, secret: bytes | X25519PrivateKey, *, role: Role, task: bytes, report: bytes, public: bytes
-) -> bytes:
+    sealed: bytes, secret: bytes | X25519PrivateKey, *, role: Role, task: bytes, report: bytes, public: bytes,
+    bucket: int, token: str,
+) -> bytes:  # fmt: skip
     """The private part in an envelope.
 
     Raises
     ------
     InvalidInput
-        If it was not sealed for this server, task, report and public part, or was changed.
+        If it was not sealed for this server, task, report, public part, bucket and token, or was changed.
     """
     if len(sealed) < OVERHEAD:
         raise InvalidInput(f"an envelope has at least {OVERHEAD} bytes; got {len(sealed)}")
     key = read_secret(secret) if isinstance(secret, bytes) else secret
     try:
-        return bytes(_SUITE.decrypt(sealed, key, info=_info(role, task, report, public)))
+        return bytes(_SUITE.decrypt(sealed, key, info=info_of(role, task, report, public, bucket, token)))
     except (InvalidTag, ValueError):
-        raise InvalidInput("the envelope does not open: wrong server, task, report or public part") from None
+        words = "the envelope does not open: wrong server, task, report, public part, bucket or token"
+        raise InvalidInput(words) from None
 
 
-def _info(role: Role, task: bytes, report: bytes, public: bytes) -> bytes:
+def info_of(role: Role, task: bytes, report: bytes, public: bytes, bucket: int, token: str) -> bytes:
+    """What an envelope is bound to, as HPKE's info."""
     if role not in ("leader", "helper"):
         raise InvalidInput(f"role must be 'leader' or 'helper'; got {role!r}")
     if len(task) != 32 or len(report) != REPORT_ID:
         raise InvalidInput(f"ids have 32 and {REPORT_ID} bytes; got {len(task)} and {len(report)}")
-    return _LABEL + role.encode() + b"/" + task + report + hashlib.sha256(public).digest()
+    if not 0 <= bucket < 1 << 64:
+        raise InvalidInput(f"a bucket is a cell; got {bucket}")
+    told = token.encode() if role == "leader" else b""  # the helper does not learn tokens
+    parts = (hashlib.sha256(public).digest(), bucket.to_bytes(8, "big"), hashlib.sha256(told).digest())
+    return _LABEL + role.encode() + b"/" + task + report + b"".join(parts)

@@ -66,6 +66,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """Encoding and decoding, the same for all."""
 
     limit: ClassVar[int] = MAX_BODY
+    earlier: ClassVar[bytes] = b""  # what the bytes of an earlier version begin with, if there is one
     __repr__ = short_repr
 
     def to_bytes(self) -> bytes:
@@ -78,13 +79,15 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         what = cls.__name__
         if len(data) > cls.limit:
             raise InvalidInput(f"a message of kind {what} has at most {cls.limit} bytes; got {len(data)}")
+        if cls.earlier and data.startswith(cls.earlier):
+            raise InvalidInput(f"this message of kind {what} has an earlier version of the wire; update who made it")
         return read_canonical(data, msgspec.msgpack.Decoder(cls), f"message of kind {what}")
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
-class Upload(Message, frozen=True, tag="upload"):
+class Upload(Message, frozen=True, tag="upload-2"):
     """All that a device sends.
 
     Attributes
@@ -94,7 +97,8 @@ class Upload(Message, frozen=True, tag="upload"):
     public : bytes
         The public part; its length follows from the pair's shape.
     leader_envelope, helper_envelope : bytes
-        The private parts, sealed with ``role``, the pair's id, the report's id and the public part.
+        The private parts, sealed with ``role``, the pair's id and everything else here, as
+        :func:`semilocal.sharing.envelope.info_of` says.
     token : str or None
         The enrolment token, if the leader asks for one.
     bucket : int
@@ -102,6 +106,7 @@ class Upload(Message, frozen=True, tag="upload"):
     """
 
     limit: ClassVar[int] = MAX_UPLOAD
+    earlier: ClassVar[bytes] = b"\x97\xa6upload"
 
     id: bytes
     public: bytes

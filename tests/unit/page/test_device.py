@@ -153,7 +153,16 @@ def test_two_servers_open_what_the_page_uploads() -> None:
             ("helper", theirs.helper_envelope, ours.helper_envelope),
         ):
             opened = [
-                open_envelope(sealed, keys[role], role=role, task=pair.id, report=ours.id, public=ours.public)  # type: ignore[arg-type]
+                open_envelope(
+                    sealed,
+                    keys[role],
+                    role=role,
+                    task=pair.id,
+                    report=ours.id,
+                    public=ours.public,  # type: ignore[arg-type]
+                    bucket=ours.bucket,
+                    token="a token",
+                )
                 for sealed in (one, other)
             ]
             assert opened[0] == opened[1]

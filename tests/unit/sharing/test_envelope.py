@@ -1,4 +1,4 @@
-"""Envelopes open for the server, task, report and public part they were sealed for, and for nothing else."""
+"""Envelopes open for the server, task, report, public part, bucket and token they were sealed for, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from semilocal.sharing.envelope import OVERHEAD, open_envelope, public_key, seal
 
 SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))
 ABOUT: dict[str, Any] = {"role": "leader", "task": bytes(32), "report": bytes(16), "public": b"corrections"}
+ABOUT |= {"bucket": 5, "token": "a token"}
 
 
 def test_an_envelope_opens_for_its_server() -> None:
@@ -20,8 +21,12 @@ def test_an_envelope_opens_for_its_server() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"role": "helper"}, {"task": b"\1" * 32}, {"report": b"\1" * 16}, {"public": b"other corrections"}]
-)
+    "change",
+    [
+        {"role": "helper"}, {"task": b"\1" * 32}, {"report": b"\1" * 16}, {"public": b"other corrections"},
+        {"bucket": 4}, {"token": "another"}, {"token": ""},
+    ],
+)  # fmt: skip
 def test_a_replayed_or_swapped_envelope_does_not_open(change: dict[str, Any]) -> None:
     sealed = seal(b"seed", public_key(SECRET), **ABOUT)
     with pytest.raises(InvalidInput, match="does not open"):

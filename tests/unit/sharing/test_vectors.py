@@ -145,6 +145,13 @@ def test_the_reference_rounds_values_as_devices_do(vector: dict[str, Any]) -> No
     assert {0, 2 ** vector["value_bits"] - 1} <= sent or "coordinate" in vector["name"]
 
 
+@pytest.mark.parametrize("vector", VECTORS["envelopes"], ids=lambda v: v["role"])
+def test_the_reference_binds_envelopes_to_the_same_bytes(vector: dict[str, Any]) -> None:
+    task, report, public = (bytes.fromhex(vector[name]) for name in ("task", "report", "public"))
+    found = reference.envelope_info(vector["role"], task, report, public, vector["bucket"], vector["token"])
+    assert found.hex() == vector["info"]
+
+
 def test_there_is_a_vector_for_every_lie() -> None:
     second = {
         f"in two places from the {where} level on, by {how}"

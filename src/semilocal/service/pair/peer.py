@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ANSWER_HEADER", "VERSION", "Peer", "answer_signature", "authorization", "check_request"]
 
-VERSION = 1
+VERSION = 2
 CLOCK_SECONDS = 300
 ANSWER_HEADER = "semilocal-signature"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0

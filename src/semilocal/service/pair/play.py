@@ -265,17 +265,19 @@ def upload_row(pair: PairTask, secrets: PairSecrets, sent: Upload | Sealed, dige
     """A device's upload on the leader, or what the leader forwards, as it is stored; None if it does not open."""
     role: Role = "leader" if isinstance(sent, Upload) else "helper"
     envelope = sent.leader_envelope if isinstance(sent, Upload) else sent.envelope
+    given = sent.token or "" if isinstance(sent, Upload) else ""
     try:
         sent.check(pair)
         private = open_envelope(
-            envelope, secrets.opening_key, role=role, task=pair.id, report=sent.id, public=sent.public
-        )
+            envelope, secrets.opening_key, role=role, task=pair.id, report=sent.id, public=sent.public,
+            bucket=sent.bucket, token=given,
+        )  # fmt: skip
     except InvalidInput:
         return None
     if len(private) != pair.shape.private_bytes:
         return None
     onward = sent.helper_envelope if isinstance(sent, Upload) else b""
-    token = token_hash(sent.token) if isinstance(sent, Upload) and sent.token is not None else None
+    token = token_hash(given) if given else None
     return UploadRow(sent.id, sent.bucket, digest, sent.public, secrets.masked(private, sent.id), onward, token)
 
 

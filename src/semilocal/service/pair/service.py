@@ -48,7 +48,9 @@ EVALUATING = 64  # pairs that are evaluated at the same time; one that is stuck 
 STOP_SECONDS = 5.0
 LONGEST_PAUSE = 10.0
 REASONS = {
-    "bad-upload": "the leader's envelope does not open: it was sealed for another key, pair, report or public part",
+    "bad-upload": (
+        "the leader's envelope does not open: it was sealed for another key, pair, report, public part, bucket or token"
+    ),
     "not-open-yet": "uploads begin when both operators have confirmed the pair",
     "uploads-closed": "uploads are closed; this one was not stored before",
 }

@@ -167,7 +167,7 @@ def test_a_version_cannot_be_changed_on_the_way() -> None:
     header, signature = authorization(SIGNING[0], "POST", "/x", b"body", now=NOW)
     key = operator(0).signing_key
     assert check_request(header, key, "POST", "/x", now=NOW)[0] == signature
-    for changed in (header.replace(":17", ":16", 1), header.replace("Peer 1", "Peer 2")):
+    for changed in (header.replace(":17", ":16", 1), header.replace(f"Peer {VERSION}", "Peer 1")):
         with pytest.raises(Refused):
             check_request(changed, key, "POST", "/x", now=NOW)
 
@@ -391,6 +391,31 @@ def test_forwarded_envelopes_are_bound_to_their_report_and_kept_as_they_came(sto
         ):
             assert await outcomes(bad) == ("undecryptable",)
         assert (await servers.state(pair, 1))["received"] == 1
+
+    run_pair(stores, body)
+
+
+def test_a_bucket_or_token_that_somebody_changed_on_the_way_is_noticed(stores: Stores) -> None:
+    """The bucket by both servers, the token by the leader, which alone learns it."""
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened(bucket_depth=2)
+        upload = upload_of(pair, int(pair.pooled.hierarchy.codes(crowd(1))[0]), 0, token="a token")
+        other = upload.bucket ^ 1
+        for changes in ({"bucket": other}, {"token": "another"}, {"token": None}):
+            answer = await servers.put(pair, msgspec.structs.replace(upload, **changes))
+            assert token_of(answer) == "bad-upload", changes
+        outcomes = []
+        for bucket in (other, upload.bucket):
+            sealed = Sealed(upload.id, upload.public, upload.helper_envelope, bucket)
+            answer = await step(servers, pair, "forward", Forward((sealed,)).to_bytes())
+            outcomes += ForwardAnswer.from_bytes(answer.content).outcomes
+        assert outcomes == ["undecryptable", "stored"]
+        old = b"\x97\xa6upload" + upload.to_bytes()[10:]
+        answer = await servers.leader.put(f"/tasks/{pair.id.hex()}/uploads/{upload.id.hex()}", content=old)
+        assert token_of(answer) == "not-canonical"
+        assert "earlier version of the wire" in answer.json()["detail"]
+        assert (await servers.put(pair, upload)).status_code == 201
 
     run_pair(stores, body)
 

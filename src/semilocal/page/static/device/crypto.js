@@ -27,15 +27,23 @@ function agreed(secret, key) {
   }
 }
 
+/** @typedef {{role: "leader" | "helper", task: Uint8Array, report: Uint8Array, public: Uint8Array, bucket: bigint, token: string}} About */
+
+/** What an envelope is bound to; the helper does not learn tokens. @param {About} about */
+export function envelopeInfo({ role, task, report, public: open, bucket, token }) {
+  check(task.length === 32 && report.length === 16, "ids have 32 and 16 bytes");
+  const told = sha256(utf8(role === "leader" ? token : ""));
+  return concat(utf8(`semilocal/2/sharing/envelope/${role}/`), task, report, sha256(open), bigEndian(bucket, 8), told);
+}
+
 /**
- * Seal bytes for the server with this public key, bound to role, task, report and public part.
+ * Seal bytes for the server with this public key, bound to all that is in the open beside them.
  * @param {Uint8Array} plain @param {Uint8Array} key
- * @param {{role: "leader" | "helper", task: Uint8Array, report: Uint8Array, public: Uint8Array}} about
+ * @param {About} about
  * @param {Uint8Array} [ephemeral] a secret key of 32 bytes, used once; the system's generator unless a test gives one
  */
 export async function seal(plain, key, about, ephemeral = crypto.getRandomValues(new Uint8Array(32))) {
-  check(about.task.length === 32 && about.report.length === 16, "ids have 32 and 16 bytes");
-  const info = concat(utf8(`semilocal/1/sharing/envelope/${about.role}/`), about.task, about.report, sha256(about.public));
+  const info = envelopeInfo(about);
   const sent = x25519.getPublicKey(ephemeral);
   const shared = labeledExpand(KEM, labeledExtract(KEM, NOTHING, "eae_prk", agreed(ephemeral, key)), "shared_secret", concat(sent, key), 32);
   const context = concat(Uint8Array.of(0), labeledExtract(SUITE, NOTHING, "psk_id_hash", NOTHING), labeledExtract(SUITE, NOTHING, "info_hash", info));

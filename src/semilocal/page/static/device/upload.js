@@ -104,7 +104,7 @@ export function shard(task, nonce, shape, path, entropy, value = null) {
 /** @typedef {ReturnType<typeof readReceiptFields>} Receipt */
 
 const readReceiptFields = tagged("receipt", { task: bytes(32), id: bytes(16), digest: bytes(32), time: long(0n, 2n ** 40n - 1n), signature: bytes(64) });
-const readUploadFields = tagged("upload", {
+const readUploadFields = tagged("upload-2", {
   id: bytes(16), public: bytes(), leader: bytes(), helper: bytes(), token: (value) => (value === null ? null : text(value)), bucket: long(1n, 2n ** 62n - 1n),
 });
 
@@ -151,7 +151,7 @@ export function shareOf(pair, position, secret, own) {
  */
 export async function makeUpload(pair, position, secret, token, own = null) {
   const { id, bucket, report } = shareOf(pair, position, secret, own);
-  const about = { task: pair.id, report: id, public: report.public };
+  const about = { task: pair.id, report: id, public: report.public, bucket, token };
   const leader = await seal(report.private[0], pair.leader.sealing_key, { ...about, role: "leader" });
   const helper = await seal(report.private[1], pair.helper.sealing_key, { ...about, role: "helper" });
   return packUpload({ id, public: report.public, leader, helper, token: token || null, bucket });
@@ -161,7 +161,7 @@ export async function makeUpload(pair, position, secret, token, own = null) {
 export const readUpload = (data) => readUploadFields(unpack(data));
 
 /** @param {Omit<ReturnType<typeof readUpload>, "type">} upload */
-export const packUpload = ({ id, public: open, leader, helper, token, bucket }) => pack(["upload", id, open, leader, helper, token, bucket]);
+export const packUpload = ({ id, public: open, leader, helper, token, bucket }) => pack(["upload-2", id, open, leader, helper, token, bucket]);
 
 /** @param {Uint8Array} data @returns {Receipt} */
 export function readReceipt(data) {
@@ -264,7 +264,7 @@ export class Uploader extends Member {
       throw new InvalidInput("this device holds an upload for the task with another position or value; both are fixed for a task, because two different uploads could be compared. Give the same ones");
     }
     if (!this.token || this.token === kept.token) return;
-    const upload = packUpload({ ...kept, token: this.token });
+    const upload = await makeUpload(pair, this.position, this.vault.contents.secret, this.token, this.value);
     await this.put({ upload, digest: sha256(upload) });
   }
 
