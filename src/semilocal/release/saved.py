@@ -56,7 +56,8 @@ _STRUCTS: dict[str, Any] = {
 _DTYPES = ("<f8", "<i8", "<u8", "<i4", "|b1")
 _MOST_NUMBERS = 1 << 30  # of an array
 _DAMAGES = (
-    ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError, msgspec.MsgspecError, zlib.error
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, msgspec.MsgspecError,
+    zlib.error,
 )  # fmt: skip
 
 
@@ -155,10 +156,57 @@ def load(path: str | os.PathLike[str]) -> Any:
         tree, guarantee = _read(content.tree), _read(content.guarantee)
         if not isinstance(tree, CountTree) or not isinstance(guarantee, Guarantee):
             raise TypeError("its tree or promise is missing")
+        if not _is_tree(tree, result.partition):
+            raise ValueError("the numbers of its tree do not fit each other")
     except _DAMAGES as error:
         raise InvalidInput(f"{path}: is damaged, so nothing of it is used ({error})") from None
     result.__dict__.update(tree=tree, guarantee=guarantee)
     return result
+
+
+def _is_tree(tree: CountTree, partition: Partition | PooledPartition) -> bool:
+    """Whether arrays make a tree over the regions of a map."""
+    parts, first, hierarchy = tree.parts, tree.first, tree.hierarchy
+    numbers = np.stack([tree.people, tree.plain, tree.weight, tree.rest, tree.error, tree.clumped])
+    lower, upper = codes = np.stack([tree.lower, tree.upper])
+    rows, cells = numbers.shape[1], len(parts.cells)
+    columns = [(numbers, (6, rows), "f8"), (codes, (2, rows), "u8"), (first, (rows + 1,), "i8")]
+    columns += [(parts.share, (cells,), "f8"), (parts.cells, (cells,), "u8"), (parts.piece, (cells,), "i8")]
+    if any(array.shape != shape or array.dtype != dtype for array, shape, dtype in columns):
+        return False
+    children = np.diff(first)
+    fitting = np.isin(children[1:], (0, 2)).all() and (first[:-1] > np.arange(rows)).all()  # children after parents
+    if first[0] != 1 or first[-1] != rows or not fitting:
+        return False
+    inner, leaves = np.flatnonzero(children), tree.leaves
+    begin, last, every = first[inner], first[inner + 1] - 1, np.arange(len(leaves))
+    sums, together = np.add.reduceat(numbers, begin, axis=1), upper[:-1] == lower[1:]
+    together[np.append(0, last)[:-1]] = True  # no siblings
+    if not np.array_equal(np.unique(parts.piece), every) or (np.diff(parts.piece) < 0).any():
+        return False
+    share = np.add.reduceat(parts.share, np.searchsorted(parts.piece, every))
+    starts, ends = hierarchy.span(parts.cells)
+    if isinstance(partition, Partition):
+        seen, regions = lower[1 : first[1]], partition.lower
+    else:
+        seen, regions = lower[leaves], hierarchy.span(partition.cells)[0]
+    return bool(
+        (lower[0], upper[0]) == hierarchy.ends
+        and hierarchy.box == partition.task.box
+        and (lower < upper).all()
+        and together.all()
+        and np.array_equal(codes[:, inner], [lower[begin], upper[last]])
+        and np.array_equal(seen, regions)
+        and (starts >= lower[leaves[parts.piece]]).all()
+        and (ends < upper[leaves[parts.piece]]).all()
+        and np.allclose(sums[:2], numbers[:2, inner], atol=1e-6)
+        and np.allclose(sums[2:4], 1.0)
+        and np.allclose(share, 1.0)
+        and (parts.share >= 0.0).all()
+        and (numbers[[0, 4, 5]] >= 0.0).all()
+        and np.isfinite(numbers).all()
+        and 0.0 <= tree.lean <= 1.0
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,8 @@ import copy
 import hashlib
 import json
 import pickle
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.release.pair import pair_counts
+from semilocal.release.tree import CountTree
 from tests.golden.make import populations
 from tests.unit.release.test_pair import bucketed
 
@@ -131,6 +134,45 @@ def test_a_forged_number_with_a_good_checksum_is_refused(text: str, tmp_path: Pa
     file.write_text(json.dumps(whole))
     with pytest.raises(InvalidInput, match="is damaged"):
         sl.load(file)
+
+
+def changed(array: np.ndarray, place: int, value: Any) -> np.ndarray:
+    out = array.copy()
+    out[place] = value
+    return out
+
+
+FORGERIES: dict[str, Callable[[CountTree], dict[str, Any]]] = {
+    "fewer numbers": lambda tree: {"people": tree.people[1:]},
+    "other numbers": lambda tree: {"lower": tree.lower.astype(np.int64)},
+    "not a number": lambda tree: {"error": changed(tree.error, 3, np.nan)},
+    "nobody less one": lambda tree: {"people": -tree.people},
+    "more than the parent": lambda tree: {"people": changed(tree.people, -1, 1e6)},
+    "a child that is its parent": lambda tree: {"first": np.append(np.zeros_like(tree.first[:-1]), len(tree))},
+    "rows that are not there": lambda tree: {"first": changed(tree.first, -1, 1 << 40)},
+    "children backwards": lambda tree: {"first": tree.first[::-1].copy()},
+    "shares of siblings": lambda tree: {"weight": 2 * tree.weight},
+    "rows backwards": lambda tree: {"lower": tree.lower[::-1].copy(), "upper": tree.upper[::-1].copy()},
+    "a row outside": lambda tree: {"upper": changed(tree.upper, 0, 1 << 63)},
+    "a gap": lambda tree: {"upper": changed(tree.upper, 1, int(tree.upper[1]) - 1)},
+    "cells outside": lambda tree: {"parts": tree.parts._replace(cells=tree.parts.cells + np.uint64(1 << 62))},
+    "cells of another leaf": lambda tree: {"parts": tree.parts._replace(cells=tree.parts.cells[::-1].copy())},
+    "a leaf without cells": lambda tree: {"parts": tree.parts._replace(piece=np.maximum(tree.parts.piece, 1))},
+    "shares of cells": lambda tree: {"parts": tree.parts._replace(share=2 * tree.parts.share)},
+    "errors that lean more than wholly": lambda _: {"lean": 2.0},
+    "another domain": lambda tree: {"hierarchy": sl.BinaryTree(sl.Box((0, 0), (2, 2)), tree.hierarchy.max_depth)},
+}
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_tree_with_a_good_checksum_is_refused(trust: str, forgery: str, tmp_path: Path) -> None:
+    result = copy.copy(RESULTS[f"counts, {trust}"])
+    result.__dict__["tree"] = replace(result.tree, **FORGERIES[forgery](result.tree))
+    result.save(tmp_path / "map.json")
+    with pytest.raises(InvalidInput, match="is damaged, so nothing of it is used") as refused:
+        sl.load(tmp_path / "map.json")
+    assert "\n" not in str(refused.value)
 
 
 def test_lists_in_lists_without_end_are_refused(tmp_path: Path) -> None:
