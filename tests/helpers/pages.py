@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from typing import Any
 
-__all__ = ["data_of"]
+__all__ = ["data_of", "unpacked"]
+
+
+def unpacked(document: str) -> Any:
+    """All that is packed into a document: ``data`` and ``modules``."""
+    found = re.search(r'id="data">([A-Za-z0-9+/=]*)</script>', document)
+    assert found is not None
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
 def data_of(document: str) -> Any:
     """The data of the map in a document."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', document, flags=re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    return unpacked(document)["data"]

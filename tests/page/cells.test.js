@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { Frame, OPEN, outlineOf, REGION, Timeline } from "../../src/semilocal/page/static/map/cells.js";
 import { fit } from "../../src/semilocal/page/static/map/camera.js";
-import { NOTHING, locate, paint } from "../../src/semilocal/page/static/map/raster.js";
+import { NOTHING, locate, locatePieces, paint } from "../../src/semilocal/page/static/map/raster.js";
 
 const square = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: false, unit: "unit area" };
 
@@ -26,9 +26,9 @@ function find(frame, x, y) {
 
 /** Rows from [x0, y0, x1, y1, state, crowd]. */
 function rows(...list) {
-  const out = { cell: [], x0: [], y0: [], x1: [], y1: [], area: [], depth: [], state: [], crowd: [], low: [], high: [], reason: [] };
-  list.forEach(([x0, y0, x1, y1, state, crowd], index) => {
-    const row = { cell: String(index), x0, y0, x1, y1, area: (x1 - x0) * (y1 - y0), depth: 1, state, crowd, low: crowd, high: crowd, reason: `why ${x0}` };
+  const out = { x0: [], y0: [], x1: [], y1: [], area: [], depth: [], state: [], crowd: [], half: [], reason: [] };
+  list.forEach(([x0, y0, x1, y1, state, crowd]) => {
+    const row = { x0, y0, x1, y1, area: (x1 - x0) * (y1 - y0), depth: 1, state, crowd, half: 0, reason: `why ${x0}` };
     for (const [name, value] of Object.entries(row)) out[name].push(value);
   });
   return out;
@@ -68,20 +68,25 @@ test("densities are crowds over areas, and what is exact is not uncertain", () =
   assert.deepEqual([...frame.values("uncertainty")], [0, 0, 0]);
   assert.equal(frame.isExact, true);
   const noisy = rows([0, 0, 1, 1, REGION, 50]);
-  [noisy.low, noisy.high] = [[40], [60]];
+  noisy.half = [10];
   assert.deepEqual([new Frame([{ rows: noisy, keep: null }]).isExact, ...new Frame([{ rows: noisy, keep: null }]).values("uncertainty")], [false, 40]);
 });
 
 test("a round that is the whole map stands for itself, one that changed nothing shows the one before", () => {
   const timeline = new Timeline(square);
-  const wall = { pieces: [[0.25, 0, 0.25, 1]], asked: 12, above: 0.4 };
+  const pieces = [{ people: 18, area: 0.25, rings: [[0, 0, 0.25, 0, 0.25, 1, 0, 1, 0, 0]] }, { people: 12, area: 0.25, rings: [[0.25, 0, 0.5, 0, 0.5, 1, 0.25, 1, 0.25, 0]] }];
   timeline.add({ round: 1, kind: "cells", whole: true, rows: rows([0, 0, 1, 1, OPEN, 60]) });
   timeline.add({ round: 2, kind: "cells", whole: true, rows: null });
-  timeline.add({ round: 3, kind: "cells", whole: true, rows: { ...rows([0, 0, 0.5, 1, REGION, 30], [0.5, 0, 1, 1, OPEN, 30]), walls: [[wall], []] } });
+  timeline.add({ round: 3, kind: "cells", whole: true, rows: { ...rows([0, 0, 0.5, 1, REGION, 30], [0.5, 0, 1, 1, OPEN, 30]), pieces: [pieces, []] } });
   timeline.add({ round: 4, kind: "values", rows: null, what: "mean" });
   assert.deepEqual([0, 1, 2, 3, 4].map((round) => timeline.frame(round).size), [1, 1, 1, 2, 2]);
   assert.equal(timeline.last, 3);
-  assert.deepEqual([timeline.frame(3).walls(0), timeline.frame(3).walls(1), timeline.frame(1).walls(0)], [[wall], [], []]);
+  const frame = timeline.frame(3);
+  assert.deepEqual([frame.pieces.map(({ row }) => row), frame.pieceValues("density"), frame.pieceValues("crowd"), timeline.frame(1).pieces], [[0, 0], [72, 48], [], []]);
+  const camera = fit(square, 60, 60, 0);
+  const index = new Int32Array(60 * 60);
+  locatePieces(index, frame, camera);
+  assert.deepEqual([index[30 * 60 + 7], index[30 * 60 + 22], index[30 * 60 + 45]], [0, 1, NOTHING]);
 });
 
 test("every pixel shows the cell that holds its middle", () => {
@@ -126,7 +131,7 @@ test("pixels take the colour of their row, and an outline between regions", () =
   const camera = fit(square, 60, 60, 0);
   const [index, pixels] = [new Int32Array(3600), new Uint32Array(3600)];
   locate(index, frame, camera);
-  paint(pixels, index, frame, camera, Uint32Array.from([10, 11, 12]), { background: 1, edge: 2, open: 3 });
+  paint(pixels, index, frame, camera, Uint32Array.from([10, 11, 12]), null, { background: 1, edge: 2, open: 3 });
   assert.deepEqual([45 * 60 + 10, 10 * 60 + 10, 29 * 60 + 10, 10 * 60 + 45].map((place) => pixels[place]), [11, 12, 2, 10]);
   assert.deepEqual(new Set(pixels), new Set([2, 10, 11, 12]));
 });

@@ -200,21 +200,35 @@ class JobOptions:
 
 @flat
 @dataclass(frozen=True, kw_only=True)
-class MapFiles:
-    """The map in one file, and the transcript.
+class PageFiles:
+    """The map in one file.
 
     Attributes
     ----------
     html
         write an interactive map, one file that needs no net
     basemap
-        lines behind the map of --html, GeoJSON; else the coast
-    transcript
-        write all that was published: .slt
+        lines behind the map of --html, GeoJSON; else land and sea
     """
 
     html: Annotated[Path | None, FILE] = None
     basemap: Annotated[Path | None, FILE, ADVANCED] = None
+
+
+@flat
+@dataclass(frozen=True, kw_only=True)
+class MapFiles(PageFiles):
+    """The map in one file, as a picture, and the transcript.
+
+    Attributes
+    ----------
+    plot
+        draw the map: .png, .svg or .pdf
+    transcript
+        write all that was published: .slt
+    """
+
+    plot: Annotated[Path | None, FILE] = None
     transcript: Annotated[Path | None, FILE, ADVANCED] = None
 
 

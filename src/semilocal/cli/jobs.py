@@ -23,8 +23,11 @@ from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..geometry.places import as_box
 from ..hierarchy import AnyTree
+from ..io.basemap import read_basemap
 from ..io.files import check_outputs, replacing
+from ..io.plots import PICTURES, need_matplotlib, save_picture
 from ..io.points import Table, choose_columns, fit, read_located, read_points
+from ..io.queries import Asked
 from ..io.trees import read_tree
 from ..pooled.play import Published
 from ..protocol.column import Column
@@ -34,15 +37,16 @@ from ..release.counts import AnyRun
 from ..release.job import Done, Job, Question
 from ..simulation.person_columns import person_columns
 from ..simulation.simulate import Run
+from ..words import number_of
 from .arguments import named_domain
 from .catalogue import DONE
 from .engines import OwnValue, engine_of, open_rows, position_columns
-from .job_options import JobOptions, MapFiles, Promise, task_options
+from .job_options import JobOptions, MapFiles, PageFiles, Promise, task_options
 from .people import person_labels, row_owners
 
 __all__ = [
-    "HTML", "REGIONS", "TRANSCRIPT", "Function", "Outcome", "OwnValue", "Request", "check_basemap", "run_job",
-    "write_map", "write_transcript",
+    "HTML", "REGIONS", "TRANSCRIPT", "Function", "Outcome", "OwnValue", "Request", "check_basemap", "map_outputs",
+    "run_job", "write_maps", "write_transcript",
 ]  # fmt: skip
 
 REGIONS = (".geojson", ".csv", ".parquet")
@@ -279,29 +283,44 @@ def _domain(bounds: str, table: Table) -> tuple[Box, AnyTree | None]:
 # -- writing and telling -----------------------------------------------------------------------------------------------
 
 
+def map_outputs(files: PageFiles) -> dict[str, tuple[Path | None, Sequence[str]]]:
+    """The files of maps with their endings; refuses what cannot be drawn before anything is read."""
+    check_basemap(files.html, files.basemap)
+    plot = files.plot if isinstance(files, MapFiles) else None
+    if plot is not None:
+        need_matplotlib()
+    return {"--plot": (plot, PICTURES), "--html": (files.html, HTML)}
+
+
 def check_basemap(html: Path | None, basemap: Path | None) -> None:
     """Refuse a base map that nothing is drawn on, and one that cannot be read, before anything is written."""
     if basemap is None:
         return
     if html is None:
         raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
-    from ..io.plots import read_basemap
-
     read_basemap(basemap)
 
 
-def write_map(request: Request, files: MapFiles, done: Done) -> list[str]:
-    """Write the map of --html; the name of the file."""
-    if files.html is None:
-        return []
-    from ..page.single import write_html
+def write_maps(
+    request: Request, files: PageFiles, done: Done, *, asked: Sequence[Asked] = (),
+    numbers: Mapping[str, str] | None = None,
+) -> list[str]:  # fmt: skip
+    """Write the maps of --plot and --html, with questions and numbers that were asked for; the names of the files."""
+    title = f"{request.file.name}: {done.result.total:,} {request.counted_in}, trust {request.promise.trust}, "
+    title += f"epsilon = {request.promise.epsilon:g}"
+    plot = files.plot if isinstance(files, MapFiles) else None
+    if plot is not None:
+        what = f"{number_of(len(asked), 'question')}" if asked else number_of(len(done.result.partition), "region")
+        save_picture(done.result.partition, plot, points=request.shown, title=f"{title}\n{what}", asked=asked)
+    if files.html is not None:
+        from ..page.single import write_html
 
-    numbers = {request.counted_in: f"{done.result.total:,}", "regions": f"{len(done.result.partition):,}"}
-    write_html(
-        files.html, done.run if isinstance(done.run, Run) else done.result.partition, _promised(request, done),
-        title=f"{request.file.name}, trust {request.promise.trust}", numbers=numbers, basemap=files.basemap,
-    )  # fmt: skip
-    return [str(files.html)]
+        write_html(
+            files.html, done.run if isinstance(done.run, Run) else done.result, _promised(request, done), title=title,
+            numbers={request.counted_in: f"{done.result.total:,}", **(numbers or {})}, basemap=files.basemap,
+            asked=asked,
+        )  # fmt: skip
+    return [str(path) for path in (plot, files.html) if path is not None]
 
 
 def write_transcript(request: Request, done: Done) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a map shows: regions with their people and the lines inside them, at the end or after every round.
+"""What a map shows: regions with their people and the pieces inside them, at the end or after every round.
 
 A region of the local protocol and a cell of a pooled tree are both intervals of codes, and are drawn alike. Nobody is
 moved, so at any earlier moment a region held the people of the final regions inside it.
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,32 +28,23 @@ from ..protocol.task import Task
 from ..simulation.population import Splits
 
 __all__ = [
-    "OPEN", "REGION", "Line", "Rows", "area_unit", "domain_json", "frame", "partition_rows", "region_rows", "split_rows"
+    "OPEN", "REGION", "Piece", "Rows", "area_unit", "domain_json", "frame", "on_a_strip", "partition_rows",
+    "region_rows", "split_rows",
 ]  # fmt: skip
 
 OPEN, REGION = 0, 1  # something may still be decided there; a region
 NORMAL = 1.959963984540054  # two-sided 95 %
-_RING_DIGITS = 6  # of degrees: 0.1 m
+_DIGITS = 6  # of degrees: 0.1 m
+_SIDES = (("x0", 0, 0), ("y0", 0, 1), ("x1", 1, 0), ("y1", 1, 1))
 MOST_LABELS = 2000  # that a list on a page offers
 
 
-@dataclass(frozen=True)
-class Line:
-    """A wall: a line inside a region that members answered about.
+class Piece(NamedTuple):
+    """A part of a region between lines that members answered about: its codes, and how many people they tell of."""
 
-    Attributes
-    ----------
-    pieces : list of ((x, y), (x, y))
-        Straight pieces; empty where cells are not boxes.
-    asked : int
-        Members who answered about it.
-    above : float
-        Estimated share of the region's people at the cut or above it, along the public order.
-    """
-
-    pieces: list[Any]
-    asked: int
-    above: float
+    lower: int
+    upper: int
+    people: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +70,8 @@ class Rows:
         95 % interval of the noise; equal to ``crowd`` where it is exact.
     reason : tuple of str
         Why it is what it is; empty for open regions.
-    lines : tuple of list of Line
+    pieces : tuple of list of Piece
+        What is estimated inside each; empty where nothing was asked.
     """
 
     names: tuple[str, ...]
@@ -92,7 +85,7 @@ class Rows:
     low: Floats
     high: Floats
     reason: tuple[str, ...]
-    lines: tuple[list[Line], ...]
+    pieces: tuple[list[Piece], ...]
 
     __repr__ = short_repr
 
@@ -105,7 +98,7 @@ class Rows:
         return Rows(
             tuple(self.names[row] for row in places), self.lower[rows], self.upper[rows], self.boxes[rows],
             self.area[rows], self.depth[rows], self.state[rows], self.crowd[rows], self.low[rows], self.high[rows],
-            tuple(self.reason[row] for row in places), tuple(self.lines[row] for row in places),
+            tuple(self.reason[row] for row in places), tuple(self.pieces[row] for row in places),
         )  # fmt: skip
 
     @staticmethod
@@ -115,46 +108,69 @@ class Rows:
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("lower", "upper", "boxes", "area", "depth", "state", "crowd", "low", "high")
         )
-        names, reason, lines = (
-            tuple(text for part in parts for text in getattr(part, name)) for name in ("names", "reason", "lines")
+        names, reason, pieces = (
+            tuple(text for part in parts for text in getattr(part, name)) for name in ("names", "reason", "pieces")
         )
-        return Rows(names, lower, upper, boxes, area, depth, state, crowd, low, high, reason, lines)
+        return Rows(names, lower, upper, boxes, area, depth, state, crowd, low, high, reason, pieces)
 
     def to_json(self, tree: Hierarchy) -> dict[str, list[Any]]:
         """Columns, ready for JSON; one dimension is drawn as a strip from 0 to 1.
 
-        ``rings`` are outlines x, y, x, y, … in two dimensions; ``walls`` per region the lines inside it, each with its
-        pieces x, y, x, y, the members who answered and the estimated share above.
+        ``half`` is half the width of the 95 % interval. ``rings`` are outlines x, y, x, y, … in two dimensions, null
+        for boxes; ``pieces`` per region its parts, each with its people, area and outlines.
         """
-        boxes = self.boxes
-        if tree.box.dimensions == 1:
-            boxes = np.concatenate([boxes, np.broadcast_to([[0.0], [1.0]], boxes.shape)], axis=2)
+        boxes = on_a_strip(self.boxes)
         columns: dict[str, list[Any]] = {
-            "cell": list(self.names),
-            "codes": [f"{low}-{high}" for low, high in zip(self.lower.tolist(), self.upper.tolist(), strict=True)],
-            "x0": boxes[:, 0, 0].tolist(), "y0": boxes[:, 0, 1].tolist(),
-            "x1": boxes[:, 1, 0].tolist(), "y1": boxes[:, 1, 1].tolist(),
-            "area": [float(f"{area:.6g}") for area in self.area.tolist()],
-            "depth": self.depth.tolist(), "state": self.state.tolist(),
-            **{name: np.round(getattr(self, name), 1).tolist() for name in ("crowd", "low", "high")},
-            "reason": list(self.reason),
-            "walls": [[_line_json(line, tree.box.dimensions) for line in lines] for lines in self.lines],
+            **{name: boxes[:, end, axis].tolist() for name, end, axis in _SIDES},
+            "area": [float(f"{area:.4g}") for area in self.area.tolist()],
+            "depth": self.depth.tolist(), "state": self.state.tolist(), "crowd": np.round(self.crowd, 1).tolist(),
+            "half": [float(f"{half:.3g}") for half in (self.high - self.crowd).tolist()],
+            "reason": list(self.reason), "pieces": self._pieces_json(tree),
         }  # fmt: skip
         if tree.leaves:
             columns["label"] = list(self.names)
-        if tree.box.dimensions == 2:
-            outlines = tree.interval_outlines(self.lower, self.upper)
-            columns["rings"] = [[np.round(ring, _RING_DIGITS).ravel().tolist() for ring in rings] for rings in outlines]
+        if tree.box.dimensions == 2 and any(rings := _outlines(tree, self.lower, self.upper, self.boxes)):
+            columns["rings"] = rings
         return columns
 
+    def _pieces_json(self, tree: Hierarchy) -> list[list[Any]]:
+        every = [piece for pieces in self.pieces for piece in pieces]
+        if not every:
+            return [[] for _ in self.pieces]
+        lower, upper = (np.array([piece[end] for piece in every], dtype=np.uint64) for end in (0, 1))
+        boxes, areas = tree.interval_boxes(lower, upper), tree.interval_areas(lower, upper)
+        drawn = _outlines(tree, lower, upper, boxes)
+        corners = on_a_strip(boxes).tolist()
+        found = iter(
+            {
+                "people": round(piece.people, 1),
+                "area": float(f"{area:.4g}"),
+                "rings": rings or [[x, y, u, y, u, v, x, v, x, y]],
+            }
+            for piece, area, rings, ((x, y), (u, v)) in zip(every, areas, drawn, corners, strict=True)
+        )
+        return [[next(found) for _ in pieces] for pieces in self.pieces]
 
-def _line_json(line: Line, dimensions: int) -> dict[str, Any]:
-    pieces = [[(point[0], strip) for point, strip in zip(piece, (0.0, 1.0), strict=True)] for piece in line.pieces]
-    drawn = pieces if dimensions == 1 else line.pieces
-    return {
-        "pieces": [np.round(piece, _RING_DIGITS).ravel().tolist() for piece in drawn],
-        "asked": line.asked, "above": round(line.above, 3),
-    }  # fmt: skip
+
+def on_a_strip(boxes: Floats) -> Floats:
+    """Boxes float64[m, 2, d] with a second axis from 0 to 1 if they have one."""
+    if boxes.shape[2] > 1:
+        return boxes
+    return np.concatenate([boxes, np.broadcast_to([[0.0], [1.0]], boxes.shape)], axis=2)
+
+
+def _outlines(tree: Hierarchy, lower: Cells, upper: Cells, boxes: Floats) -> list[list[list[float]] | None]:
+    """Outlines of intervals as x, y, x, y, …; None for boxes."""
+    if tree.box.dimensions != 2:
+        return [None] * len(lower)
+    outlines = tree.interval_outlines(lower, upper)
+    plain = tree.cells_are_boxes
+    return [
+        None
+        if plain and len(rings) == 1 and len(rings[0]) == 5
+        else [np.round(ring, _DIGITS).ravel().tolist() for ring in rings]
+        for rings in outlines
+    ]
 
 
 def region_rows(
@@ -168,7 +184,7 @@ def region_rows(
     members : int64[m]
     state : int64[m]
     walls : Walls, optional
-        What members answered inside each region; no lines are drawn without.
+        What members answered inside each region; no pieces are drawn without.
     """
     tree = task.hierarchy
     crowd = np.asarray(members, dtype=np.float64)
@@ -177,22 +193,26 @@ def region_rows(
         tuple(tree.interval_names(lower, upper)), lower, upper, tree.interval_boxes(lower, upper),
         tree.interval_areas(lower, upper), tree.depth(tree.largest_cells(lower, upper)), state, crowd, crowd, crowd,
         tuple(text if one == REGION else "" for one in state.tolist()),
-        tuple([] for _ in crowd) if walls is None else _lines(task, lower, upper, walls),
+        tuple([] for _ in crowd) if walls is None else _pieces(task, lower, upper, members, walls),
     )  # fmt: skip
 
 
-def _lines(task: Task, lower: Cells, upper: Cells, walls: Walls) -> tuple[list[Line], ...]:
-    region = np.repeat(np.arange(len(lower)), np.diff(walls.first))
-    pieces = task.hierarchy.wall_lines(lower[region], walls.cuts, upper[region])
-    if task.rule == "cut":
-        shares = estimate(lower, upper, walls, task.truth)
-        above = [1.0 - float(shares.share[shares.first[r] : place + r + 1].sum()) for place, r in enumerate(region)]
-    else:
-        above = (walls.yes / np.maximum(walls.asked, 1)).tolist()
-    out: tuple[list[Line], ...] = tuple([] for _ in lower)
-    for place, row in enumerate(region.tolist()):
-        out[row].append(Line(pieces[place], int(walls.asked[place]), above[place]))
-    return out
+def _pieces(task: Task, lower: Cells, upper: Cells, members: Integers, walls: Walls) -> tuple[list[Piece], ...]:
+    """The parts of every region between its lines, with the people that the answers tell of."""
+    joint = estimate(lower, upper, walls, task.truth).share if task.rule == "cut" else None
+    out = []
+    for row, (start, stop) in enumerate(pairwise(walls.first.tolist())):
+        edges = [int(lower[row]), *walls.cuts[start:stop].tolist(), int(upper[row])]
+        if joint is None:
+            above = np.minimum.accumulate([1.0, *(walls.yes[start:stop] / np.maximum(walls.asked[start:stop], 1)), 0.0])
+            share = -np.diff(above)
+        else:
+            share = joint[start + row : stop + row + 1]
+        people = (share * members[row]).tolist()
+        out.append(
+            [Piece(*ends, each) for ends, each in zip(pairwise(edges), people, strict=True)] if stop > start else []
+        )
+    return tuple(out)
 
 
 def partition_rows(partition: Partition | PooledPartition) -> Rows:

@@ -1,16 +1,12 @@
-"""Pictures of regions.
+"""Pictures of regions, and of questions about them.
 
 Knows matplotlib, which is loaded when something is drawn, and a partition.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
-import json
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,26 +16,35 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
+from ..geometry.cities import cities_in
 from ..geometry.units import aspect, is_map
 from ..hierarchy.base import Hierarchy
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
 from ..simulation.simulate import Run
-from .files import read_text, replacing
+from .basemap import land
+from .files import replacing
 from .map_rows import Rows, area_unit, frame, partition_rows, split_rows
+from .queries import Asked
 from .regions import AnyPartition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
-    "PICTURES", "Lines", "animate", "coast", "draw_regions", "inside", "lines_json", "need_matplotlib",
-    "read_basemap", "save_picture", "save_side_by_side",
+    "PICTURES", "animate", "draw_questions", "draw_regions", "draw_rows", "need_matplotlib", "save_picture",
+    "save_side_by_side", "title_of",
 ]  # fmt: skip
 
 PICTURES = (".png", ".svg", ".pdf")
 SIZE = (7, 6.2)  # inches
+RAMP = ("#fbf3cf", "#fdb777", "#ee605e", "#8c2981", "#231151")  # lightness goes one way; the page has the same
+SEA = "#bcd4e6"
 _MARK_LENGTH = 460  # letters times points that maps side by side have room for below their titles
+_MOST_NAMES = 18  # of cities
+_MOST_ASKED = 30  # questions that are outlined with their answers; more are coloured by them
+_ROOM = 1.35  # times its size that a name takes: axes may get smaller when the rest is laid out
 
 
 def need_matplotlib() -> Any:
@@ -51,6 +56,13 @@ def need_matplotlib() -> Any:
     return matplotlib
 
 
+def title_of(partition: AnyPartition) -> str:
+    """What a picture of a partition shows, in a line: how many people, whom they trust, and at which epsilon."""
+    trust = partition.task.trust if isinstance(partition, PooledPartition) else "nobody"
+    people = round(float(partition.crowds.sum()))
+    return f"Where {people:,} participants are: trust {trust}, epsilon = {partition.task.epsilon:g}"
+
+
 def draw_regions(
     partition: AnyPartition,
     ax: Axes | None = None,
@@ -58,11 +70,11 @@ def draw_regions(
     points: npt.ArrayLike | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Axes:
-    """Draw the regions coloured by density, the lines inside them thin, with the coast; optionally the points on top.
+    """Draw the regions coloured by density, with land, sea and the largest cities; optionally the points on top.
 
-    A simulation is marked along the right side. On longitude and latitude, densities are per km² and both directions
-    have the same scale. Colours run from the 2nd to the 98th percentile of the densities, so that one crowded region
-    does not hide the others.
+    Pieces inside a region have the colour of what is estimated there. A simulation is marked along the right side. On
+    longitude and latitude, densities are per km² and both directions have the same scale. Colours run from the 2nd to
+    the 98th percentile of the densities, so that one crowded region does not hide the others.
 
     Parameters
     ----------
@@ -76,15 +88,20 @@ def draw_regions(
     if box.dimensions != 2:
         raise InvalidInput(f"a picture needs two dimensions; this partition has {box.dimensions}")
     axes, filled = draw_rows(partition_rows(partition), partition.task.hierarchy, ax, limits=limits)
+    axes.set_title(f"{title_of(partition)}\n{len(partition):,} regions", fontsize=10)
     _say(axes, partition.mark)
     if points is not None:
         shown = box.check(points)
         axes.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
     if limits is None:
-        pooled = isinstance(partition, PooledPartition)
-        label = f"participants per {area_unit(box)} ({'estimated' if pooled else 'public by design'})"
-        axes.figure.colorbar(filled, ax=axes, label=label, shrink=0.85, extend="both")
+        _bar(axes, filled, f"participants per {area_unit(box)}, estimated")
     return axes
+
+
+def _bar(axes: Axes, filled: Any, label: str) -> None:
+    """A colour bar as high as the map, beside the mark of a simulation."""
+    room = axes.inset_axes((1.05, 0.0, 0.035, 1.0))
+    axes.figure.colorbar(filled, cax=room, label=label, extend="both")
 
 
 def _say(axes: Axes, mark: Mark | None) -> None:
@@ -100,38 +117,136 @@ def draw_rows(
     """Draw one frame of a map: the axes, and what a colour bar is made from."""
     need_matplotlib()
     from matplotlib.collections import LineCollection, PolyCollection
-    from matplotlib.colors import LogNorm
 
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=SIZE, layout="constrained")[1]
     box = hierarchy.box
-    density = densities(rows)
-    low, high = limits or robust_limits(density)
-    first, cells = hierarchy.interval_cells(rows.lower, rows.upper)
+    lower, upper, density = _shown(rows, hierarchy)
+    first, cells = hierarchy.interval_cells(lower, upper)
     outlines = hierarchy.polygons(cells)
     # Regions are filled cell by cell, because holes are not for PolyCollection; then their outlines are drawn.
     filled = PolyCollection(
-        [ring for rings in outlines for ring in rings], cmap="YlGnBu", norm=LogNorm(low, high), edgecolor="face",
-        linewidth=0.1,
+        [ring for rings in outlines for ring in rings], edgecolor="face", linewidth=0.1,
+        **_colours(limits or robust_limits(density)),
     )  # fmt: skip
     parts = np.add.reduceat([len(rings) for rings in outlines], first[:-1])
     filled.set_array(np.repeat(density, parts))
     ax.add_collection(filled)
     borders = [ring for rings in hierarchy.interval_outlines(rows.lower, rows.upper) for ring in rings]
-    ax.add_collection(LineCollection(borders, colors="white", linewidths=0.4))
-    walls = [piece for lines in rows.lines for line in lines for piece in line.pieces]
-    ax.add_collection(LineCollection(walls, colors="white", linewidths=0.15))
-    if lines := coast(box):
-        ax.add_collection(LineCollection(lines, colors="0.15", linewidths=0.6, zorder=3))
+    ax.add_collection(LineCollection(borders, colors="#6d7480", linewidths=0.25))
+    _around(ax, box)
+    return ax, filled
+
+
+def _shown(rows: Rows, hierarchy: Hierarchy) -> tuple[Any, Any, Floats]:
+    """Intervals of one colour each, and their densities: the pieces of a region, or the region if it has none."""
+    inside = [piece for pieces in rows.pieces for piece in pieces]
+    whole = np.array([not pieces for pieces in rows.pieces], dtype=bool)
+    lower, upper = (
+        np.concatenate([ends[whole], np.array([piece[end] for piece in inside], dtype=np.uint64)])
+        for end, ends in enumerate((rows.lower, rows.upper))
+    )
+    area = np.concatenate([rows.area[whole], hierarchy.interval_areas(lower[whole.sum() :], upper[whole.sum() :])])
+    people = np.concatenate([rows.crowd[whole], [piece.people for piece in inside]])
+    return lower, upper, np.asarray(np.maximum(people, 0.5) / area)
+
+
+def _colours(limits: tuple[float, float]) -> dict[str, Any]:
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+
+    return {"cmap": LinearSegmentedColormap.from_list("semilocal", RAMP), "norm": LogNorm(*limits)}
+
+
+def _around(ax: Axes, box: Box) -> None:
+    """Axes of a domain, with the sea over its cells and names of cities: cells of the sea are pale, land is not."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Outline
+
     ax.set_xlim(box.lower[0], box.upper[0])
     ax.set_ylim(box.lower[1], box.upper[1])
     ax.set_xlabel(box.names[0])
     ax.set_ylabel(box.names[1])
-    if is_map(box):
-        ax.set_aspect(aspect(box))
-    return ax, filled
+    if not is_map(box):
+        return
+    ax.set_aspect(aspect(box))
+    if rings := land(box):
+        (west, south), (east, north) = box.lower, box.upper
+        frame = np.array([[west, south], [east, south], [east, north], [west, north], [west, south]])
+        # Land goes round the other way than the frame, so it is a hole in the sea.
+        sea = Outline.make_compound_path(*(Outline(ring, closed=True) for ring in [frame, *rings]))
+        ax.add_patch(PathPatch(sea, facecolor=SEA, alpha=0.78, linewidth=0, zorder=2))
+        coast = Outline.make_compound_path(*(Outline(ring) for ring in rings))
+        ax.add_patch(PathPatch(coast, facecolor="none", edgecolor="#2c3e4a", linewidth=0.6, zorder=3))
+    _name_cities(ax, box)
+
+
+def _name_cities(ax: Axes, box: Box) -> None:
+    """The largest cities with their names, where no other name is in the way."""
+    ax.apply_aspect()
+    figure: Figure = ax.figure.figure  # type: ignore[union-attr]
+    room, unit = ax.get_window_extent(), figure.dpi / 72
+    size = 7.0
+    taken: list[tuple[float, float, float, float]] = []
+    for city in cities_in(box, 8 * _MOST_NAMES):
+        left, bottom = ax.transData.transform((city.longitude, city.latitude))
+        width, height = 0.6 * size * len(city.name) * unit * _ROOM, size * unit * _ROOM * 1.2
+        own = (left - 3 * unit, bottom - height / 2, left + width + 4 * unit, bottom + height / 2)
+        inside = room.x0 < own[0] and own[2] < room.x1 and room.y0 < own[1] and own[3] < room.y1
+        if not inside or any(a[0] < own[2] and own[0] < a[2] and a[1] < own[3] and own[1] < a[3] for a in taken):
+            continue
+        taken.append(own)
+        ax.plot(city.longitude, city.latitude, "o", color="#10181d", markersize=2.2, mec="white", mew=0.5, zorder=4)
+        _write(ax, city.name, (city.longitude, city.latitude), size, offset=(3.5, 0.0), va="center")
+        if len(taken) == _MOST_NAMES:
+            return
+
+
+def _write(ax: Axes, text: str, at: tuple[float, float], size: float, **where: Any) -> None:
+    """Dark letters with a pale edge, which can be read on every colour."""
+    from matplotlib.patheffects import withStroke
+
+    ax.annotate(
+        text, at, xytext=where.pop("offset", (0.0, 0.0)), textcoords="offset points", fontsize=size, color="#10181d",
+        zorder=5, path_effects=[withStroke(linewidth=1.8, foreground="white")], annotation_clip=True, **where,
+    )  # fmt: skip
+
+
+def draw_questions(ax: Axes, asked: Sequence[Asked]) -> None:
+    """Outline areas that were asked about, each with its number; a list below the map has the answers."""
+    from matplotlib.collections import LineCollection
+
+    for line, colour in ((2.6, "white"), (1.3, "#0b5fa5")):
+        ax.add_collection(
+            LineCollection([ring for one in asked for ring in one.rings], colors=colour, linewidths=line, zorder=6)
+        )
+    for number, one in enumerate(asked, start=1):
+        corners = np.concatenate(one.rings)
+        _write(
+            ax, str(number), tuple(corners[np.argmax(corners @ [-1.0, 1.0])]), 8.0, offset=(3.0, -9.0), weight="bold"
+        )
+    words = [
+        f"{number}. {one.name}: {one.value:,.0f} ({one.low:,.0f} to {one.high:,.0f})"
+        for number, one in enumerate(asked, start=1)
+    ]
+    lines = ["     ".join(words[start : start + 2]) for start in range(0, len(words), 2)]
+    ax.set_xlabel("\n".join([ax.get_xlabel(), *lines]), fontsize=8)
+
+
+def _draw_answers(ax: Axes, asked: Sequence[Asked], box: Box) -> Any:
+    """Colour areas by their answers; what a colour bar is made from."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.path import Path as Outline
+
+    values = np.array([one.value for one in asked])
+    limits = robust_limits(np.maximum(values, 0.5))
+    shapes = [Outline.make_compound_path(*(Outline(ring, closed=True) for ring in one.rings)) for one in asked]
+    filled = PathCollection(shapes, linewidth=0.2, edgecolor="#6d7480", **_colours(limits))
+    filled.set_array(np.maximum(values, 0.5))
+    ax.add_collection(filled)
+    _around(ax, box)
+    return filled
 
 
 def densities(rows: Rows) -> Floats:
@@ -170,12 +285,13 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
     frames = [frame(rounds, number) for number in range(1, len(rounds) + 1)]
     limits = robust_limits(densities(frames[-1]))
     figure = Figure(figsize=SIZE)
-    axes, filled = draw_rows(frames[-1], run.task.hierarchy, figure.add_subplot(), limits=limits)
-    figure.colorbar(filled, ax=axes, label=f"participants per {area_unit(box)}", shrink=0.85, extend="both")
+    figure.subplots_adjust(left=0.1, right=0.82)
+    axes = figure.add_subplot()
     pictures = []
     for number, rows in enumerate(frames, start=1):
         axes.clear()
-        draw_rows(rows, run.task.hierarchy, axes, limits=limits)
+        filled = draw_rows(rows, run.task.hierarchy, axes, limits=limits)[1]
+        _bar(axes, filled, f"participants per {area_unit(box)}")
         _say(axes, run.partition.mark)
         axes.set_title(f"step {number} of {len(frames)}: {len(rows):,} regions", fontsize=9)
         stream = io.BytesIO()
@@ -207,111 +323,25 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
 
 
 def save_picture(
-    partition: AnyPartition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None
-) -> None:
-    """Draw the regions into a file, without a window."""
+    partition: AnyPartition, path: Path, *, points: npt.ArrayLike | None = None, title: str | None = None,
+    asked: Sequence[Asked] = (),
+) -> None:  # fmt: skip
+    """Draw the regions into a file, without a window; and questions with their answers, or these alone if many."""
     need_matplotlib()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, layout="constrained")
-    axes = draw_regions(partition, figure.add_subplot(), points=points)
+    axes = figure.add_subplot()
+    if len(asked) > _MOST_ASKED:
+        filled = _draw_answers(axes, asked, partition.task.box)
+        _say(axes, partition.mark)
+        _bar(axes, filled, "participants in an area, estimated")
+        axes.set_title(f"{title_of(partition)}\n{len(asked):,} areas", fontsize=10)
+    else:
+        draw_regions(partition, axes, points=points)
+        if asked:
+            draw_questions(axes, asked)
     if title is not None:
-        axes.set_title(title, fontsize=9)
+        axes.set_title(title, fontsize=10)
     with replacing(path) as stream:
         figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."))
-
-
-# -- coastlines behind maps: the ones that ship, or those of a GeoJSON file ------------------------------------------
-
-
-Lines = list[Floats]  # each float64[n, 2]
-
-
-@lru_cache(maxsize=1)
-def _world() -> tuple[Floats, ...]:
-    packed = files("semilocal").joinpath("data", "land-50m.json.gz").read_bytes()
-    topology = json.loads(gzip.decompress(packed))
-    scale, offset = (np.asarray(topology["transform"][name]) for name in ("scale", "translate"))
-    return tuple(np.cumsum(arc, axis=0) * scale + offset for arc in topology["arcs"])
-
-
-def coast(box: Box, basemap: Path | None = None) -> Lines:
-    """Lines inside a domain, one array float64[n, 2] per piece; none if its axes are not degrees and no file is given.
-
-    Parameters
-    ----------
-    box : Box
-    basemap : Path, optional
-        A GeoJSON file whose lines and outlines are taken instead of the coast.
-    """
-    if basemap is not None:
-        return inside(read_basemap(basemap), box)
-    if not is_map(box):
-        return []
-    return list(_coast(box))
-
-
-@lru_cache(maxsize=16)
-def _coast(box: Box) -> tuple[Floats, ...]:
-    return tuple(inside(_world(), box))
-
-
-def inside(lines: Iterable[Floats], box: Box) -> Lines:
-    """The pieces of lines that a map of a domain shows; none unless it has two dimensions."""
-    return [piece for line in lines for piece in _pieces(line, box)] if box.dimensions == 2 else []
-
-
-def _pieces(line: Floats, box: Box) -> Lines:
-    """The pieces of a line whose segments touch the box, with the first point outside at either end."""
-    low, high = np.minimum(line[:-1], line[1:]), np.maximum(line[:-1], line[1:])
-    near = ((high >= box.lower) & (low <= box.upper)).all(axis=1)
-    if is_map(box):
-        near &= np.abs(line[1:, 0] - line[:-1, 0]) < 180  # not across the date line
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], near, [False]])))
-    return [line[start : stop + 1] for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
-
-
-def read_basemap(path: Path) -> Lines:
-    """Lines and outlines of a GeoJSON file."""
-    try:
-        found: Lines = []
-        _collect(json.loads(read_text(path)), found)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"{path}: is not GeoJSON with lines or polygons ({error})") from None
-    if not found:
-        raise InvalidInput(f"{path}: holds no lines and no polygons; a base map is made of them")
-    if not all(np.isfinite(line).all() for line in found):
-        raise InvalidInput(f"{path}: has coordinates that are not finite numbers; write them as plain decimals")
-    return found
-
-
-def _collect(node: dict[str, Any], found: Lines) -> None:
-    kind = node["type"]
-    if kind == "FeatureCollection":
-        for feature in node["features"]:
-            _collect(feature, found)
-    elif kind == "Feature":
-        if node["geometry"] is not None:
-            _collect(node["geometry"], found)
-    elif kind == "GeometryCollection":
-        for part in node["geometries"]:
-            _collect(part, found)
-    else:
-        depth = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}.get(kind)
-        if depth is not None:
-            _lines(node["coordinates"], depth, found)
-
-
-def _lines(coordinates: list[Any], depth: int, found: Lines) -> None:
-    if depth:
-        for part in coordinates:
-            _lines(part, depth - 1, found)
-    else:
-        found.append(np.array([point[:2] for point in coordinates], dtype=np.float64).reshape(-1, 2))
-
-
-def lines_json(lines: Lines, box: Box) -> list[list[float]]:
-    """Lines as flat lists x, y, x, y, …, rounded to what a map of the domain can show."""
-    width = max(high - low for low, high in zip(box.lower, box.upper, strict=True))
-    digits = max(0, 5 - int(np.floor(np.log10(width))))
-    return [np.round(line, digits).ravel().tolist() for line in lines]

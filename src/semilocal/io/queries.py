@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,14 @@ from ..geometry.box import Box
 from ..geometry.shapes import as_shapes
 from ..geometry.units import check_crs, latitude_first
 from ..hierarchy import AnyTree, TableTree
+from .basemap import Lines, rings_of
 from .files import read_text
 from .points import read_points
-from .regions import box_geometries
+from .regions import box_geometries, ring
 
 __all__ = [
-    "CORNERS", "MOST_CELLS", "Properties", "Queries", "corner_names", "grid_queries", "label_queries",
-    "read_queries",
+    "CORNERS", "MOST_CELLS", "Asked", "Properties", "Queries", "asked_on_map", "corner_names", "grid_queries",
+    "label_queries", "read_queries",
 ]  # fmt: skip
 
 CORNERS = ("x0", "y0", "x1", "y1")
@@ -72,6 +73,29 @@ class Queries:
         if self.shapes is None:
             return box_geometries(_in_axes(self.boxes, box))
         return [shape.__geo_interface__ for shape in self.shapes]
+
+
+class Asked(NamedTuple):
+    """A question on a map with its answer: its name, rings around it, the number, its error and its interval."""
+
+    name: str
+    rings: Lines
+    value: float
+    stderr: float
+    low: float
+    high: float
+
+
+def asked_on_map(queries: Queries, columns: Mapping[str, Sequence[Any]]) -> list[Asked]:
+    """Questions with the columns of their answers (two dimensions only): named by their first property of text."""
+    numbers = zip(*(columns[name] for name in ("count", "stderr", "low", "high")), strict=True)
+    words = next((column for column in queries.properties.values() if isinstance(next(iter(column), 0), str)), None)
+    names = [f"area {place + 1}" for place in range(len(queries))] if words is None else words
+    if queries.shapes is None:
+        shapes = [[np.array(ring(corners))] for corners in queries.boxes]
+    else:
+        shapes = [rings_of(shape.__geo_interface__) for shape in queries.shapes]
+    return [Asked(str(name), rings, *each) for name, rings, each in zip(names, shapes, numbers, strict=True)]
 
 
 def corner_names(box: Box) -> list[str]:

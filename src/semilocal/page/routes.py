@@ -19,7 +19,7 @@ import msgspec
 
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
-from ..io.plots import Lines, coast, inside, lines_json, read_basemap
+from ..io.basemap import Lines, basemap_json, read_basemap
 from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
 from ..service.keys import registered_key
@@ -119,12 +119,12 @@ async def show_pair_cells(context: Context, request: Request) -> Response:
     return _compressed(request, packed)
 
 
-def _lines_behind(lines_in: Callable[[Box], Lines]) -> Operation:
-    """The route of the lines behind maps, from a function that gives those in a domain."""
+def _ground(lines: Lines | None = None) -> Operation:
+    """The route of what lies behind maps: land and cities, or lines in the place of land."""
 
     @lru_cache(maxsize=16)
     def packed(box: Box) -> bytes:
-        return _packed(lines_json(lines_in(box), box))
+        return _packed(basemap_json(box, lines))
 
     async def answer(context: Context, request: Request, box: Box) -> Response:
         found = _compressed(request, await context.service.work(packed, box))
@@ -139,7 +139,7 @@ def _lines_behind(lines_in: Callable[[Box], Lines]) -> Operation:
         return await answer(context, request, (await pair_of(context, request)).pair.pooled.box)
 
     return Operation(
-        "get", "/tasks/{task}/coast", show, "Lines behind maps of the domain", (200, 304), JSON, TASK_PROBLEMS,
+        "get", "/tasks/{task}/coast", show, "What lies behind maps of the domain", (200, 304), JSON, TASK_PROBLEMS,
         of_pair=show_of_pair,
     )  # fmt: skip
 
@@ -253,10 +253,9 @@ _ALWAYS = (
         ("unauthorized", "malformed", "wrong-role", "too-large", "unavailable"), JSON, "admin",
     ),
 )  # fmt: skip
-OPERATIONS = (*_ALWAYS, _lines_behind(coast))
+OPERATIONS = (*_ALWAYS, _ground())
 
 
 def with_basemap(path: str) -> tuple[Operation, ...]:
-    """The same routes with the lines of a GeoJSON file in the place of the coast."""
-    lines = read_basemap(Path(path))
-    return (*_ALWAYS, _lines_behind(lambda box: inside(lines, box)))
+    """The same routes with the lines of a GeoJSON file in the place of land."""
+    return (*_ALWAYS, _ground(read_basemap(Path(path))))

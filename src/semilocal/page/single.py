@@ -19,40 +19,62 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from ..arrays import Floats
 from ..errors import InvalidInput
 from ..hierarchy.base import Hierarchy
+from ..io.basemap import basemap_json, read_basemap
 from ..io.files import write_text
-from ..io.map_rows import Rows, domain_json, partition_rows, split_rows
-from ..io.plots import coast, lines_json
+from ..io.map_rows import Rows, domain_json, on_a_strip, partition_rows, split_rows
+from ..io.queries import Asked
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.promise import Guarantee
 from ..release.counts import Mapped, counts
+from ..release.pooled import pooled_tree
+from ..release.public import public_tree
+from ..release.tree import CountTree
 from ..simulation.simulate import Run
 from ..words import number_of
 
 __all__ = [
-    "FOLDERS", "content_security_policy", "import_map", "index_html", "map_html", "media_type", "module_urls",
-    "modules_of", "packed_file", "result_html", "rounds_of", "static_files", "write_html",
+    "FOLDERS", "content_security_policy", "import_map", "index_html", "map_html", "media_type", "modules_of",
+    "packed_file", "result_html", "rounds_of", "static_files", "tree_json", "tree_of", "write_html",
 ]  # fmt: skip
 
 HEIGHT = 680  # of the frame in a notebook
 MOST_CELLS = 30_000  # more would make a notebook of many megabytes
+_MOST_ASKED = 30  # questions that a file begins with
+_MOST_PARTS = 1 << 14  # of leaves, in a file; else people lie evenly in each
 _POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def rounds_of(result: Run | Partition | PooledPartition) -> list[Rows]:
+Mappable = Run | Partition | PooledPartition | Mapped
+
+
+def rounds_of(result: Mappable) -> list[Rows]:
     """Rows by round: every round of a run in which a region was cut, or one for a finished partition."""
     if isinstance(result, Run):
         return split_rows(result.partition, result.splits)
-    return [partition_rows(result)]
+    return [partition_rows(result.partition if isinstance(result, Mapped) else result)]
+
+
+def tree_of(result: Mappable) -> CountTree:
+    """The tree of counts that questions about a result walk."""
+    if isinstance(result, Mapped):
+        return result.tree
+    partition = result.partition if isinstance(result, Run) else result
+    if isinstance(partition, Partition):
+        return public_tree(partition)
+    return pooled_tree(partition.estimates, partition.mark)
 
 
 def map_html(
     rounds: Sequence[Rows], tree: Hierarchy, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
-    basemap: Path | None = None, mark: Mark | None = None,
+    basemap: Path | None = None, mark: Mark | None = None, counted: CountTree | None = None,
+    asked: Sequence[Asked] = (),
 ) -> str:  # fmt: skip
     """The whole document.
 
@@ -67,23 +89,38 @@ def map_html(
     numbers : mapping of str to str
         What to show beside the map, by name.
     basemap : Path, optional
-        GeoJSON whose lines are drawn instead of the coast.
+        GeoJSON whose lines are drawn instead of land and sea.
     mark : Mark, optional
         Of a simulation; the title says it.
+    counted : CountTree, optional
+        From :func:`tree_of`: the file answers questions about rectangles and polygons with it, if cells are boxes.
+    asked : sequence of Asked
+        Questions that were answered already.
     """
     title = title if mark is None else f"{title}. {mark.words}"
     box = tree.box
     if box.dimensions > 2:
         raise InvalidInput(f"a map needs one or two dimensions; this domain has {box.dimensions}")
+    walked = tree_json(counted) if counted is not None and tree.cells_are_boxes else None
     data = {
-        "title": title, "domain": domain_json(box), "numbers": dict(numbers), "promise": promise.to_json(),
+        "title": title, "domain": domain_json(box, tree), "numbers": dict(numbers), "promise": promise.to_json(),
         "public": UNPROTECTED if promise.adjacency == "inside" else "",
-        "coast": lines_json(coast(box, basemap), box),
+        "ground": basemap_json(box, None if basemap is None else read_basemap(basemap)),
+        "note": "Counted in this file, from what was published: a question costs nothing more.",
+        "people": round(float(rounds[-1].crowd.sum())) if rounds else 0,
+        "tree": walked,
+        "asked": [
+            {**one._asdict(), "rings": None, "ring": one.rings[0].ravel().tolist()} for one in asked[:_MOST_ASKED]
+        ],
         "rounds": [
-            {"round": number, "kind": "cells", "rows": rows.to_json(tree)}
+            {"round": number, "kind": "cells", "rows": None if "halves" in (walked or {}) else rows.to_json(tree)}
             for number, rows in enumerate(rounds, start=1)
         ],
     }  # fmt: skip
+    modules = {f"#{name}": static_files()[name].decode() for name in modules_of("views/file.js")}
+    packed = base64.b64encode(
+        gzip.compress(msgspec.json.encode({"data": data, "modules": modules}), 9, mtime=0)
+    ).decode()
     style = static_files()["style.css"].decode()
     icon = base64.b64encode(static_files()["icon.svg"]).decode()
     return f"""<!doctype html>
@@ -96,29 +133,106 @@ def map_html(
 <title>{html.escape(title)}</title>
 <link rel="icon" href="data:image/svg+xml;base64,{icon}">
 <style>{style}</style>
-<script type="application/json" id="data">{_script_json(data)}</script>
-<script type="importmap">{_script_json({"imports": module_urls("views/file.js")})}</script>
-<script type="module">import "#views/file.js";</script>
+<script type="application/octet-stream" id="data">{packed}</script>
 </head>
-<body><div id="page"><p class="quiet">Loading…</p></div></body>
+<body><div id="page"><p class="quiet">Loading…</p></div><script>{_UNPACK}</script></body>
 </html>
 """
 
 
-def _script_json(document: Any) -> str:
-    """JSON that cannot end the element it stands in."""
-    return msgspec.json.encode(document).decode().replace("<", "\\u003c")
+# Modules and data are packed together; an import map that is made when the file is opened lets modules find each other.
+_UNPACK = """(async () => {
+  const packed = Uint8Array.from(atob(document.getElementById("data").textContent), (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const { data, modules } = JSON.parse(await new Response(unpacked).text());
+  const imports = {};
+  for (const name in modules) imports[name] = "data:text/javascript;charset=utf-8," + encodeURIComponent(modules[name]);
+  const map = document.createElement("script");
+  map.type = "importmap";
+  map.textContent = JSON.stringify({ imports });
+  document.head.append(map);
+  (await import("#views/file.js")).open(data);
+})();"""
+
+
+def tree_json(tree: CountTree) -> dict[str, Any]:
+    """A tree of counts as ``map/answer.js`` walks it, in few digits.
+
+    People are tenths, rounded so that sums along the order are right. In a large tree whose rows are halves of the row
+    above, a digit says which half comes first, and boxes follow; else parts of leaves have theirs, as places in lists.
+    """
+    children, leaves = np.diff(tree.first), tree.leaves
+    inner = 1 + np.flatnonzero(children[1:])
+    top, one = slice(int(tree.first[0]), int(tree.first[1])), tree.first[inner]
+    error = tree.rest[one + 1] ** 2 * tree.error[one] + tree.rest[one] ** 2 * tree.error[one + 1]
+    return {
+        "children": children.tolist(), "people": _tenths(tree.people[leaves]),
+        "plain": None if tree.unbiased is None else _tenths(tree.unbiased[leaves]),
+        "clumped": _by_level(tree), "lean": tree.lean, "total": round(tree.total),
+        "top": {"rest": _short(tree.rest[top], 5), "error": _short(tree.error[top], 4)},
+        "weight": _short(tree.weight[one], 3), "error": _short(error, 3),
+        **((_halves(tree) if len(tree.parts.cells) > _MOST_PARTS else {}) or _parts(tree)),
+    }  # fmt: skip
+
+
+def _by_level(tree: CountTree) -> list[float]:
+    """The overdispersion of leaves by how many rows are above them: it depends on nothing else."""
+    level = tree.level[tree.leaves]
+    return _short(np.bincount(level, tree.clumped[tree.leaves]) / np.maximum(np.bincount(level), 1), 4)
+
+
+def _tenths(people: Floats) -> list[int]:
+    return np.diff(np.rint(10 * np.cumsum(people)), prepend=0.0).astype(np.int64).tolist()
+
+
+def _short(numbers: Floats, digits: int) -> list[float]:
+    """Numbers with so many digits that count."""
+    return [float(f"{number:.{digits}g}") for number in numbers.tolist()]
+
+
+def _halves(tree: CountTree) -> dict[str, Any]:
+    """Which half of a row its first child is: 0 and 1 the lower and upper one on the first axis, 2 and 3 on the second.
+
+    Empty unless all children are halves.
+    """
+    inner = np.flatnonzero(np.diff(tree.first))
+    boxes = on_a_strip(tree.hierarchy.interval_boxes(tree.lower, tree.upper))
+    whole, one, two = boxes[inner], boxes[tree.first[inner]], boxes[tree.first[inner] + 1]
+    axis = (one != whole).any(axis=1).argmax(axis=1)
+    upper = one[np.arange(len(inner)), 0, axis] != whole[np.arange(len(inner)), 0, axis]
+    low = np.where(upper[:, None, None], two, one)[:, 0]
+    if np.any(np.diff(tree.first)[inner] != 2) or not np.array_equal(low, whole[:, 0]):
+        return {}
+    return {"halves": "".join(map(str, (2 * axis + upper).tolist()))}
+
+
+def _parts(tree: CountTree) -> dict[str, Any]:
+    """Boxes of the parts of leaves, the leaf that each is in, and its share of that leaf's people."""
+    leaves, cells, owner, share = tree.leaves, tree.parts.cells, tree.parts.piece, tree.parts.share
+    if len(cells) > _MOST_PARTS:
+        first, cells = tree.hierarchy.interval_cells(tree.lower[leaves], tree.upper[leaves])
+        begin, end = tree.hierarchy.span(cells)
+        owner, share = np.repeat(np.arange(len(leaves)), np.diff(first)), (end - begin).astype(np.float64) + 1.0
+        share = share / np.add.reduceat(share, first[:-1])[owner]
+    boxes = on_a_strip(tree.hierarchy.boxes(cells))
+    edges = [np.unique(boxes[:, :, axis]) for axis in (0, 1)]
+    places = [np.searchsorted(edges[axis], boxes[:, end, axis]).tolist() for end in (0, 1) for axis in (0, 1)]
+    return {
+        "xs": edges[0].tolist(), "ys": edges[1].tolist(), "parts": places, "owner": owner.tolist(),
+        "share": _short(share, 3),
+    }  # fmt: skip
 
 
 def write_html(
-    path: Path, result: Run | Partition | PooledPartition, promise: Guarantee, *, title: str,
-    numbers: Mapping[str, str], basemap: Path | None = None,
+    path: Path, result: Mappable, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
+    basemap: Path | None = None, asked: Sequence[Asked] = (),
 ) -> None:  # fmt: skip
-    """Write the map of a result into one file."""
-    mark = (result.partition if isinstance(result, Run) else result).mark
+    """Write the map of a result into one file, which answers questions about it."""
+    partition = result.partition if isinstance(result, Run | Mapped) else result
     document = map_html(
-        rounds_of(result), result.task.hierarchy, promise, title=title, numbers=numbers, basemap=basemap, mark=mark
-    )
+        rounds_of(result), partition.task.hierarchy, promise, title=title, numbers=numbers, basemap=basemap,
+        mark=partition.mark, counted=tree_of(result), asked=asked,
+    )  # fmt: skip
     write_text(path, document)
 
 
@@ -140,7 +254,7 @@ def result_html(result: Mapped | Run) -> str:
     rounds = rounds_of(result if isinstance(result, Run) else partition)
     document = map_html(
         rounds, partition.task.hierarchy, mapped.guarantee, title=type(result).__name__, numbers=numbers,
-        mark=partition.mark,
+        mark=partition.mark, counted=mapped.tree,
     )  # fmt: skip
     frame = f'sandbox="allow-scripts allow-downloads" width="100%" height="{HEIGHT}" style="border:0"'
     return f'<div>{words}<iframe title="map" {frame} srcdoc="{html.escape(document)}"></iframe></div>'
@@ -201,14 +315,6 @@ def modules_of(entry: str) -> list[str]:
             found.append(name)
             waiting += _IMPORT.findall(static_files()[name].decode())
     return sorted(found)
-
-
-def module_urls(entry: str) -> dict[str, str]:
-    """A module and all that it imports as data URLs by their names: what the import map of a single file holds."""
-    return {
-        f"#{name}": "data:text/javascript;base64," + base64.b64encode(static_files()[name]).decode()
-        for name in modules_of(entry)
-    }
 
 
 def index_html(entry: str = "views/main.js") -> bytes:

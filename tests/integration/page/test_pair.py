@@ -85,7 +85,7 @@ async def look(pair: Pair) -> None:
         assert shown["received"] == 60
         assert shown["rows"] == pair_document(counts)["rows"]
         assert (await client.get(f"{base}/rounds/2/cells")).json()["token"] == "no-such-round"
-        assert (await client.get(f"{base}/coast")).json() == []
+        assert (await client.get(f"{base}/coast")).json()["land"] == []
         answer = (await client.post(f"{base}/counts", json=asked)).json()
         expected = counts.query(asked["boxes"])
         assert [one["value"] for one in answer["counts"]] == expected.value.tolist()

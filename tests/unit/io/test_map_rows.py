@@ -1,4 +1,4 @@
-"""What maps show: every frame covers the domain once, with its people and the lines inside regions."""
+"""What maps show: every frame covers the domain once, with its people and the pieces inside regions."""
 
 from __future__ import annotations
 
@@ -39,26 +39,21 @@ def test_every_frame_covers_the_domain_once_and_the_last_one_is_the_partition(ru
     assert len(rounds) == max(len(np.unique(run.splits.rounds)), 1)
 
 
-def test_a_region_says_why_it_ended_and_shows_its_lines() -> None:
-    run = played_run()
+@pytest.mark.parametrize("rule", ["all", "cut"])
+def test_a_region_says_why_it_ended_and_its_pieces_share_its_area_and_its_people(rule: str) -> None:
+    run = played_run(rule)
     rows = partition_rows(run.partition)
+    walls = np.diff(run.partition.walls.first)
     assert all("20 people on both sides" in reason for reason in rows.reason)
-    assert [len(lines) for lines in rows.lines] == np.diff(run.partition.walls.first).tolist()
-    some = [line for lines in rows.lines for line in lines]
-    assert all(0.0 <= line.above <= 1.0 and line.asked > 0 and line.pieces for line in some)
-
-
-def test_a_wall_lies_on_the_border_of_the_two_parts() -> None:
-    """Each piece has the part below the cut on one side and the part above on the other."""
-    run = played_run(size=1500)
-    tree, partition = run.task.hierarchy, run.partition
-    for row, lines in enumerate(partition_rows(partition).lines):
-        for line, cut in zip(lines, partition.walls.cuts[partition.walls.first[row] :], strict=False):
-            (x0, y0), (x1, y1) = np.array(line.pieces[0])
-            middle, across = np.array([(x0 + x1) / 2, (y0 + y1) / 2]), np.array([y1 - y0, x0 - x1]) * 1e-6
-            codes = tree.codes(np.stack([middle + across, middle - across]))
-            assert {bool(code >= cut) for code in codes} == {False, True}
-            assert all(partition.lower[row] <= code < partition.upper[row] for code in codes)
+    assert [len(pieces) for pieces in rows.pieces] == np.where(walls, walls + 1, 0).tolist()
+    assert np.any(walls)
+    drawn = rows.to_json(run.task.hierarchy)["pieces"]
+    for row in np.flatnonzero(walls).tolist():
+        assert sum(piece.people for piece in rows.pieces[row]) == pytest.approx(rows.crowd[row])
+        assert sum(piece["area"] for piece in drawn[row]) == pytest.approx(rows.area[row], rel=1e-3)
+        codes = [code for piece in rows.pieces[row] for code in piece[:2]]
+        assert codes == sorted(codes)
+        assert (codes[0], codes[-1]) == (rows.lower[row], rows.upper[row])
 
 
 def test_one_dimension_is_a_strip() -> None:
@@ -67,9 +62,9 @@ def test_one_dimension_is_a_strip() -> None:
     assert set(columns["y0"]) == {0.0}
     assert set(columns["y1"]) == {1.0}
     assert min(columns["x0"]) == 0.0
-    drawn = [wall["pieces"][0] for walls in columns["walls"] for wall in walls]
+    drawn = [piece["rings"][0] for pieces in columns["pieces"] for piece in pieces]
     assert drawn
-    assert all(x0 == x1 and (y0, y1) == (0.0, 1.0) for x0, y0, x1, y1 in drawn)
+    assert all(min(ring[1::2]) == 0.0 and max(ring[1::2]) == 1.0 for ring in drawn)
 
 
 def test_columns_are_ready_for_json_and_as_long_as_the_rows() -> None:
@@ -77,14 +72,19 @@ def test_columns_are_ready_for_json_and_as_long_as_the_rows() -> None:
     rows = split_rows(run.partition, run.splits)[3]
     columns: dict[str, Any] = rows.to_json(run.task.hierarchy)
     assert {len(column) for column in columns.values()} == {len(rows)}
-    plain = [column for name, column in columns.items() if name not in ("rings", "walls")]
+    plain = [column for name, column in columns.items() if name not in ("rings", "pieces")]
     assert all(type(value) in (int, float, str) for column in plain for value in column)
 
 
 def test_outlines_hold_the_area_of_their_region() -> None:
     run = played_run()
     rows = partition_rows(run.partition)
-    for rings, area in zip(rows.to_json(run.task.hierarchy)["rings"], rows.area, strict=True):
+    columns = rows.to_json(run.task.hierarchy)
+    assert None in columns["rings"], "a box is drawn as one"
+    for rings, area, box in zip(columns["rings"], rows.area, rows.boxes, strict=True):
+        if rings is None:
+            assert np.prod(box[1] - box[0]) == pytest.approx(area)
+            continue
         corners = [np.reshape(ring, (-1, 2)) for ring in rings]
         signed = [np.sum(c[:-1, 0] * c[1:, 1] - c[1:, 0] * c[:-1, 1]) / 2 for c in corners]
         assert sum(signed) == pytest.approx(area, rel=1e-3)
@@ -98,7 +98,7 @@ def test_the_sphere_has_outlines_and_labels_come_along() -> None:
     columns = rows.to_json(globe)
     assert len(columns["rings"]) == len(rows) > 1
     assert "label" not in columns
-    assert all(wall["pieces"] == [] for walls in columns["walls"] for wall in walls)
+    assert all(piece["rings"] for pieces in columns["pieces"] for piece in pieces)
     icd = from_labels("ICD", [("IX", "I21"), ("IX", "I25"), ("X", "J18")])
     coded = simulate(
         icd.positions(["I21"] * 100 + ["J18"] * 100), Task.build(hierarchy=icd, epsilon=4.0, delta=1e-2, k=5),

@@ -13,7 +13,7 @@ from semilocal import Task, simulate
 from semilocal.datasets import california_housing
 from semilocal.errors import InvalidInput
 from semilocal.geometry.places import named_box
-from semilocal.io.map_rows import split_rows
+from semilocal.io.map_rows import partition_rows, split_rows
 from semilocal.io.plots import robust_limits, save_side_by_side
 from semilocal.protocol.mark import Mark
 from semilocal.release import counts
@@ -34,13 +34,30 @@ def test_a_map_has_equal_scales_the_coast_and_densities_per_square_kilometre(cal
     axes = figures.Figure().add_subplot()
     assert california.partition.plot(axes) is axes
     assert axes.get_aspect() == pytest.approx(1 / np.cos(np.radians((32.5 + 42.1) / 2)))
-    assert "km²" in axes.figure.axes[1].get_ylabel()
-    kinds = [type(one).__name__ for one in axes.collections]
-    assert "LineCollection" in kinds
-    partition = california.partition
-    first, _ = partition.task.hierarchy.interval_cells(partition.lower, partition.upper)
-    per_km2 = np.repeat(partition.crowds / partition.areas, np.diff(first))  # a region is filled cell by cell
-    assert np.asarray(axes.collections[0].get_array()) == pytest.approx(per_km2)
+    (bar,) = axes.child_axes
+    assert "km²" in bar.get_ylabel()
+    axes.apply_aspect()
+    assert bar.get_window_extent().height == pytest.approx(axes.get_window_extent().height, rel=0.01)
+    assert "20,640 participants" in axes.get_title()
+    shown = np.asarray(axes.collections[0].get_array())
+    partition, rows = california.partition, partition_rows(california.partition)
+    whole = [row for row, pieces in enumerate(rows.pieces) if not pieces]
+    assert set(np.round(rows.crowd[whole] / rows.area[whole], 9)) <= set(np.round(shown, 9))
+    cut = next(pieces for pieces in rows.pieces if pieces)
+    area = partition.task.hierarchy.interval_areas([cut[0].lower], [cut[0].upper])[0]
+    assert np.min(np.abs(shown - max(cut[0].people, 0.5) / area)) < 1e-9, "pieces have the colour of their estimate"
+
+
+def test_names_on_a_picture_lie_on_no_other_name(california: Run) -> None:
+    figure = figures.Figure(figsize=(7, 6), layout="constrained")
+    axes = california.partition.plot(figure.add_subplot())
+    figure.draw_without_rendering()
+    names = [text for text in axes.texts if "SIMULATION" not in text.get_text()]
+    boxes = [text.get_window_extent() for text in names]
+    assert len(names) > 8
+    assert "Los Angeles" in {text.get_text() for text in names}
+    assert not any(a.overlaps(b) for at, a in enumerate(boxes) for b in boxes[:at])
+    assert all(axes.get_window_extent().contains(box.x1, box.y1) for box in boxes)
 
 
 def test_counts_draw_the_same_map_into_given_axes(california: Run) -> None:
@@ -56,7 +73,7 @@ def test_data_of_other_axes_has_plain_axes() -> None:
     run = simulate(cluster(1000), task, rng=np.random.default_rng(1))
     axes = run.partition.plot(figures.Figure().add_subplot())
     assert axes.get_aspect() == "auto"
-    assert "unit area" in axes.figure.axes[1].get_ylabel()
+    assert "unit area" in axes.child_axes[0].get_ylabel()
 
 
 def test_one_crowded_region_does_not_set_the_colours() -> None:

@@ -12,15 +12,7 @@ from pathlib import Path
 import pytest
 
 import semilocal
-from semilocal.page.single import (
-    content_security_policy,
-    import_map,
-    index_html,
-    module_urls,
-    modules_of,
-    packed_file,
-    static_files,
-)
+from semilocal.page.single import content_security_policy, import_map, index_html, modules_of, packed_file, static_files
 from tests.helpers import HANG
 from tests.helpers.service import unmet
 
@@ -137,16 +129,15 @@ def test_what_comes_from_elsewhere_is_listed_with_version_licence_and_hash() -> 
 
 
 def test_a_single_file_finds_every_module() -> None:
-    urls = module_urls("views/file.js")
-    assert "#map/view.js" in urls
-    for name in urls:
-        assert set(imports(MODULES[name[1:]])) <= set(urls)
+    names = modules_of("views/file.js")
+    assert "map/view.js" in names
+    for name in names:
+        assert {target[1:] for target in imports(MODULES[name])} <= set(names)
 
 
 def test_a_single_file_carries_no_device_and_no_other_pages() -> None:
-    assert not [
-        name for name in module_urls("views/file.js") if name.startswith(("#device/", "#views/join", "#views/main"))
-    ]
+    names = modules_of("views/file.js")
+    assert not [name for name in names if name.startswith(("device/", "views/join", "views/main"))]
 
 
 QUICK = {path.name for path in TESTS.glob("*.test.js")} - {"sharing.test.js", "vectors.test.js"}

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +18,20 @@ import semilocal as sl
 from semilocal import Task, simulate
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
-from semilocal.page.single import map_html, rounds_of
+from semilocal.geometry.shapes import as_polygons
+from semilocal.io.map_rows import NORMAL, domain_json
+from semilocal.page import single
+from semilocal.page.single import map_html, rounds_of, tree_json
+from semilocal.protocol.density import Parts
 from semilocal.protocol.promise import promise
 from semilocal.release import counts
+from semilocal.release.tree import CountTree
+from semilocal.release.walk import TreeWalk
 from semilocal.simulation.simulate import Run
 from semilocal.testing import cluster, unit_box
+from tests.helpers import HANG
 from tests.helpers.pages import data_of
+from tests.helpers.service import unmet
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +43,56 @@ def test_the_file_holds_every_round_and_the_promise(run: Run) -> None:
     promise = counts(run).guarantee
     data = data_of(map_html(rounds_of(run), run.task.hierarchy, promise, title="t", numbers={"participants": "2,000"}))
     assert len(data["rounds"]) == len(np.unique(run.splits.rounds))
-    assert any(walls for walls in data["rounds"][-1]["rows"]["walls"])
+    assert any(pieces for pieces in data["rounds"][-1]["rows"]["pieces"])
     assert data["promise"]["sentence"] == promise.sentence()
     assert "simulation" in data["promise"]["sentence"]
-    assert data["coast"] == []
+    assert data["ground"]["land"] == []
+
+
+def asked_of_node(tree: CountTree, areas: list[Any]) -> Any:
+    """What the script of a file answers to areas, each two corners or a ring."""
+    node = shutil.which("node")
+    if node is None:
+        unmet("node is not installed")
+    document = {"tree": tree_json(tree), "domain": domain_json(tree.hierarchy.box), "areas": areas}
+    script = Path(__file__).parents[2] / "page" / "answer.mjs"
+    done = subprocess.run(
+        [str(node), script], input=json.dumps(document), capture_output=True, text=True, check=True, timeout=HANG
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("kind", ["nobody", "parts", "halves"])
+def test_a_file_answers_as_python_does(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the rounding of what is sent; planted: errors that are handed down by wrong weights."""
+    rng = np.random.default_rng(3)
+    if kind == "nobody":
+        tree = counts(simulate(cluster(3000), Task.build(unit_box(), epsilon=2.0, delta=1e-3, k=20), rng=rng)).tree
+    else:
+        tree = sl.counts(cluster(3000), unit_box(), epsilon=1.0, trust="curator", rng=rng).tree
+    if kind == "halves":
+        monkeypatch.setattr(single, "_MOST_PARTS", 1)
+        leaves = tree.leaves
+        cells = tree.hierarchy.interval_cells(tree.lower[leaves], tree.upper[leaves])[1]
+        tree = replace(tree, parts=Parts(cells, np.arange(len(cells)), np.ones(len(cells))))
+    boxes = np.sort(rng.random((12, 2, 2)), axis=1)
+    boxes[0], boxes[1] = [[0, 0], [1, 1]], [[0, 0], [0.5, 1]]
+    rings = [[[0.1, 0.1], [0.9, 0.2], [0.5, 0.95]], [[0.2, 0.2], [0.8, 0.2], [0.8, 0.8], [0.5, 0.3], [0.2, 0.8]]]
+    shapes = as_polygons([{"type": "Polygon", "coordinates": [[*ring, ring[0]]]} for ring in rings], unit_box())
+    walk = TreeWalk.of(tree)
+    found = asked_of_node(tree, [*boxes.tolist(), *rings])
+    for answers, given in ((walk.query(boxes), found["answers"][:12]), (walk.query(shapes), found["answers"][12:])):
+        value, stderr, low, high = np.array(given).T
+        assert value == pytest.approx(answers.value, abs=0.7)
+        assert stderr == pytest.approx(answers.stderr, rel=0.02, abs=0.02)
+        assert np.column_stack([low, high]) == pytest.approx(answers.interval(), rel=0.02, abs=1.5)
+    if kind == "halves":
+        rows, cells = found["rows"], tree.hierarchy.interval_boxes(tree.lower[leaves], tree.upper[leaves])
+        assert pytest.approx(cells.reshape(-1, 4)) == np.array([rows[name] for name in ("x0", "y0", "x1", "y1")]).T
+        assert rows["half"] == pytest.approx(NORMAL * np.sqrt(tree.noise[leaves]), rel=0.02)
+    wrong = replace(tree, weight=np.where(tree.weight < 1, tree.weight**2, tree.weight))
+    value, stderr, _, _ = np.array(asked_of_node(wrong, boxes.tolist())["answers"]).T
+    assert stderr != pytest.approx(walk.query(boxes).stderr, rel=0.02, abs=0.02)
 
 
 def test_text_with_markup_stays_text(run: Run) -> None:
@@ -47,6 +105,7 @@ def test_text_with_markup_stays_text(run: Run) -> None:
 def test_the_file_asks_for_nothing(run: Run) -> None:
     document = map_html(rounds_of(run), run.task.hierarchy, counts(run).guarantee, title="t", numbers={})
     assert "default-src 'none'" in document
+    assert "http" not in document.replace("http-equiv", "")
     addresses = re.findall(r'(?:src|href)="([^"]*)"', document)
     assert all(address.startswith("data:") for address in addresses)
 

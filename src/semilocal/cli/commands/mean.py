@@ -12,7 +12,7 @@ from ...hierarchy import AnyTree
 from ...protocol.column import as_range
 from .. import jobs
 from ..arguments import FUNCTION_HELP, parse_function
-from ..job_options import JobFile, JobOptions, Promise
+from ..job_options import JobFile, JobOptions, PageFiles, Promise
 from ..options import ADVANCED, Share, option
 
 __all__ = ["run"]
@@ -27,6 +27,7 @@ def run(
     value: Annotated[str | None, option(metavar="COLUMN")] = None,
     range: Annotated[str | None, option(metavar="LOW,HIGH", dash=True)] = None,
     level: Annotated[Share, ADVANCED] = 0.95,
+    files: PageFiles = PageFiles(),
     job: JobOptions = JobOptions(),
 ) -> int:
     """Release a mean.
@@ -48,8 +49,9 @@ def run(
     if isinstance(about, jobs.OwnValue):
         name = about.name
     return jobs.run_job(
-        "mean", file, promise, job, lambda request: _mean(request, name, level), question="mean", about=about
-    )
+        "mean", file, promise, job, lambda request: _mean(request, name, level, files), question="mean", about=about,
+        outputs=jobs.map_outputs(files), inputs=[files.basemap],
+    )  # fmt: skip
 
 
 def _own(value: str, limits: str | None) -> jobs.OwnValue:
@@ -75,7 +77,7 @@ def _read_function(text: str) -> jobs.Function:
     return read
 
 
-def _mean(request: jobs.Request, name: str, level: float) -> jobs.Outcome:
+def _mean(request: jobs.Request, name: str, level: float, files: PageFiles) -> jobs.Outcome:
     done = request.run()
     result, split = done.result, done.split
     low, high = result.interval(level)
@@ -86,6 +88,10 @@ def _mean(request: jobs.Request, name: str, level: float) -> jobs.Outcome:
         f"mean of {name} over {result.participants:,} {request.counted_in}: {result.value:.6g} ± {result.stderr:.2g}, "
         f"{100 * level:g} % interval {low:.6g} to {high:.6g}"
     ]
+    numbers = {f"mean of {name}": f"{result.value:.5g}, {100 * level:g} % interval {low:.5g} to {high:.5g}"}
+    if written := jobs.write_maps(request, files, done, numbers=numbers):
+        found["files"] = written
+        words += [f"wrote {path}" for path in written]
     if split is None:
         return jobs.Outcome(done, found, words)
     found |= {"regions": len(result.partition), "epsilon_partition": split.tree, "epsilon_values": split.value}

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ...io.plots import PICTURES, need_matplotlib, save_picture
 from ...io.regions import write_regions
 from ...protocol.partition import Partition
 from ...words import number_of
@@ -24,7 +23,6 @@ def run(
     *,
     promise: Promise,
     out: Annotated[Path | None, FILE] = None,
-    plot: Annotated[Path | None, FILE] = None,
     files: MapFiles = MapFiles(),
     job: JobOptions = JobOptions(),
 ) -> int:
@@ -34,29 +32,22 @@ def run(
     ----------
     out
         write the regions: .geojson, .csv or .parquet (GeoParquet)
-    plot
-        draw the regions: .png, .svg or .pdf
     """
-    jobs.check_basemap(files.html, files.basemap)
-    if plot is not None:
-        need_matplotlib()
-    outputs = {"--out": (out, jobs.REGIONS), "--plot": (plot, PICTURES), "--html": (files.html, jobs.HTML)}
+    outputs = {"--out": (out, jobs.REGIONS), **jobs.map_outputs(files)}
     return jobs.run_job(
-        "partition", file, promise, job, lambda request: _partition(request, out, plot, files), outputs=outputs,
-        inputs=[files.basemap], transcript=files.transcript, only_counted=plot is None,
+        "partition", file, promise, job, lambda request: _partition(request, out, files), outputs=outputs,
+        inputs=[files.basemap], transcript=files.transcript, only_counted=files.plot is None,
     )  # fmt: skip
 
 
-def _partition(request: jobs.Request, out: Path | None, plot: Path | None, files: MapFiles) -> jobs.Outcome:
+def _partition(request: jobs.Request, out: Path | None, files: MapFiles) -> jobs.Outcome:
     done = request.run()
     partition, crowds = done.result.partition, done.result.partition.crowds
     with request.options.output.step("writing"):
         if out is not None:
             write_regions(partition, out)
-        if plot is not None:
-            save_picture(partition, plot, points=request.shown)
-        written = [str(path) for path in (out, plot) if path is not None]
-        written += jobs.write_map(request, files, done) + jobs.write_transcript(request, done)
+        written = ([] if out is None else [str(out)]) + jobs.write_maps(request, files, done)
+        written += jobs.write_transcript(request, done)
     found: dict[str, Any] = {
         "regions": len(partition),
         "crowds": {"smallest": round(crowds.min()), "median": float(np.median(crowds)), "largest": round(crowds.max())},

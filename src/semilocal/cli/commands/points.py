@@ -22,8 +22,8 @@ from ...protocol.partition import Partition
 from ...release.points import centres
 from ...words import number_of
 from .. import jobs
-from ..job_options import JobFile, JobOptions, Promise
-from ..options import ADVANCED, FILE
+from ..job_options import JobFile, JobOptions, MapFiles, Promise
+from ..options import FILE
 
 __all__ = ["run"]
 
@@ -36,7 +36,7 @@ def run(
     *,
     promise: Promise,
     out: Annotated[Path | None, FILE] = None,
-    transcript: Annotated[Path | None, FILE, ADVANCED] = None,
+    files: MapFiles = MapFiles(),
     job: JobOptions = JobOptions(),
 ) -> int:
     """Release the estimated centre of everybody's region.
@@ -45,18 +45,16 @@ def run(
     ----------
     out
         write the points: .csv (else stdout); .parquet where an engine streams the rows
-    transcript
-        write all that was published: .slt
     """
-    outputs = {"--out": (out, (".csv", ".parquet"))}
+    outputs = {"--out": (out, (".csv", ".parquet")), **jobs.map_outputs(files)}
     streamed = out is not None and out.suffix.lower() == ".parquet"
     return jobs.run_job(
-        "points", file, promise, job, lambda request: _points(request, out), outputs=outputs, transcript=transcript,
-        question="counts" if streamed else "points",
+        "points", file, promise, job, lambda request: _points(request, out, files), outputs=outputs,
+        inputs=[files.basemap], transcript=files.transcript, question="counts" if streamed else "points",
     )  # fmt: skip
 
 
-def _points(request: jobs.Request, out: Path | None) -> jobs.Outcome:
+def _points(request: jobs.Request, out: Path | None, maps: MapFiles) -> jobs.Outcome:
     streamed = request.streamed and not request.pooled
     if streamed != (out is not None and out.suffix.lower() == ".parquet"):
         raise InvalidInput(
@@ -68,7 +66,7 @@ def _points(request: jobs.Request, out: Path | None) -> jobs.Outcome:
     done = request.run()
     partition = done.result.partition
     found: dict[str, object] = {"regions": len(partition)}
-    files, table = jobs.write_transcript(request, done), ""
+    files, table = jobs.write_transcript(request, done) + jobs.write_maps(request, maps, done), ""
     if request.pooled:
         columns = _drawn(request, done.result.points)
         many = number_of(len(done.result.points), "synthetic point")

@@ -87,7 +87,7 @@ def run(
     html
         write an interactive map, one file that needs no net
     basemap
-        lines behind the map of --html, GeoJSON; else the coast
+        lines behind the map of --html, GeoJSON; else land and sea
     """
     if plot is not None:
         need_matplotlib()
@@ -110,9 +110,11 @@ def run(
 
         assert found.promise is not None
         tree = found.counts.partition.task.hierarchy
-        write_text(
-            html, map_html(found.rounds, tree, found.promise, title=name, numbers=found.numbers or {}, basemap=basemap)
-        )
+        document = map_html(
+            found.rounds, tree, found.promise, title=name, numbers=found.numbers or {}, basemap=basemap,
+            counted=found.counts.tree,
+        )  # fmt: skip
+        write_text(html, document)
         print(f"wrote {html}", file=sys.stderr)
     if queries.asked and found.counts is not None:
         _count(found.counts, queries, out, found.statement)

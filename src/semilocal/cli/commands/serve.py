@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from ...errors import InvalidInput
-from ...io.plots import read_basemap
+from ...io.basemap import read_basemap
 from ...service.stopping import Stop
 from ..catalogue import DONE
 from ..options import ADVANCED, FILE, TWO_SERVERS, flat, option, whole

@@ -38,12 +38,12 @@ function aspectOf(domain, width, height) {
 }
 
 /**
- * A camera that sees the whole domain with a margin.
- * @param {Domain} domain @param {number} width @param {number} height @param {number} [margin] pixels
+ * A camera that sees a part of the domain, or the whole, with a margin.
+ * @param {Domain} domain @param {number} width @param {number} height @param {number} [margin] pixels @param {Rect} [part]
  * @returns {Camera}
  */
-export function fit(domain, width, height, margin = 24) {
-  const { x0, y0, x1, y1 } = bounds(domain);
+export function fit(domain, width, height, margin = 24, part = bounds(domain)) {
+  const { x0, y0, x1, y1 } = part;
   const aspect = aspectOf(domain, width, height);
   const room = [Math.max(width - 2 * margin, 40), Math.max(height - 2 * margin, 40)];
   const scale = Math.min(room[0] / (x1 - x0), room[1] / ((y1 - y0) * aspect));

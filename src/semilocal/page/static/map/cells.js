@@ -5,17 +5,17 @@
 import { areaOf, pairs } from "#map/camera.js";
 
 /**
- * @typedef {{cell: string[], x0: number[], y0: number[], x1: number[], y1: number[], area: number[], depth: number[],
- *   state: number[], crowd: number[], low: number[], high: number[], reason: string[], label?: string[],
- *   rings?: number[][][], walls?: Wall[][]}} Rows rings: outlines x, y, x, y, … of what is not a box
- * @typedef {{pieces: number[][], asked: number, above: number}} Wall a line inside a region: straight pieces x, y, x, y; who answered; estimated share beyond it along the order
+ * @typedef {{x0: number[], y0: number[], x1: number[], y1: number[], area: number[], depth: number[], state: number[],
+ *   crowd: number[], half: number[], reason: string[], label?: string[], rings?: (number[][] | null)[], pieces?: Piece[][]}} Rows
+ *   half: half the width of the 95 % interval; rings: outlines x, y, x, y, … of what is not a box
+ * @typedef {{people: number, area: number, rings: number[][]}} Piece a part of a region between lines that members answered about; estimated
  * @typedef {{round: number, kind: string, whole?: boolean, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
  * @typedef {"density" | "crowd" | "depth" | "uncertainty"} Colour
  */
 
 export const OPEN = 0;
 export const REGION = 1;
-const NUMBERS = /** @type {const} */ (["x0", "y0", "x1", "y1", "area", "depth", "state", "crowd", "low", "high"]);
+const NUMBERS = /** @type {const} */ (["x0", "y0", "x1", "y1", "area", "depth", "state", "crowd", "half"]);
 
 /** Columns of a frame. Numbers are Float64Arrays; names and reasons are looked up by row. */
 export class Frame {
@@ -23,14 +23,14 @@ export class Frame {
    * @param {{rows: Rows, keep: number[] | null}[]} parts rows of rounds, and which of them are shown (null: all)
    */
   constructor(parts) {
-    this.size = parts.reduce((sum, { rows, keep }) => sum + (keep ? keep.length : rows.cell.length), 0);
+    this.size = parts.reduce((sum, { rows, keep }) => sum + (keep ? keep.length : rows.x0.length), 0);
     /** @type {Record<string, Float64Array>} */
     this.columns = Object.fromEntries(NUMBERS.map((name) => [name, new Float64Array(this.size)]));
     let start = 0;
     /** @type {{start: number, rows: Rows, keep: number[] | null}[]} */
     this.parts = [];
     for (const { rows, keep } of parts) {
-      const count = keep ? keep.length : rows.cell.length;
+      const count = keep ? keep.length : rows.x0.length;
       for (const name of NUMBERS) {
         const [from, to] = [rows[name], this.columns[name]];
         if (keep) for (let place = 0; place < count; place++) to[start + place] = from[keep[place]];
@@ -38,6 +38,15 @@ export class Frame {
       }
       this.parts.push({ start, rows, keep });
       start += count;
+    }
+    const { crowd, half } = this.columns;
+    this.columns.low = crowd.map((value, row) => Math.max(value - half[row], 0));
+    this.columns.high = crowd.map((value, row) => value + half[row]);
+    /** @type {(Piece & {row: number})[]} */
+    this.pieces = [];
+    for (let row = 0; row < this.size; row++) {
+      const [rows, place] = this.#source(row);
+      for (const piece of rows.pieces?.[place] ?? []) this.pieces.push({ ...piece, row });
     }
   }
 
@@ -54,7 +63,7 @@ export class Frame {
     return [part.rows, part.keep ? part.keep[place] : place];
   }
 
-  /** The text of a row; empty if it has none. @param {number} row @param {"cell" | "reason" | "label"} name @returns {string} */
+  /** The text of a row; empty if it has none. @param {number} row @param {"reason" | "label"} name @returns {string} */
   text(row, name) {
     const [rows, place] = this.#source(row);
     return rows[name]?.[place] ?? "";
@@ -66,33 +75,32 @@ export class Frame {
     return rows.rings?.[place] ?? null;
   }
 
-  /** The lines inside a row. @param {number} row @returns {Wall[]} */
-  walls(row) {
-    const [rows, place] = this.#source(row);
-    return rows.walls?.[place] ?? [];
-  }
-
   /** Corners and numbers of a row. @param {number} row @returns {Record<string, number>} */
   row(row) {
-    return Object.fromEntries(NUMBERS.map((name) => [name, this.columns[name][row]]));
+    return Object.fromEntries(Object.entries(this.columns).map(([name, column]) => [name, column[row]]));
   }
 
   /** Value of every row for a colour; NaN for what is not known. @param {Colour} colour */
   values(colour) {
-    const { area, crowd, depth, low, high } = this.columns;
+    const { area, crowd, depth, half } = this.columns;
     const out = new Float64Array(this.size);
     for (let row = 0; row < this.size; row++) {
       if (colour === "density") out[row] = crowd[row] / area[row];
       else if (colour === "crowd") out[row] = crowd[row];
       else if (colour === "depth") out[row] = depth[row];
-      else out[row] = (100 * (high[row] - low[row])) / Math.max(crowd[row], 1);
+      else out[row] = (200 * half[row]) / Math.max(crowd[row], 1);
     }
     return out;
   }
 
+  /** Value of every piece, where it has one of its own: densities. @param {Colour} colour @returns {number[]} */
+  pieceValues(colour) {
+    return colour === "density" ? this.pieces.map(({ people, area }) => people / area) : [];
+  }
+
   /** Whether all numbers of people are exact. */
   get isExact() {
-    return this.columns.low.every((low, row) => !(low < this.columns.high[row]));
+    return this.columns.half.every((half) => !(half > 0));
   }
 
   /** How many rows have a state. @param {number} state */
@@ -140,8 +148,8 @@ export class Timeline {
   #whole() {
     const [x0, y0 = 0] = this.domain.lower;
     const [x1, y1 = 1] = this.domain.upper;
-    const nothing = { area: [1], depth: [0], state: [OPEN], crowd: [NaN], low: [NaN], high: [NaN], reason: [""] };
-    return { cell: ["1"], x0: [x0], y0: [y0], x1: [x1], y1: [y1], ...nothing };
+    const nothing = { area: [1], depth: [0], state: [OPEN], crowd: [NaN], half: [NaN], reason: [""] };
+    return { x0: [x0], y0: [y0], x1: [x1], y1: [y1], ...nothing };
   }
 }
 

@@ -10,8 +10,8 @@ import { niceStep } from "#map/camera.js";
  */
 
 const ANCHORS = {
-  light: ["#f3f0e3", "#bcdcc4", "#63b0ab", "#2d7796", "#213a6b"],
-  dark: ["#152430", "#1c4b60", "#2c8288", "#7cc08f", "#f4f3b0"],
+  light: ["#fbf3cf", "#fdb777", "#ee605e", "#8c2981", "#231151"], // pictures have the same
+  dark: ["#241a38", "#5b2373", "#b23a6e", "#f08a5d", "#fcf1bd"],
 };
 
 /** Sorted finite values. @param {ArrayLike<number>} values */

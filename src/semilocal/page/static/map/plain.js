@@ -6,11 +6,29 @@ import * as cameras from "#map/camera.js";
 
 /** @typedef {import("#map/camera.js").Area} Area */
 
+/** What lies behind and over the cells (io/basemap.py makes it): rings and lines are x, y, then steps, in whole numbers of step.
+ * @typedef {{step: number, land: number[][], lines: number[][], narrowest: number, cities: [string, string, number, number][], credit: string}} Ground */
+
 const STYLES = {
-  light: { background: "#e8edf0", coast: "#44525c", grid: "rgba(60,80,95,0.22)", text: "#2b3942", halo: "rgba(250,252,252,0.85)", mark: "#b3261e" },
-  dark: { background: "#0d1318", coast: "#a9b8c2", grid: "rgba(190,210,225,0.17)", text: "#dfe8ed", halo: "rgba(13,19,24,0.8)", mark: "#ff8a80" },
+  light: { background: "#f4f1e6", sea: "rgba(188,212,230,0.78)", coast: "#2c3e4a", grid: "rgba(60,80,95,0.22)", text: "#2b3942", halo: "rgba(250,252,252,0.85)", mark: "#b3261e" },
+  dark: { background: "#1a222a", sea: "rgba(16,34,48,0.8)", coast: "#a9b8c2", grid: "rgba(190,210,225,0.17)", text: "#dfe8ed", halo: "rgba(13,19,24,0.8)", mark: "#ff8a80" },
 };
 const STEP = 60; // pixels that an arrow key moves
+const ROOM = 26_000; // square pixels of the map that a name of a city has for itself
+
+/** A path of rings or lines, north at the top. @param {number[][]} lines @param {number} step */
+function pathOf(lines, step) {
+  const path = new Path2D();
+  for (const line of lines) {
+    let [x, y] = [0, 0];
+    for (let place = 0; place < line.length; place += 2) {
+      [x, y] = [x + line[place], y + line[place + 1]];
+      if (place) path.lineTo(x * step, -y * step);
+      else path.moveTo(x * step, -y * step);
+    }
+  }
+  return path;
+}
 
 export class PlainMap {
   /** @param {import("#map/camera.js").Domain} domain @param {"light" | "dark"} theme @param {string} words for those who do not see it */
@@ -26,7 +44,12 @@ export class PlainMap {
     this.top.setAttribute("aria-label", words);
     /** @type {Area[]} */
     this.marks = [];
-    this.coast = new Path2D();
+    /** @type {Ground | null} */
+    this.ground = null;
+    this.land = new Path2D();
+    this.lines = new Path2D();
+    /** @type {number[][]} left, top, right, bottom of what is written */
+    this.written = [];
     this.camera = cameras.fit(domain, 600, 400);
     this.ratio = 1;
     this.untouched = true;
@@ -50,13 +73,10 @@ export class PlainMap {
     this.draw({ colours: true, top: true });
   }
 
-  /** @param {number[][]} pieces each x, y, x, y, … */
-  setCoast(pieces) {
-    this.coast = new Path2D();
-    for (const piece of pieces) {
-      this.coast.moveTo(piece[0], -piece[1]);
-      for (let place = 2; place < piece.length; place += 2) this.coast.lineTo(piece[place], -piece[place + 1]);
-    }
+  /** @param {Ground} ground */
+  setGround(ground) {
+    this.ground = ground;
+    [this.land, this.lines] = [pathOf(ground.land, ground.step), pathOf(ground.lines, ground.step)];
     this.draw({ colours: true });
   }
 
@@ -86,6 +106,19 @@ export class PlainMap {
     this.#look(cameras.fit(this.domain, this.camera.width, this.camera.height));
   }
 
+  /** Show a part of the domain. @param {import("#map/camera.js").Rect} part @param {number} [margin] pixels */
+  lookAt(part, margin = 24) {
+    const { width, height } = this.camera;
+    const { x, y, scale } = cameras.fit(this.domain, width, height, margin, part);
+    this.untouched = false;
+    this.#look(cameras.zoom({ ...cameras.fit(this.domain, width, height), x, y, scale }, this.domain, 1));
+  }
+
+  /** What is seen: the middle, and how many units are across. @returns {[number, number, number] | null} null for all */
+  get seen() {
+    return this.untouched ? null : [this.camera.x, this.camera.y, this.camera.width / this.camera.scale];
+  }
+
   /** The pixel under the cross. @returns {[number, number]} */
   get middle() {
     return [this.camera.width / 2, this.camera.height / 2];
@@ -99,6 +132,7 @@ export class PlainMap {
   /** @param {import("#map/camera.js").Camera} camera */
   #look(camera) {
     this.camera = camera;
+    this.moved();
     this.draw({ geometry: true, colours: true, top: true });
     this.pointAtCross();
   }
@@ -216,6 +250,9 @@ export class PlainMap {
     return {};
   }
 
+  /** Another part is seen. */
+  moved() {}
+
   /** The canvas has another size. */
   resized() {}
 
@@ -255,23 +292,55 @@ export class PlainMap {
     const context = /** @type {CanvasRenderingContext2D} */ (this.base.getContext("2d"));
     context.setTransform(1, 0, 0, 1, 0, 0);
     this.paintGround(context);
-    this.drawCoast(context);
+    this.written = [];
+    if (this.ground) this.#drawLand(context, this.ground);
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     this.drawGrid(context);
     this.drawBar(context);
+    if (this.ground) this.#drawCities(context, this.ground);
   }
 
-  /** @param {CanvasRenderingContext2D} context */
-  drawCoast(context) {
+  /** The sea over its cells, which get pale, and the coast; nothing where the view is finer than the drawing.
+   * @param {CanvasRenderingContext2D} context @param {Ground} ground */
+  #drawLand(context, { land, narrowest }) {
     const { scale, aspect, width, height, x, y } = this.device;
-    // The path is moved, not the canvas: lines keep their width.
-    const path = new Path2D();
-    const move = [scale, 0, 0, scale * aspect, width / 2 - x * scale, height / 2 + y * scale * aspect];
-    path.addPath(this.coast, new DOMMatrix(move));
+    // The paths are moved, not the canvas: lines keep their width.
+    const move = new DOMMatrix([scale, 0, 0, scale * aspect, width / 2 - x * scale, height / 2 + y * scale * aspect]);
+    const { x0, y0, x1, y1 } = cameras.bounds(this.domain);
+    const [domain, coast, lines, sea] = [new Path2D(), new Path2D(), new Path2D(), new Path2D()];
+    domain.rect(x0, -y1, x1 - x0, y1 - y0);
+    coast.addPath(this.land, move);
+    lines.addPath(this.lines, move);
+    sea.addPath(domain, move);
+    context.save();
+    context.clip(sea);
     context.strokeStyle = this.style.coast;
-    context.lineWidth = 1.1 * this.ratio;
+    context.lineWidth = this.ratio;
     context.lineJoin = "round";
-    context.stroke(path);
+    context.stroke(lines);
+    if (land.length && width / scale >= narrowest) {
+      context.stroke(coast);
+      sea.addPath(coast);
+      context.fillStyle = this.style.sea;
+      context.fill(sea, "evenodd");
+    }
+    context.restore();
+  }
+
+  /** The largest cities that are seen, where nothing else is written. @param {CanvasRenderingContext2D} context @param {Ground} ground */
+  #drawCities(context, { cities }) {
+    const { width, height } = this.camera;
+    let left = Math.ceil((width * height) / ROOM);
+    [context.font, context.textAlign, context.textBaseline] = ["11.5px system-ui, sans-serif", "left", "middle"];
+    for (const [name, , x, y] of cities) {
+      const [at, top] = cameras.toScreen(this.camera, x, y);
+      if (at < 4 || top < 10 || at > width - 20 || top > height - 10) continue;
+      if (!this.text(context, name, at + 6, top, true)) continue;
+      context.beginPath();
+      context.arc(at, top, 2.3, 0, 2 * Math.PI);
+      context.fill();
+      if (!--left) return;
+    }
   }
 
   /** @param {CanvasRenderingContext2D} context */
@@ -343,20 +412,27 @@ export class PlainMap {
     this.text(context, text, left + 5, bottom - 3);
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {string} text @param {number} x @param {number} y */
-  text(context, text, x, y) {
+  /** Write a text. A shy one is left out where it would be cut off or lie on another; whether it was written.
+   * @param {CanvasRenderingContext2D} context @param {string} text @param {number} x @param {number} y @param {boolean} [shy] */
+  text(context, text, x, y, shy = false) {
+    const { actualBoundingBoxLeft: left, actualBoundingBoxRight: right, actualBoundingBoxAscent: up, actualBoundingBoxDescent: down } = context.measureText(text);
+    const [x0, y0, x1, y1] = [x - left - 6, y - up - 3, x + right + 3, y + down + 3];
+    if (shy && (x1 > this.camera.width || this.written.some((other) => x0 < other[2] && other[0] < x1 && y0 < other[3] && other[1] < y1))) return false;
+    this.written.push([x0, y0, x1, y1]);
     context.lineJoin = "round";
     context.lineWidth = 3;
     context.strokeStyle = this.style.halo;
     context.strokeText(text, x, y);
     context.fillStyle = this.style.text;
     context.fillText(text, x, y);
+    return true;
   }
 
   #top() {
     const context = /** @type {CanvasRenderingContext2D} */ (this.top.getContext("2d"));
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, this.camera.width, this.camera.height);
+    const kept = this.written.length; // of the ground
     this.marks.forEach((mark, number) => {
       const roomy = (mark.x1 - mark.x0) * this.camera.scale >= this.roomForNumber;
       this.outline(context, mark, this.style.mark, roomy ? String(number + 1) : "");
@@ -371,6 +447,7 @@ export class PlainMap {
       }
       this.stroke(context, cross, this.style.text);
     }
+    this.written.length = kept;
   }
 
   /** A line with a halo. @param {CanvasRenderingContext2D} context @param {Path2D} line @param {string} colour */

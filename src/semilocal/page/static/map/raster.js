@@ -30,13 +30,25 @@ export function locate(index, frame, camera) {
     if (below === above) below = above + 1;
     if (to <= 0 || from >= width || below <= 0 || above >= height) continue;
     const large = to - from > SHAPED || below - above > SHAPED;
-    if (outlined && large && fillRings(index, width, height, row, frame.rings(row) ?? [], (x) => x * scale + left, (y) => top - y * yScale)) continue;
+    const rings = outlined && large ? frame.rings(row) : null;
+    if (rings && fillRings(index, width, height, row, rings, (x) => x * scale + left, (y) => top - y * yScale)) continue;
     from = Math.max(from, 0);
     to = Math.min(to, width);
     above = Math.max(above, 0);
     below = Math.min(below, height);
     for (let line = above * width; line < below * width; line += width) index.fill(row, line + from, line + to);
   }
+}
+
+/**
+ * Which piece of a region every pixel shows.
+ * @param {Int32Array} index width × height, written @param {import("#map/cells.js").Frame} frame
+ * @param {import("#map/camera.js").Camera} camera in device pixels
+ */
+export function locatePieces(index, frame, { width, height, scale, aspect, x, y }) {
+  index.fill(NOTHING);
+  const [left, top] = [width / 2 - x * scale, height / 2 + y * scale * aspect];
+  frame.pieces.forEach(({ rings }, place) => fillRings(index, width, height, place, rings, (at) => at * scale + left, (at) => top - at * scale * aspect));
 }
 
 /**
@@ -70,9 +82,10 @@ function fillRings(index, width, height, row, rings, toLeft, toTop) {
  * @param {import("#map/cells.js").Frame} frame
  * @param {import("#map/camera.js").Camera} camera
  * @param {Uint32Array} colours one per row
+ * @param {{index: Int32Array, colours: Uint32Array} | null} inner of pieces, if they have colours of their own
  * @param {{background: number, edge: number, open: number}} style pixels
  */
-export function paint(pixels, index, frame, camera, colours, style) {
+export function paint(pixels, index, frame, camera, colours, inner, style) {
   const { width, height, scale, aspect } = camera;
   const { x0, y0, x1, y1, state } = frame.columns;
   const edges = new Uint32Array(frame.size); // colour of the outline, 0 for none
@@ -92,7 +105,8 @@ export function paint(pixels, index, frame, camera, colours, style) {
       if (outline && ((x + 1 < width && index[place + 1] !== row) || (!lastLine && index[place + width] !== row))) {
         pixels[place] = outline;
       } else {
-        pixels[place] = colours[row];
+        const piece = inner ? inner.index[place] : NOTHING;
+        pixels[place] = inner && piece !== NOTHING ? inner.colours[piece] : colours[row];
       }
     }
   }

@@ -5,7 +5,7 @@ import * as cameras from "#map/camera.js";
 import { Frame } from "#map/cells.js";
 import { pixel, position, ramp, robustScale } from "#map/colours.js";
 import { PlainMap } from "#map/plain.js";
-import { locate, NOTHING, paint } from "#map/raster.js";
+import { locate, locatePieces, NOTHING, paint } from "#map/raster.js";
 
 const NEAR = 9; // pixels: a click this close to the first corner closes the polygon
 const SAME = 3; // pixels: the second click of a double click
@@ -66,14 +66,13 @@ export class Pen {
 
 const COLOURS = {
   light: {
-    background: [232, 237, 240], edge: [255, 255, 255], open: [214, 132, 40], unknown: [216, 222, 226], wall: "rgba(20,30,38,0.55)",
+    background: [232, 237, 240], edge: [122, 128, 140], open: [214, 132, 40], unknown: [216, 222, 226],
   },
   dark: {
-    background: [13, 19, 24], edge: [16, 24, 31], open: [230, 160, 70], unknown: [36, 47, 56], wall: "rgba(235,243,248,0.5)",
+    background: [13, 19, 24], edge: [70, 78, 92], open: [230, 160, 70], unknown: [36, 47, 56],
   },
 };
 const RULES = { density: { log: true }, crowd: { log: true }, depth: { log: false, integer: true }, uncertainty: { log: true } };
-const ROOM_FOR_WALLS = 24; // pixels: smaller regions have no lines, which would hide their colour
 const WORDS = "Map. Arrow keys move, plus and minus zoom, 0 shows everything. While a polygon is drawn, space sets a corner, Enter closes it.";
 
 export class MapView extends PlainMap {
@@ -94,7 +93,9 @@ export class MapView extends PlainMap {
     this.asking = "";
     this.pen = new Pen();
     this.hovered = NOTHING;
+    this.piece = NOTHING; // under the pointer
     this.index = new Int32Array(0);
+    this.inner = new Int32Array(0);
     this.ramp = ramp(theme);
     /** @type {[number, number] | null} where a rectangle or a click began */
     this.corner = null;
@@ -137,7 +138,10 @@ export class MapView extends PlainMap {
 
   #rescale() {
     this.values = this.frame.values(this.colour);
-    this.scale = robustScale(this.values, RULES[this.colour]);
+    this.pieceValues = this.frame.pieceValues(this.colour);
+    const cut = new Set(this.pieceValues.length ? this.frame.pieces.map(({ row }) => row) : []);
+    const shown = [...this.values.filter((_, row) => !cut.has(row)), ...this.pieceValues];
+    this.scale = robustScale(shown, RULES[this.colour]);
   }
 
   // -- areas that are drawn --------------------------------------------------------------------------------------
@@ -199,13 +203,14 @@ export class MapView extends PlainMap {
     if (this.needs.geometry) this.#geometry();
     const [x, y] = [Math.floor(left * this.ratio), Math.floor(top * this.ratio)];
     const outside = x < 0 || y < 0 || x >= this.base.width || y >= this.base.height;
-    this.#hover(outside ? NOTHING : (this.index[y * this.base.width + x] ?? NOTHING));
+    const place = outside ? -1 : y * this.base.width + x;
+    this.#hover(this.index[place] ?? NOTHING, this.inner[place] ?? NOTHING);
   }
 
-  /** @param {number} row */
-  #hover(row) {
-    if (row === this.hovered) return;
-    this.hovered = row;
+  /** @param {number} row @param {number} [piece] */
+  #hover(row, piece = NOTHING) {
+    if (row === this.hovered && piece === this.piece) return;
+    [this.hovered, this.piece] = [row, piece];
     this.draw({ top: true });
     this.onHover(row);
   }
@@ -214,11 +219,13 @@ export class MapView extends PlainMap {
 
   resized() {
     this.index = new Int32Array(this.base.width * this.base.height);
+    this.inner = new Int32Array(this.index.length);
     this.image = new ImageData(this.base.width, this.base.height);
   }
 
   #geometry() {
     locate(this.index, this.frame, this.device);
+    locatePieces(this.inner, this.frame, this.device);
     this.needs.geometry = false;
   }
 
@@ -229,39 +236,14 @@ export class MapView extends PlainMap {
     /** @param {number[]} rgb */
     const solid = (rgb) => pixel(/** @type {[number, number, number]} */ (rgb));
     const table = this.ramp.map(pixel);
-    const values = this.values ?? new Float64Array(0);
-    const cells = new Uint32Array(this.frame.size);
-    for (let row = 0; row < cells.length; row++) {
-      const value = values[row];
-      cells[row] = Number.isNaN(value) ? solid(colours.unknown) : table[Math.round(255 * position(this.scale, value))];
-    }
+    /** @param {ArrayLike<number>} values */
+    const coloured = (values) => Uint32Array.from(values, (value) => (Number.isNaN(value) ? solid(colours.unknown) : table[Math.round(255 * position(this.scale, value))]));
+    const inner = this.pieceValues?.length ? { index: this.inner, colours: coloured(this.pieceValues) } : null;
     const image = /** @type {ImageData} */ (this.image);
-    paint(new Uint32Array(image.data.buffer), this.index, this.frame, this.device, cells, {
+    paint(new Uint32Array(image.data.buffer), this.index, this.frame, this.device, coloured(this.values ?? []), inner, {
       background: solid(colours.background), edge: solid(colours.edge), open: solid(colours.open),
     });
     context.putImageData(image, 0, 0);
-    this.#drawWalls(context, colours.wall);
-  }
-
-  /** Thin lines where somebody answered and nothing was split. @param {CanvasRenderingContext2D} context @param {string} colour */
-  #drawWalls(context, colour) {
-    const { device, frame } = this;
-    const { x0, y0, x1, y1 } = frame.columns;
-    context.beginPath();
-    for (let row = 0; row < frame.size; row++) {
-      const short = Math.min((x1[row] - x0[row]) * device.scale, (y1[row] - y0[row]) * device.scale * device.aspect);
-      if (short < ROOM_FOR_WALLS * this.ratio) continue;
-      const pieces = new Map(frame.walls(row).flatMap((wall) => wall.pieces.map((piece) => [String(piece), piece]))); // lines may share some
-      for (const [left, low, right, high] of pieces.values()) {
-        context.moveTo(...cameras.toScreen(device, left, low));
-        context.lineTo(...cameras.toScreen(device, right, high));
-      }
-    }
-    context.strokeStyle = colour;
-    context.lineWidth = this.ratio;
-    context.setLineDash([4 * this.ratio, 3 * this.ratio]);
-    context.stroke();
-    context.setLineDash([]);
   }
 
   /** @param {CanvasRenderingContext2D} context */
@@ -276,23 +258,7 @@ export class MapView extends PlainMap {
       const { x0, y0, x1, y1 } = this.frame.row(this.hovered);
       const rings = this.frame.rings(this.hovered) ?? [[]];
       for (const ring of rings) this.outline(context, { x0, y0, x1, y1, ...(ring.length ? { ring: cameras.pairs(ring) } : {}) }, text, "");
-      this.#numberWalls(context);
     }
-  }
-
-  /** Numbers on the lines of the region under the pointer. @param {CanvasRenderingContext2D} context */
-  #numberWalls(context) {
-    context.font = "600 11px system-ui, sans-serif";
-    [context.textAlign, context.textBaseline] = ["center", "middle"];
-    const walls = this.frame.walls(this.hovered);
-    const shared = walls.flatMap((wall) => wall.pieces.map(String));
-    walls.forEach((wall, number) => {
-      const alone = wall.pieces.filter((piece) => shared.indexOf(String(piece)) === shared.lastIndexOf(String(piece)));
-      const pieces = alone.length ? alone : wall.pieces;
-      const longest = pieces.reduce((a, b) => (Math.hypot(b[2] - b[0], b[3] - b[1]) > Math.hypot(a[2] - a[0], a[3] - a[1]) ? b : a), pieces[0] ?? [NaN, NaN, NaN, NaN]);
-      const [left, top] = cameras.toScreen(this.camera, (longest[0] + longest[2]) / 2, (longest[1] + longest[3]) / 2);
-      if (Number.isFinite(left)) this.text(context, String(number + 1), left, top);
-    });
   }
 
   /** The corners of a polygon that is not closed yet. @param {CanvasRenderingContext2D} context @param {string} colour */

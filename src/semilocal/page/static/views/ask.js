@@ -1,5 +1,5 @@
 // Ask the map: rectangles and polygons, the server's counts with intervals, a list with names, files to save. Means that
-// were released come along; none is about the area itself. The server answers; nothing is counted here.
+// were released come along; none is about the area itself. A server answers, or the tree of counts in a file.
 
 import { html } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
@@ -89,15 +89,34 @@ export function meansOf(answers, domain) {
   </div>`;
 }
 
-/** Questions to one campaign. */
+/**
+ * @typedef {{counts: {value: number, stderr: number, interval: number[]}[], means: Released[], note: string, privacy: {sentence: string}}} Found
+ * @typedef {(area: Area, step: number) => Promise<Found>} Source what answers
+ */
+
+/** A campaign's server as a source. @param {string} task @param {import("#map/camera.js").Domain} domain @returns {Source} */
+const serverOf = (task, domain) => (area, step) => api.json(`/tasks/${task}/counts`, { method: "POST", body: { ...questionOf(area, domain, step), means: true } });
+
+/** An interval as a bar on a scale from 0 to the largest end. @param {Answer} answer @param {number} most */
+function bar({ value, low, high }, most) {
+  const share = (/** @type {number} */ number) => (100 * number) / Math.max(most, 1);
+  return html`<span class="bar" role="img" aria-label=${`${interval(low, high)}`}><span .style=${`left:${share(low)}%;width:${share(high - low)}%`}></span><i .style=${`left:${share(value)}%`}></i></span>`;
+}
+
+/** Questions to one map. */
 export class Ask {
-  /** @param {string} task @param {import("#map/camera.js").Domain} domain @param {() => void} changed */
-  constructor(task, domain, changed) {
+  /** @param {string} task of a server, empty in a file @param {import("#map/camera.js").Domain} domain @param {() => void} changed @param {Source} [source] */
+  constructor(task, domain, changed, source = serverOf(task, domain)) {
     this.task = task;
     this.domain = domain;
     this.changed = changed;
+    this.source = source;
     /** @type {Answer[]} */
     this.answers = [];
+    this.total = 0; // people of the map, if they are known
+    /** @type {(area: Area) => void} what a click on an answer's name does */
+    this.show = () => {};
+    this.fixed = false; // whether nothing more can be asked
     this.error = "";
     this.note = "";
     this.promise = "";
@@ -107,7 +126,7 @@ export class Ask {
   /** @param {Area} area @param {string} [name] */
   async ask(area, name) {
     try {
-      const answer = await api.json(`/tasks/${this.task}/counts`, { method: "POST", body: { ...questionOf(area, this.domain, this.step), means: true } });
+      const answer = await this.source(area, this.step);
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
       this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high, means: answer.means }];
       this.note = answer.note;
@@ -160,8 +179,8 @@ export class Ask {
       ["x0", words[0], domain.lower[0]], ["y0", words[1], domain.lower[1]], ["x1", words[2], domain.upper[0]],
       ["y1", words[3], domain.upper[1]]]).filter(([name]) => domain.lower.length > 1 || name.startsWith("x"));
     return html`<section class=${`card ask ${first ? "first" : ""}`} aria-labelledby="ask-title">
-      <h2 id="ask-title">Ask the map</h2>
-      ${domain.lower.length > 2 ? html`<p class="quiet">This page asks about one or two dimensions. The server takes boxes of ${domain.lower.length}: <code>POST /tasks/${this.task}/counts</code>.</p>` : ready ? html`
+      <h2 id="ask-title">${this.fixed ? "What was asked" : "Ask the map"}</h2>
+      ${this.fixed ? "" : domain.lower.length > 2 ? html`<p class="quiet">This page asks about one or two dimensions. The server takes boxes of ${domain.lower.length}: <code>POST /tasks/${this.task}/counts</code>.</p>` : ready ? html`
         <p class="quiet">Choose “Ask” above the map and drag ${labelled ? "over a part, or pick a label:" : flat ? "over a part, or type its ends:" : "a rectangle, or “Polygon” and set its corners, or type a rectangle:"}</p>
         ${places.length ? html`<label class="pick">${labelled ? domain.names[0] : "or pick a place"} <select @change=${(/** @type {Event} */ event) => this.#pick(/** @type {HTMLSelectElement} */ (event.target))}>
           <option value="">choose…</option>${places.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>` : ""}
@@ -170,19 +189,21 @@ export class Ask {
           ${fields.map(([name, word, value]) => html`<label>${word}
             <input name=${name} type="number" step="any" required value=${value} min=${/x/.test(name) ? domain.lower[0] : domain.lower[1]}
               max=${/x/.test(name) ? domain.upper[0] : domain.upper[1]} /></label>`)}
-          <label class="wide">positions are rounded to (if known)
-            <input name="rounding" type="number" step="any" min="0" placeholder="such as 0.01" @input=${(/** @type {Event} */ event) => (this.step = Number(/** @type {HTMLInputElement} */ (event.target).value))} /></label>
+          ${this.task ? html`<label class="wide">positions are rounded to (if known)
+            <input name="rounding" type="number" step="any" min="0" placeholder="such as 0.01" @input=${(/** @type {Event} */ event) => (this.step = Number(/** @type {HTMLInputElement} */ (event.target).value))} /></label>` : ""}
           <button class="wide">Count</button>
         </form>`}` : html`<p class="quiet">Counts can be asked when all regions are found.</p>`}
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${answers.length ? html`
         <div class="scroll"><table class="answers">
-          <thead><tr><th>place</th><th class="number">count</th><th class="number">95 % interval</th><th><span class="hidden">remove</span></th></tr></thead>
-          <tbody>${answers.map(({ name, area, value, low, high }, place) => html`<tr>
-            <td title=${corners(area, domain)}>${place + 1}. ${name}</td><td class="number"><strong>${count(value)}</strong></td>
-            <td class="number">${interval(low, high)}</td>
-            <td><button class="plain" aria-label=${`remove ${name}`} @click=${() => this.remove(place)}>×</button></td></tr>`)}
+          <thead><tr><th>place</th><th>people</th><th><span class="hidden">remove</span></th></tr></thead>
+          <tbody>${answers.map((answer, place) => html`<tr>
+            <td><button class="plain name" title=${corners(answer.area, domain)} @click=${() => this.show(answer.area)}>${place + 1}. ${answer.name}</button></td>
+            <td>${answer.low === answer.high ? "exactly" : "about"} <strong>${count(answer.value)}</strong>${this.total ? ` of ${count(this.total)}` : ""} people${answer.low === answer.high ? "" : `, ${interval(answer.low, answer.high)}`}
+              ${bar(answer, Math.max(...answers.map(({ high }) => high)))}</td>
+            <td><button class="plain" aria-label=${`remove ${answer.name}`} @click=${() => this.remove(place)}>×</button></td></tr>`)}
           </tbody></table></div>
+        <p class="note">In 19 of 20 questions the true number lies between the ends.</p>
         ${meansOf(answers, domain)}
         <p class="note">${this.note}</p>
         <p class="buttons">

@@ -95,7 +95,7 @@ export class CampaignView {
     });
     if (domain.lower.length <= 2) {
       this.panel = new MapPanel(domain, this.theme(), this.changed, (area) => void this.ask?.ask(area));
-      if (domain.lower.length === 2) void api.json(`/tasks/${this.task}/coast`).then((lines) => this.panel?.map.setCoast(lines)).catch(() => {});
+      if (domain.lower.length === 2) void api.json(`/tasks/${this.task}/coast`).then((ground) => this.panel?.map.setGround(ground)).catch(() => {});
     }
     this.timeline = this.panel?.timeline ?? new Timeline(domain);
     this.events = new EventSource(`/tasks/${this.task}/events`);

@@ -1,34 +1,77 @@
-// A map in a file of its own: what a command wrote, with the same tools as the page. It can reach nothing outside.
+// A map in a file of its own: what a command wrote, with the same tools as the page. It can reach nothing outside. The address
+// keeps what is seen and what was asked: #view=x,y,width&q=name;x0,y0,x1,y1, of a polygon all its corners.
 
 import { html, render } from "#vendor/lit-html.js";
+import { CountTree } from "#map/answer.js";
+import { areaOf, pairs } from "#map/camera.js";
 import { REGION } from "#map/cells.js";
+import { Ask } from "#views/ask.js";
 import { MapPanel } from "#views/panel.js";
 import { count, onceAFrame, promiseCard } from "#views/parts.js";
 
-const root = /** @type {HTMLElement} */ (document.getElementById("page"));
-const data = JSON.parse(/** @type {HTMLElement} */ (document.getElementById("data")).textContent ?? "");
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const changed = onceAFrame(() => render(page(), root));
-const panel = new MapPanel(data.domain, dark.matches ? "dark" : "light", changed);
+/** @param {any} data what page/single.py wrote */
+export function open(data) {
+  const root = /** @type {HTMLElement} */ (document.getElementById("page"));
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const { domain } = data;
+  const tree = data.tree && new CountTree(data.tree, domain);
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const changed = onceAFrame(() => {
+    panel.map.setMarks(ask.answers.map(({ area }) => area));
+    render(page(), root);
+    keep();
+  });
+  const ask = new Ask("", domain, changed, (area) => Promise.resolve({ counts: [tree.answer(area)], means: [], note: data.note, privacy: data.promise }));
+  const panel = new MapPanel(domain, dark.matches ? "dark" : "light", changed, tree ? (area) => void ask.ask(area) : undefined);
 
-function page() {
-  const { frame } = panel.map;
-  return html`<main class="campaign" id="main">
-    <header class="title"><h1>${data.title}</h1></header>
-    <div class="columns">
-      <div class="picture">${panel.render(false)}</div>
-      <div class="facts">
-        <section class="card"><h2>Numbers</h2><dl>
-          ${Object.entries(data.numbers).map(([name, value]) => html`<dt>${name}</dt><dd><strong>${value}</strong></dd>`)}
-          <dt>regions shown</dt><dd><strong>${count(frame.count(REGION))}</strong></dd></dl></section>
-        ${promiseCard(data.promise, data.public)}
+  /** Write the address. */
+  function keep() {
+    const { seen } = panel.map;
+    const parts = seen ? [`view=${seen.map((number) => Number(number.toPrecision(7))).join(",")}`] : [];
+    if (tree) for (const { name, area: { x0, y0, x1, y1, ring } } of ask.answers) parts.push(`q=${encodeURIComponent(name)};${(ring?.flat() ?? [x0, y0, x1, y1]).map((number) => Number(number.toPrecision(9))).join(",")}`);
+    const hash = parts.length ? `#${parts.join("&")}` : "";
+    if (location.protocol !== "about:" && hash !== location.hash) history.replaceState(null, "", hash || location.pathname + location.search);
+  }
+
+  /** Take questions and view from the address, or else the questions of the command. */
+  async function restore() {
+    const [x, y, span] = (asked.get("view") ?? "").split(",").map(Number);
+    if (span > 0 && Number.isFinite(x + y)) panel.map.lookAt({ x0: x - span / 2, y0: y, x1: x + span / 2, y1: y }, 0);
+    for (const one of tree ? asked.getAll("q") : []) {
+      const at = one.lastIndexOf(";");
+      const corners = one.slice(at + 1).split(",").map(Number);
+      if (at < 0 || corners.length < 4 || !corners.every(Number.isFinite)) continue;
+      const [x0, y0, x1, y1] = corners;
+      await ask.ask(corners.length > 4 ? areaOf(pairs(corners)) : { x0, y0, x1, y1 }, one.slice(0, at));
+    }
+    if (!asked.has("q")) ask.answers = data.asked.map((/** @type {any} */ { ring, ...one }) => ({ ...one, area: areaOf(pairs(ring)), means: [] }));
+  }
+
+  function page() {
+    const { frame } = panel.map;
+    return html`<main class="campaign" id="main">
+      <header class="title"><h1>${data.title}</h1></header>
+      <div class="columns">
+        <div class="picture">${panel.render(Boolean(tree))}</div>
+        <div class="facts">
+          ${tree || ask.answers.length ? ask.card(true, true) : ""}
+          <section class="card"><h2>Numbers</h2><dl>
+            ${Object.entries(data.numbers).map(([name, value]) => html`<dt>${name}</dt><dd><strong>${value}</strong></dd>`)}
+            <dt>regions shown</dt><dd><strong>${count(frame.count(REGION))}</strong></dd></dl></section>
+          ${promiseCard(data.promise, data.public)}
+        </div>
       </div>
-    </div>
-  </main>`;
-}
+    </main>`;
+  }
 
-root.replaceChildren();
-for (const round of data.rounds) panel.timeline.add(round);
-panel.map.setCoast(data.coast);
-dark.addEventListener("change", () => panel.map.setTheme(dark.matches ? "dark" : "light"));
-panel.follow();
+  root.replaceChildren();
+  ask.total = data.people;
+  ask.fixed = !tree;
+  ask.show = (area) => panel.map.lookAt(area);
+  panel.map.moved = changed;
+  for (const round of data.rounds) panel.timeline.add({ ...round, rows: round.rows ?? tree.rows(domain) });
+  panel.map.setGround(data.ground);
+  dark.addEventListener("change", () => panel.map.setTheme(dark.matches ? "dark" : "light"));
+  panel.follow();
+  void restore().then(changed);
+}

@@ -89,7 +89,7 @@ class JoinView {
     const { domain } = this.about;
     const map = new PlainMap(domain, this.theme(), MAP);
     this.map = map;
-    if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((lines) => map.setCoast(lines)).catch(() => {});
+    if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((ground) => map.setGround(ground)).catch(() => {});
     /** @type {[number, number] | null} */
     let down = null;
     map.top.addEventListener("pointerdown", (event) => (down = [event.offsetX, event.offsetY]));

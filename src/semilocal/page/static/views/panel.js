@@ -2,19 +2,17 @@
 // Knows a timeline. Knows no server: a campaign's page and a single file use the same panel.
 
 import { html } from "#vendor/lit-html.js";
+import { bounds } from "#map/camera.js";
 import { OPEN, Timeline } from "#map/cells.js";
 import { legend } from "#map/colours.js";
 import { MapView } from "#map/view.js";
 import { corners, count, digits, people, save, sure } from "#views/parts.js";
 
-const MOST_PIECES = 8; // that a card has room for
+const PAUSE = 700; // milliseconds that a round is shown
+const AROUND_A_CITY = 0.25; // degrees to each side
 
-/** The pieces between the lines of a region, and the estimated shares of its people. @param {import("#map/cells.js").Wall[]} walls @returns {[string, number][]} */
-function piecesOf(walls) {
-  const above = [1, ...walls.map((wall) => wall.above), 0];
-  const names = walls.map((_, i) => (i ? `${i} to ${i + 1}` : "before 1"));
-  return [...names, `after ${walls.length}`].map((name, i) => [name, Math.max(0, above[i] - above[i + 1])]);
-}
+/** A name as it is compared: small letters without accents. @param {string} name */
+const plain = (name) => name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replaceAll(/[-_ ]+/g, " ").trim();
 
 /**
  * @param {import("#map/view.js").MapView} map @param {import("#map/camera.js").Domain} domain
@@ -25,7 +23,7 @@ export function cellCard(map, domain) {
   const { crowd, low, high, area, depth, state, x0, y0, x1, y1 } = frame.row(row);
   const known = Number.isFinite(crowd);
   const exact = low === high;
-  const walls = frame.walls(row);
+  const piece = frame.pieces[map.piece];
   const label = frame.text(row, "label");
   const right = (x0 + x1) / 2 < map.camera.x;
   return html`<section class=${`cell ${right ? "right" : "left"}`} aria-live="polite" aria-label="Region">
@@ -38,10 +36,7 @@ export function cellCard(map, domain) {
       <dt>${frame.rings(row) ? "box around it" : domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
       <dt>largest cell</dt><dd>${people(depth, "halving")}</dd>
     </dl>
-    ${walls.length ? html`<p class="quiet">What noisy answers say about the pieces between its lines, in the order of the numbers on the map:</p>
-      <ul class="walls">${piecesOf(walls).slice(0, MOST_PIECES).map(([name, share]) => html`<li>${name}: <strong>${Math.round(100 * share)} %</strong></li>`)}
-      ${walls.length >= MOST_PIECES ? html`<li>and ${walls.length + 1 - MOST_PIECES} more</li>` : ""}</ul>
-      <p class="quiet">About, from ${people(walls.reduce((sum, { asked }) => sum + asked, 0), "answer")}.</p>` : ""}
+    ${piece ? html`<p>In this part of it about <strong>${count(piece.people)}</strong> of them, as noisy answers say: ${digits(piece.people / piece.area)} per ${domain.unit}.</p>` : ""}
     <p class="reason">${state === OPEN ? (known ? "Open: it may still be cut." : "The whole domain: nothing is known about its parts yet.") : frame.text(row, "reason")}</p>
   </section>`;
 }
@@ -60,6 +55,8 @@ export class MapPanel {
     this.timeline = new Timeline(domain);
     this.shown = 0;
     this.following = true;
+    this.playing = 0; // a timer
+    this.missing = ""; // a place that was not found
     this.map = new MapView(domain, { theme, onHover: changed, onSelect });
     this.map.show(this.timeline.frame(0));
   }
@@ -76,6 +73,44 @@ export class MapPanel {
     if (this.following) this.show(this.timeline.last);
   }
 
+  /** Show one round after the other, from the first if the last is shown; or stop. */
+  play() {
+    clearInterval(this.playing);
+    if (this.playing) {
+      this.playing = 0;
+      this.changed();
+      return;
+    }
+    if (this.shown >= this.timeline.last) this.show(0);
+    this.playing = window.setInterval(() => {
+      if (this.shown < this.timeline.last) this.show(this.shown + 1);
+      this.following = this.shown === this.timeline.last;
+      if (this.following) this.play();
+    }, PAUSE);
+    this.changed();
+  }
+
+  /** Names that can be looked for: named areas, then cities. @returns {Map<string, import("#map/camera.js").Rect>} */
+  get places() {
+    const found = new Map();
+    const { x0, y0, x1, y1 } = bounds(this.domain);
+    for (const [name, [west, south, east, north]] of Object.entries(this.domain.places ?? {})) found.set(name, { x0: west, y0: south, x1: east, y1: north });
+    for (const [name, country, x, y] of this.map.ground?.cities ?? []) {
+      const near = Math.min(AROUND_A_CITY, (x1 - x0) / 6, (y1 - y0) / 6);
+      found.set(`${name}, ${country}`, { x0: x - near, y0: y - near, x1: x + near, y1: y + near });
+    }
+    return found;
+  }
+
+  /** Go to a place. @param {string} text */
+  find(text) {
+    const places = [...this.places], wanted = plain(text);
+    const [, found] = places.find(([name]) => plain(name) === wanted) ?? places.find(([name]) => plain(name).startsWith(wanted)) ?? [];
+    this.missing = found || !wanted ? "" : text;
+    if (found && wanted) this.map.lookAt(found);
+    this.changed();
+  }
+
   /** A button that lets the pointer draw. @param {import("#map/view.js").Asking} what @param {string} word @param {boolean} ready */
   #toggle(what, word, ready) {
     const on = this.map.asking === what;
@@ -89,6 +124,7 @@ export class MapPanel {
   render(ready, live = false) {
     const { map, domain } = this;
     const { last } = this.timeline;
+    const places = this.places;
     return html`
       <div class="toolbar" role="toolbar" aria-label="Map">
         <label>colour <select @change=${(/** @type {Event} */ event) => {
@@ -100,19 +136,24 @@ export class MapPanel {
           <button @click=${() => map.home()}>All</button></span>
         ${this.askable ? html`<span class="group">${this.#toggle("rectangle", "Ask", ready)}${domain.lower.length === 2 ? this.#toggle("polygon", "Polygon", ready) : ""}</span>` : ""}
         <button @click=${() => void map.picture().then((blob) => save("map.png", blob))}>PNG</button>
+        ${places.size ? html`<label class="find"><span class="hidden">find a place</span>
+          <input type="search" list="places" placeholder="find a place" @change=${(/** @type {Event} */ event) => this.find(/** @type {HTMLInputElement} */ (event.target).value)} />
+          <datalist id="places">${[...places.keys()].map((name) => html`<option value=${name}></option>`)}</datalist></label>` : ""}
       </div>
+      ${this.missing ? html`<p class="quiet" role="status">No place on this map is called “${this.missing}”.</p>` : ""}
       ${map.asking === "polygon" ? html`<p class="quiet" role="status">Click the corners; click the first one again to close. By keys: space sets a corner at the cross, Backspace takes it back, Enter closes, Escape begins again.</p>` : ""}
       <div class="over">${map.element}${cellCard(map, domain)}</div>
       <div class="under">
         ${legend(map, domain.unit)}
-        <div class="keys">${map.frame.count(OPEN) ? html`<span class="key open"></span> open` : ""}
-          ${Array.from({ length: map.frame.size }).some((_, row) => map.frame.walls(row).length) ? html`<span class="key wall"></span> asked about, not cut` : ""}</div>
+        <div class="keys">${map.frame.count(OPEN) ? html`<span class="key open"></span> open` : ""}</div>
+        ${last > 1 ? html`<button @click=${() => this.play()}>${this.playing ? "Pause" : "Play"}</button>` : ""}
         ${last > 1 || live ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
           <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
             const number = Number(/** @type {HTMLInputElement} */ (event.target).value);
             this.following = number === last;
             this.show(number);
           }} /></label>` : ""}
+        ${map.ground?.credit ? html`<small class="credit">${map.ground.credit}</small>` : ""}
       </div>`;
   }
 }

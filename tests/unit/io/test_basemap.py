@@ -1,0 +1,104 @@
+"""What lies behind maps: land and sea where they are, never too fine; cities; lines of a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from semilocal.errors import InvalidInput
+from semilocal.geometry.box import Box
+from semilocal.geometry.cities import find_cities
+from semilocal.geometry.places import named_box
+from semilocal.io.basemap import Lines, basemap_json, land, read_basemap
+from semilocal.testing import unit_box
+
+
+def holds(rings: Lines, x: float, y: float) -> bool:
+    """Whether a point is on land: inside an odd number of rings."""
+    crossed = 0
+    for ring in rings:
+        (x0, y0), (x1, y1) = ring[:-1].T, ring[1:].T
+        rows = (y0 <= y) != (y1 <= y)
+        crossed += np.count_nonzero(x0[rows] + (y - y0[rows]) / (y1 - y0)[rows] * (x1 - x0)[rows] > x)
+    return crossed % 2 == 1
+
+
+def decoded(lines: list[list[int]], step: float) -> Lines:
+    return [np.cumsum(np.reshape(line, (-1, 2)), axis=0) * step for line in lines]
+
+
+LAND = {"Sacramento": (-121.49, 38.58), "Reno": (-119.81, 39.53), "San Diego": (-117.0, 32.8)}
+SEA = {"Pacific": (-123.5, 34.0), "west of the Golden Gate": (-122.9, 37.7), "between the islands": (-119.0, 33.6)}
+
+
+def test_land_is_land_and_the_sea_is_sea_whole_or_cut_off_and_as_a_page_takes_it() -> None:
+    california, world = named_box("california"), named_box("world")
+    sent = basemap_json(california)
+    for rings in (land(california), land(world, 0.02), decoded(sent["land"], sent["step"])):
+        assert {name: holds(rings, *place) for name, place in LAND.items()} == dict.fromkeys(LAND, True)
+        assert {name: holds(rings, *place) for name, place in SEA.items()} == dict.fromkeys(SEA, False)
+    assert not holds(land(world, 0.02), 51.0, 41.5), "the Caspian Sea is a hole"
+    assert all(np.array_equal(ring[0], ring[-1]) for ring in land(california))
+    # Pictures fill a frame with land as its hole: land goes round the other way than lakes.
+    area = sum(
+        np.sum(r[:-1, 0] * r[1:, 1] - r[1:, 0] * r[:-1, 1]) / 2
+        for r in land(Box((-124.5, 32.5), (-114.1, 42.1), names=("lon", "lat")))
+    )
+    assert -10.8 * 10.0 < area < -0.7 * 10.4 * 9.6
+
+
+def test_land_is_never_drawn_finer_than_it_is() -> None:
+    near = Box((-122.7, 37.6), (-122.3, 37.9), names=("lon", "lat"))
+    assert land(near) == []
+    assert basemap_json(near)["land"] == []
+    coarse, fine = basemap_json(named_box("world")), basemap_json(named_box("california"))
+    assert fine["narrowest"] == 0.5 < coarse["narrowest"], "a coarser drawing ends at a wider view"
+    assert sum(map(len, coarse["land"])) <= 2 * 20_000
+    assert land(unit_box()) == []
+
+
+def test_cities_are_inside_the_map_the_largest_first_and_credited() -> None:
+    sent = basemap_json(named_box("california"))
+    assert [name for name, *_ in sent["cities"][:3]] == ["Los Angeles", "Tijuana", "San Diego"]
+    assert all(-124.5 < x < -114.1 and 32.5 < y < 42.1 for _, _, x, y in sent["cities"])
+    assert "GeoNames, CC BY 4.0" in sent["credit"]
+    assert find_cities("New York")[0].country == "US"
+    assert find_cities("Nowhere at all") == []
+    assert basemap_json(unit_box())["cities"] == basemap_json(unit_box(3))["land"] == []
+
+
+def test_lines_of_a_file_take_the_place_of_land(tmp_path: Path) -> None:
+    path = tmp_path / "map.geojson"
+    ring = [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.1]]
+    far = {"type": "Feature", "geometry": {"type": "LineString", "coordinates": [[5, 5], [6, 6]]}}
+    near = {"type": "Feature", "geometry": {"type": "MultiPolygon", "coordinates": [[ring]]}}
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": [far, near]}))
+    sent = basemap_json(unit_box(), read_basemap(path))
+    assert decoded(sent["lines"], sent["step"])[0] == pytest.approx(np.array(ring))
+    assert len(sent["lines"]) == 1
+    assert basemap_json(named_box("california"), read_basemap(path))["land"] == []
+    path.write_text(json.dumps({"type": "LineString", "coordinates": [[0, 5], [1000, 5]]}))
+    assert len(basemap_json(Box((0, 0), (1000, 10)), read_basemap(path))["lines"]) == 1, (
+        "long where axes are no degrees"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"type": "Point", "coordinates": [0, 0]}',
+        '{"type": "LineString", "coordinates": 3}',
+        '{"type": "LineString", "coordinates": [[0, 1], [NaN, 2]]}',
+    ],
+)
+def test_a_file_without_lines_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.geojson"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=r"bad\.geojson"):
+        read_basemap(path)
