@@ -111,7 +111,7 @@ def _people(source: str, seed: int, run: int) -> trials.People:
 def _privtree(source: str, epsilon: float, seed: int, run: int) -> float:
     points, boxes, truth, floor = _people(source, seed, run)
     rng = np.random.default_rng([seed, run, int(100 * epsilon)])
-    answers = baselines.privtree(points, synthetic.UNIT_SQUARE, epsilon=epsilon, rng=rng).query(boxes).value
+    answers = baselines.privtree(points, synthetic.UNIT_SQUARE, epsilon=epsilon, rng=rng).query(boxes)
     return mean_relative_error(answers, truth, floor=floor)
 
 
@@ -130,8 +130,8 @@ def _pooled(source: str, epsilon: float, seed: int, run: int, trust: Trust, sett
         setattr(rule, name, value)
     tree, cells, counts = spread_inside(task.hierarchy, found.tree.cells, found.counts)
     guarantee = baselines.Guarantee.plain("curator", None)
-    spread = baselines.SpatialCounts(tree.boxes(cells), counts, np.zeros(len(counts)), guarantee)
-    answers = spread.query(boxes).value
+    spread = baselines.SpatialCounts(tree.boxes(cells), counts, guarantee)
+    answers = spread.query(boxes)
     return mean_relative_error(answers, truth, floor=floor)
 
 

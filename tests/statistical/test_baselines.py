@@ -13,17 +13,9 @@ from scipy.stats import chi2, kstest, laplace
 
 from semilocal.functions import squared_norm
 from semilocal.geometry.box import Box
-from semilocal.lab.baselines import (
-    SpatialCounts,
-    central_mean,
-    ldp_kdtree,
-    ldp_quadtree,
-    ldp_trees,
-    local_mean,
-    published,
-)
+from semilocal.lab.baselines import central_mean, ldp_kdtree, ldp_quadtree, ldp_trees, local_mean, published
 from semilocal.lab.baselines.boxes import mean_relative_error
-from semilocal.lab.baselines.ldp_trees import GeneralizedResponse, Oracle, UnaryEncoding
+from semilocal.lab.baselines.ldp_trees import GeneralizedResponse, Oracle, UnaryEncoding, best_oracle, variance
 from semilocal.lab.experiments.reference import reference_rows
 from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
@@ -34,8 +26,11 @@ from tests.unit.lab.test_oracles import tally_probabilities
 Floats = npt.NDArray[np.float64]
 
 
-def squares(result: SpatialCounts, truth: npt.NDArray[np.int64]) -> float:
-    return float(np.sum((result.counts - truth) ** 2 / result.variances))
+def squares(counts: Floats, truth: npt.NDArray[np.int64], epsilon: float, reporting: int) -> float:
+    """Sum of squared z-scores of counts that one report each of some of the people gave."""
+    people = int(truth.sum())
+    spread = variance(best_oracle(len(truth), epsilon=epsilon), truth / people, reporting=reporting, people=people)
+    return float(np.sum((counts - truth) ** 2 / spread))
 
 
 @pytest.fixture
@@ -45,7 +40,7 @@ def unbiased(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unbiased")
-def test_quadtree_cells_are_unbiased_with_the_stated_variance() -> None:
+def test_quadtree_cells_are_unbiased_with_the_variance_of_the_oracle() -> None:
     """60 runs of 64 cells: sum of squared z-scores against chi-square.
 
     Cells are independent up to the known total, which takes one degree of freedom of 64 per run; two-sided
@@ -58,8 +53,8 @@ def test_quadtree_cells_are_unbiased_with_the_stated_variance() -> None:
     for _ in range(60):
         result = ldp_quadtree(points, UNIT, epsilon=1.0, rng=rng, height=3, cut=0.0)
         truth = count_points(points, result.boxes)
-        total += squares(result, truth)
-        planted += float(np.sum((result.counts * 0.9 + 200 - truth) ** 2 / result.variances))
+        total += squares(result.counts, truth, 1.0, 20_000)
+        planted += squares(result.counts * 0.9 + 200, truth, 1.0, 20_000)
         degrees += len(result) - 1
     low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], degrees)
     assert low < total < high
@@ -67,7 +62,7 @@ def test_quadtree_cells_are_unbiased_with_the_stated_variance() -> None:
 
 
 @pytest.mark.usefixtures("unbiased")
-def test_kdtree_leaves_are_unbiased_with_the_stated_variance() -> None:
+def test_kdtree_leaves_are_unbiased_with_the_variance_of_the_oracle() -> None:
     """As above, leaves given the tree; 60 runs of 16 leaves, false-alarm rate 1e-6 two-sided.
 
     The planted bug compares with half of the parent everywhere, which is what counts passed down from the
@@ -79,8 +74,9 @@ def test_kdtree_leaves_are_unbiased_with_the_stated_variance() -> None:
     for _ in range(60):
         result = ldp_kdtree(points, UNIT, epsilon=2.0, rng=rng, height=4)
         truth = count_points(points, result.boxes)
-        total += squares(result, truth)
-        planted += float(np.sum((20_000 / 16 - truth) ** 2 / result.variances))
+        reporting = round((1 - ldp_trees.TREE_SHARE) * 20_000)
+        total += squares(result.counts, truth, 2.0, reporting)
+        planted += squares(np.full(16, 20_000 / 16), truth, 2.0, reporting)
         degrees += len(result) - 1
     low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], degrees)
     assert low < total < high
@@ -202,7 +198,7 @@ def test_published_counts_have_the_relative_error_of_the_authors_code(row: dict[
             boxes = np.stack([lower, lower + sizes], axis=1)
             half = factor * epsilon / 2
             regions = published(points, synthetic.UNIT_SQUARE, epsilon=half, delta=0.05, k=20, max_depth=10, rng=rng)
-            answers = regions.counts(epsilon=half, rng=rng).query(boxes).value
+            answers = regions.counts(epsilon=half, rng=rng).query(boxes)
             out.append(mean_relative_error(answers, count_points(points, boxes), floor=1e-4 * n))
         return np.array(out)
 

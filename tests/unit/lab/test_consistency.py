@@ -22,7 +22,7 @@ def random_tree(rng: np.random.Generator, nodes: int) -> tuple[npt.NDArray[np.in
     return np.array(parents), np.array(depths)
 
 
-def least_squares(parents: npt.NDArray[np.int64], values: Floats, variances: Floats) -> tuple[Floats, Floats]:
+def least_squares(parents: npt.NDArray[np.int64], values: Floats, variances: Floats) -> Floats:
     """Dense oracle: every node is a sum of leaves; solve the normal equations of the measured nodes."""
     leaves = sorted(set(range(len(parents))) - set(parents.tolist()))
     design = np.zeros((len(parents), len(leaves)))
@@ -35,7 +35,7 @@ def least_squares(parents: npt.NDArray[np.int64], values: Floats, variances: Flo
     weight = 1 / np.maximum(variances[measured], 1e-7)  # an exact node has a very large weight
     normal = design[measured].T @ (weight[:, None] * design[measured])
     solution = np.linalg.solve(normal, design[measured].T @ (weight * values[measured]))
-    return design @ solution, np.diag(design @ np.linalg.inv(normal) @ design.T)
+    return np.asarray(design @ solution)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -50,16 +50,14 @@ def test_two_passes_solve_the_least_squares_problem(seed: int, exact_root: bool)
         variances[0] = 0.0
     given = variances.copy()
     result = make_consistent(parents, depths, values, variances)
-    expected, spread = least_squares(parents, values, variances)
-    np.testing.assert_allclose(result.values, expected, rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(result.variances, spread, rtol=1e-4, atol=1e-4)
+    expected = least_squares(parents, values, variances)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
     assert np.array_equal(variances, given)
     sums = np.zeros(len(parents))
-    np.add.at(sums, parents[1:], result.values[1:])
-    np.testing.assert_allclose(sums[inner], result.values[inner], rtol=1e-9)
+    np.add.at(sums, parents[1:], result[1:])
+    np.testing.assert_allclose(sums[inner], result[inner], rtol=1e-9)
     if exact_root:
-        assert result.values[0] == values[0]
-        assert result.variances[0] == 0
+        assert result[0] == values[0]
 
 
 @pytest.mark.parametrize("seed", range(5))

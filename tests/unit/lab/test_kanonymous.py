@@ -40,15 +40,12 @@ def test_it_is_the_recursion_in_its_docstring(k: int) -> None:
     assert np.array_equal(result.counts, count_points(points, result.boxes))
     assert result.counts.min() >= k
     assert result.counts.sum() == 600
-    assert not result.variances.any()
 
 
 def test_answers_to_its_own_cells_are_exact() -> None:
     points = np.random.default_rng(0).random((5000, 2))
     result = kanonymous_quadtree(points, UNIT, k=20)
-    answers = result.query(result.boxes)
-    assert np.array_equal(answers.value, count_points(points, result.boxes))
-    assert answers.stderr.max() == 0
+    assert np.array_equal(result.query(result.boxes), count_points(points, result.boxes))
     assert result.counts.min() >= 20
 
 

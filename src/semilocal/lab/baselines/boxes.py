@@ -1,4 +1,4 @@
-"""Range counts over disjoint boxes with a count and a variance each, what maps of baselines answer with; and errors.
+"""Range counts over disjoint boxes with a count each, what maps of baselines answer with; and errors.
 
 People are taken to be spread evenly inside a box. Everything is half-open: a box holds the points with
 ``lower <= point < upper`` on every axis.
@@ -15,46 +15,17 @@ from ...arrays import Floats, as_boxes, as_floats, as_number, short_repr
 from ...errors import InvalidInput
 from ...protocol.promise import Guarantee
 
-__all__ = ["Answers", "GridCounts", "SpatialCounts", "earth_movers_distance", "mean_relative_error"]
+__all__ = ["GridCounts", "SpatialCounts", "earth_movers_distance", "mean_relative_error"]
 
 QUERIES_AT_ONCE = 32
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """Answers to q range queries.
-
-    Attributes
-    ----------
-    value : float64[q]
-        Expected number of people in each queried box.
-    stderr : float64[q]
-        Standard error of each value: noise of the counts, and how people happen to lie inside boxes that are
-        only partly covered.
-    """
-
-    value: Floats
-    stderr: Floats
-
-    __repr__ = short_repr
-
-    def __len__(self) -> int:
-        return len(self.value)
 
 
 @dataclass(frozen=True, eq=False)
 class SpatialCounts:
     """Counts of people in disjoint boxes, with the guarantee they were released under.
 
-    A query's value is the sum over boxes of ``count × share``, where ``share`` is the part of the box's
-    volume that the query covers.
-
-    Its variance is the sum of ``share² × variance`` (noise of the counts, taken to be independent from box to
-    box) and of ``max(count, 0) × share × (1 − share)``. The second term is what the position of people inside
-    a cut box adds: if ``count`` people lie evenly and independently in a box, the number of them in a part of
-    it is binomial. It is an allowance, not a bound: people who crowd together can be off by more. Where counts
-    were made consistent across a tree their errors are negatively correlated; treating them as independent
-    makes the standard errors of large queries too large, not too small.
+    The answer to a query is the sum over boxes of ``count × share``, where ``share`` is the part of the box's volume
+    that the query covers.
 
     Attributes
     ----------
@@ -62,22 +33,18 @@ class SpatialCounts:
         Lower and upper corners, finite. Disjoint; they need not fill the domain.
     counts : float64[m]
         Noisy counts may be negative.
-    variances : float64[m]
-        Variance of each count's noise.
     guarantee : Guarantee
 
     Examples
     --------
     >>> boxes = np.array([[[0.0, 0.0], [0.5, 1.0]], [[0.5, 0.0], [1.0, 1.0]]])
-    >>> halves = SpatialCounts(boxes, np.array([100, 20]), np.zeros(2), Guarantee.plain("curator", None))
-    >>> answers = halves.query([[[0.0, 0.0], [0.5, 1.0]], [[0.25, 0.0], [1.0, 1.0]]])
-    >>> answers.value.tolist(), answers.stderr.tolist()
-    ([100.0, 70.0], [0.0, 5.0])
+    >>> halves = SpatialCounts(boxes, np.array([100, 20]), Guarantee.plain("curator", None))
+    >>> halves.query([[[0.0, 0.0], [0.5, 1.0]], [[0.25, 0.0], [1.0, 1.0]]]).tolist()
+    [100.0, 70.0]
     """
 
     boxes: Floats
     counts: Floats
-    variances: Floats
     guarantee: Guarantee
 
     __repr__ = short_repr
@@ -85,8 +52,8 @@ class SpatialCounts:
     def __len__(self) -> int:
         return len(self.boxes)
 
-    def query(self, boxes: npt.ArrayLike) -> Answers:
-        """Expected number of people in each box, with its standard error.
+    def query(self, boxes: npt.ArrayLike) -> Floats:
+        """Expected number of people in each box: float64[q].
 
         Parameters
         ----------
@@ -94,16 +61,15 @@ class SpatialCounts:
             ``lower <= upper``; infinite sides are allowed. Empty boxes and boxes outside hold nobody.
         """
         queries = as_boxes(boxes, dimensions=self.boxes.shape[2], infinite=True)
-        value, variance = np.zeros(len(queries)), np.zeros(len(queries))
+        found = np.zeros(len(queries))
         nearby = np.argsort(queries[:, 0, 0])  # neighbours on the first axis meet the same boxes
         for start in range(0, len(queries), QUERIES_AT_ONCE):
             chunk = nearby[start : start + QUERIES_AT_ONCE]
-            value[chunk], variance[chunk] = self._answer(queries[chunk])
-        # Sums of positive numbers taken apart by subtraction may end a rounding error below zero.
-        return Answers(value, np.sqrt(np.maximum(variance, 0.0)))
+            found[chunk] = self._answer(queries[chunk])
+        return found
 
-    def _answer(self, queries: Floats) -> tuple[Floats, Floats]:
-        """Values and variances, from the share of every box that a query on the same stretch covers."""
+    def _answer(self, queries: Floats) -> Floats:
+        """Answers by the share of every box that a query on the same stretch covers."""
         near = (self.boxes[:, 1, 0] > queries[:, 0, 0].min()) & (self.boxes[:, 0, 0] < queries[:, 1, 0].max())
         low, high = self.boxes[near].transpose(1, 0, 2)
         share = np.ones((len(queries), len(low)))
@@ -111,8 +77,7 @@ class SpatialCounts:
             overlap = np.minimum(queries[:, 1, axis, None], high[:, axis])
             overlap -= np.maximum(queries[:, 0, axis, None], low[:, axis])
             share *= np.maximum(overlap, 0.0) / (high - low)[:, axis]
-        within = (share * (1.0 - share)) @ np.maximum(self.counts[near], 0.0)
-        return share @ self.counts[near], within + share**2 @ self.variances[near]
+        return np.asarray(share @ self.counts[near])
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,26 +88,22 @@ class GridCounts:
     ----------
     edges : tuple of float64[a + 1] and float64[b + 1]
         Ascending borders of the cells on both axes.
-    counts, variances : float64[a, b]
-        Noisy counts, and the variance of their noise.
+    counts : float64[a, b]
+        Noisy counts may be negative.
     guarantee : Guarantee
     """
 
     edges: tuple[Floats, Floats]
     counts: Floats
-    variances: Floats
     guarantee: Guarantee
 
     __repr__ = short_repr
 
-    def query(self, boxes: npt.ArrayLike) -> Answers:
-        """Expected number of people in each box, with its standard error: boxes as in :meth:`SpatialCounts.query`."""
+    def query(self, boxes: npt.ArrayLike) -> Floats:
+        """Expected number of people in each box, as :meth:`SpatialCounts.query`."""
         queries = as_boxes(boxes, dimensions=2, infinite=True)
         x, y = (_covered(queries[:, :, axis], edges) for axis, edges in enumerate(self.edges))
-        people = np.maximum(self.counts, 0.0)
-        within = ((x @ people) * y - (x**2 @ people) * y**2).sum(axis=1)
-        variance = within + ((x**2 @ self.variances) * y**2).sum(axis=1)
-        return Answers(((x @ self.counts) * y).sum(axis=1), np.sqrt(np.maximum(variance, 0.0)))
+        return np.asarray(((x @ self.counts) * y).sum(axis=1))
 
 
 def _covered(sides: Floats, edges: Floats) -> Floats:

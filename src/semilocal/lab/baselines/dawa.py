@@ -50,7 +50,7 @@ def dawa(
     -------
     GridCounts
         epsilon-differentially private with a trusted curator by the authors' analysis, if one participant is added or
-        removed; 2 epsilon for any move. ``variances`` are those of least squares, cell by cell.
+        removed; 2 epsilon for any move.
 
     Notes
     -----
@@ -80,13 +80,12 @@ def dawa(
     starts = cheapest_partition(costs)
     lengths = np.diff(starts, append=side**2)
     buckets = np.add.reduceat(exact, starts)
-    values, variances = _counted(buckets, _suited(starts, lengths, where, side, rng), rest, len(positions), rng)
-    counts, spread = np.empty((2, side, side))
+    values = _counted(buckets, _suited(starts, lengths, where, side, rng), rest, len(positions), rng)
+    counts = np.empty((side, side))
     counts[tuple(where)] = np.repeat(values / lengths, lengths)
-    spread[tuple(where)] = np.repeat(variances / lengths**2, lengths)
     edges = [np.linspace(low, high, side + 1) for low, high in zip(box.lower, box.upper, strict=True)]
     guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon, notes=(NOTE,))
-    return GridCounts((edges[0], edges[1]), counts, spread, guarantee)
+    return GridCounts((edges[0], edges[1]), counts, guarantee)
 
 
 # -- first: buckets ----------------------------------------------------------------------------------------------------
@@ -191,10 +190,8 @@ def _suited(starts: Integers, lengths: Integers, where: Integers, side: int, rng
     return np.maximum(used[::-1], LEAST)
 
 
-def _counted(
-    buckets: Integers, used: Floats, epsilon: float, people: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Consistent counts of the buckets and their variances.
+def _counted(buckets: Integers, used: Floats, epsilon: float, people: int, rng: np.random.Generator) -> Floats:
+    """Consistent counts of the buckets.
 
     The error of the questions is the sum over levels of used / budget², which is least with budgets in proportion to
     the cube roots of ``used``. The root is known: N is public.
@@ -212,8 +209,7 @@ def _counted(
     depths = np.repeat(np.arange(len(values)), [len(level) for level in values])
     parents = (np.arange(len(depths)) - 1) // 2
     agreed = make_consistent(parents, depths, np.concatenate(values), np.concatenate(variances))
-    first = len(depths) - len(exact[-1])
-    return agreed.values[first:][: len(buckets)], agreed.variances[first:][: len(buckets)]
+    return agreed[-len(exact[-1]) :][: len(buckets)]
 
 
 def _padded(nodes: npt.NDArray[np.generic]) -> Floats:

@@ -97,7 +97,7 @@ def agrid(
     exact = np.bincount(cells, minlength=parts**2)
     ends = np.cumsum(exact)
     noisy = exact + rng.laplace(0.0, first, parts**2)
-    boxes, counts, variances = [], [], []
+    boxes, counts = [], []
     for cell, above in enumerate(noisy):
         column, row = divmod(cell, parts)
         wanted = max(math.ceil(math.sqrt(max(above, 0.0) / (second * FINENESS / 2))), 1)
@@ -108,13 +108,9 @@ def agrid(
         share = spread / (first**2 + spread)  # what the first level's own count weighs
         boxes.append(_cells(x, y))
         counts.append(below + share * (above - below.sum()) / len(mine))
-        agreed = 2 * share * first**2  # the variance of the sum
-        variances.append(np.full(len(mine), 2 * second**2 * (1 - 1 / len(mine)) + agreed / len(mine) ** 2))
     corner, size = np.asarray(box.lower), np.asarray(box.upper) - np.asarray(box.lower)
     guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon)
-    return SpatialCounts(
-        corner + size * np.concatenate(boxes), np.concatenate(counts), np.concatenate(variances), guarantee
-    )
+    return SpatialCounts(corner + size * np.concatenate(boxes), np.concatenate(counts), guarantee)
 
 
 def _grid(
@@ -126,8 +122,7 @@ def _grid(
     scale = 1 / as_number(epsilon, "epsilon", positive=True)
     x, y = (low + (high - low) * edges for low, high in zip(box.lower, box.upper, strict=True))
     guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon)
-    counts = exact + rng.laplace(0.0, scale, exact.shape)
-    return GridCounts((x, y), counts, np.full(exact.shape, 2 * scale**2), guarantee)
+    return GridCounts((x, y), exact + rng.laplace(0.0, scale, exact.shape), guarantee)
 
 
 def _scaled(points: npt.ArrayLike, box: Box) -> Floats:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -147,15 +146,8 @@ def variance(oracle: Oracle, share: npt.ArrayLike, *, reporting: int, people: in
 # -- counts that agree -----------------------------------------------------------------------------------------------
 
 
-class Consistent(NamedTuple):
-    """Estimates that agree, and their variances: float64[m] each."""
-
-    values: Floats
-    variances: Floats
-
-
-def make_consistent(parents: Integers, depths: Integers, values: Floats, variances: Floats) -> Consistent:
-    """Best linear unbiased estimates of all nodes from independent estimates of some.
+def make_consistent(parents: Integers, depths: Integers, values: Floats, variances: Floats) -> Floats:
+    """Best linear unbiased estimates of all nodes, float64[m], from independent estimates of some.
 
     Two passes give the weighted least-squares solution (Hay et al., VLDB 2010, for equal variances; here any): on the
     way up a node's own estimate and the sum of its children are averaged with inverse variances as weights; on the way
@@ -189,11 +181,8 @@ def make_consistent(parents: Integers, depths: Integers, values: Floats, varianc
     for nodes in levels[1:]:
         above = parents[nodes]
         part = np.divide(spread[nodes], below_spread[above], out=np.zeros(len(nodes)), where=below_spread[above] > 0)
-        gained = up[above] - below[above]
-        gained_spread = spread[above] - below_spread[above]
-        up[nodes] += part * gained
-        spread[nodes] += part**2 * gained_spread
-    return Consistent(up, np.maximum(spread, 0.0))
+        up[nodes] += part * (up[above] - below[above])
+    return up
 
 
 def project_to_total(values: Floats, total: float) -> Floats:
@@ -265,7 +254,7 @@ def ldp_quadtree(
     sums = [finest]
     while len(sums[0]) > 1:
         sums.insert(0, sums[0].reshape(-1, tree.fanout).sum(axis=1))
-    places, values, merged = [], [], []
+    places, values = [], []
     going = np.array([0])
     for depth, level_sums in enumerate(sums):
         inside = number // len(level_sums)  # cells of the finest level in each cell of this one
@@ -275,15 +264,10 @@ def ldp_quadtree(
         leaves = going[stops]
         places.append(tree.ancestors(first + (leaves * inside).astype(np.uint64), depth))
         values.append(level_sums[leaves])
-        merged.append(np.full(len(leaves), inside))
         going = (going[~stops, None] * tree.fanout + np.arange(tree.fanout)).ravel()
 
-    cells, counts = np.concatenate(places), np.concatenate(values)
-    share = np.maximum(counts, 0.0) / people
-    spread = np.concatenate(merged) * noise + variance(oracle, share, reporting=people, people=people) - noise
-    return SpatialCounts(
-        tree.boxes(cells), project_to_total(counts, people), spread, Guarantee.plain("nobody", epsilon)
-    )
+    counts = project_to_total(np.concatenate(values), people)
+    return SpatialCounts(tree.boxes(np.concatenate(places)), counts, Guarantee.plain("nobody", epsilon))
 
 
 def default_height(people: int, dimensions: int, epsilon: float, most: int) -> int:
@@ -358,8 +342,7 @@ def ldp_kdtree(
     holders = np.bincount(locate(positions[counted], boxes), minlength=len(boxes))
     oracle = best_oracle(len(holders), epsilon=epsilon)
     share = estimate(oracle, oracle.draw_tally(holders, rng=rng), len(counted)) / len(counted)
-    spread = variance(oracle, share, reporting=len(counted), people=people)
-    return SpatialCounts(boxes, project_to_total(share * people, people), spread, Guarantee.plain("nobody", epsilon))
+    return SpatialCounts(boxes, project_to_total(share * people, people), Guarantee.plain("nobody", epsilon))
 
 
 def median_edge(histogram: Floats) -> Integers:
@@ -471,9 +454,5 @@ def ahead(
     spread = 1 / weight
     spread[0] = 0.0  # the number of participants is public
     agreed = make_consistent(parents, depths, values=weighted / weight, variances=spread)
-    return SpatialCounts(
-        tree.boxes(cells[leaves]),
-        project_to_total(agreed.values[leaves], people),
-        agreed.variances[leaves],
-        Guarantee.plain("nobody", epsilon),
-    )
+    final = project_to_total(agreed[leaves], people)
+    return SpatialCounts(tree.boxes(cells[leaves]), final, Guarantee.plain("nobody", epsilon))

@@ -126,12 +126,12 @@ def privtree(
     --------
     >>> rng = np.random.default_rng(0)
     >>> result = privtree(rng.random((1000, 2)) * 0.1, Box((0, 0), (1, 1)), epsilon=1.0, rng=rng)
-    >>> abs(result.query([[[0, 0], [0.1, 0.1]]]).value[0] - 1000) < 200
+    >>> abs(result.query([[[0, 0], [0.1, 0.1]]])[0] - 1000) < 200
     np.True_
     """
-    tree, leaves, counts, variance = _privtree(points, box, epsilon, rng, max_depth)
+    tree, leaves, counts = _privtree(points, box, epsilon, rng, max_depth)
     guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon)
-    return SpatialCounts(tree.boxes(leaves), counts, np.full(len(leaves), variance), guarantee)
+    return SpatialCounts(tree.boxes(leaves), counts, guarantee)
 
 
 def privtree_settled(
@@ -143,23 +143,23 @@ def privtree_settled(
     public) from the root down, every half gets its posterior mean (:func:`semilocal.pooled.estimate.split_mean`), and
     people are spread inside leaves by the densities of the neighbours.
 
-    Parameters are those of :func:`privtree`. The variances are still those of the published counts.
+    Parameters are those of :func:`privtree`.
     """
-    tree, leaves, counts, variance = _privtree(points, box, epsilon, rng, max_depth)
+    tree, leaves, counts = _privtree(points, box, epsilon, rng, max_depth)
     deepest_leaf = max(int(tree.depth(leaves).max()), 1) * box.dimensions
     halves = BinaryTree(box, deepest_leaf)  # its cells are numbered as the quadtree's
     leaves, counts = leaves[order := np.argsort(tree.span(leaves)[0])], counts[order]
-    settled = _settled(halves, leaves, counts, np.full(len(leaves), variance), len(np.asarray(points)))
+    noise = np.full(len(leaves), 2 / (epsilon * (1 - TREE_SHARE)) ** 2)
+    settled = _settled(halves, leaves, counts, noise, len(np.asarray(points)))
     deeper, cells, spread = spread_inside(halves, leaves, settled)
-    parts = len(cells) // len(leaves)
     guarantee = Guarantee.plain("curator", 2 * epsilon, presence=epsilon)
-    return SpatialCounts(deeper.boxes(cells), spread, np.full(len(cells), variance / parts**2), guarantee)
+    return SpatialCounts(deeper.boxes(cells), spread, guarantee)
 
 
 def _privtree(
     points: npt.ArrayLike, box: Box, epsilon: float, rng: np.random.Generator, max_depth: int | None
-) -> tuple[Quadtree, Cells, Floats, float]:
-    """The tree, its leaves, their noisy counts, and the variance of the noise."""
+) -> tuple[Quadtree, Cells, Floats]:
+    """The tree, its leaves, and their noisy counts."""
     epsilon = as_number(epsilon, "epsilon", positive=True)
     positions = check_people(points, box)
     tree = quadtree_of(box, max_depth)
@@ -171,8 +171,7 @@ def _privtree(
         return np.asarray(biased + rng.laplace(0.0, scale, len(counts)) > 0)
 
     leaves, exact = CountedTree(tree, positions).grow(splits)
-    noise = 1 / (epsilon * (1 - TREE_SHARE))
-    return tree, leaves, exact + rng.laplace(0.0, noise, len(exact)), 2 * noise**2
+    return tree, leaves, exact + rng.laplace(0.0, 1 / (epsilon * (1 - TREE_SHARE)), len(exact))
 
 
 def _settled(tree: BinaryTree, leaves: Cells, counts: Floats, variances: Floats, people: int) -> Floats:
@@ -247,8 +246,7 @@ def heatmap(
     counts = counted.count(leaves) + _discrete_laplace(left, len(leaves), rng)
     note = "secure aggregation takes the place of the second server; all devices add a part of the noise"
     guarantee = Guarantee.plain("two-servers", 2 * epsilon, presence=epsilon, notes=(note,))
-    variances = np.full(len(leaves), _variance(left))
-    return SpatialCounts(tree.boxes(leaves), counts.astype(np.float64), variances, guarantee)
+    return SpatialCounts(tree.boxes(leaves), counts.astype(np.float64), guarantee)
 
 
 def _discrete_laplace(epsilon: float, size: int, rng: np.random.Generator) -> Integers:
@@ -300,7 +298,7 @@ def kanonymous_quadtree(points: npt.ArrayLike, box: Box, *, k: int, max_depth: i
     leaves, exact = counted.grow(splits)
     note = f"k-anonymity only: every published count is at least {k}."
     guarantee = Guarantee.plain("curator", None, k=k, notes=(note,))
-    return SpatialCounts(tree.boxes(leaves), exact.astype(np.float64), np.zeros(len(leaves)), guarantee)
+    return SpatialCounts(tree.boxes(leaves), exact.astype(np.float64), guarantee)
 
 
 # -- what the authors' published code does -----------------------------------------------------------------------------
@@ -349,7 +347,7 @@ class PublishedRegions:
         scale = (self.boxes[:, 1] - self.boxes[:, 0]).max(axis=1) / epsilon
         people = self.crowds.astype(np.float64)
         noisy = np.maximum(people + scale * _laplace_sums(people, rng), 0.0)
-        return SpatialCounts(self.boxes, noisy, 2 * people * scale**2, self.guarantee)
+        return SpatialCounts(self.boxes, noisy, self.guarantee)
 
     def values(
         self, points: npt.ArrayLike, f: BoundedFunction, *, epsilon: float, rng: np.random.Generator

@@ -24,12 +24,10 @@ from ...protocol.partition import Partition
 from ...protocol.promise import Guarantee, Trust, promise
 from ...protocol.task import Task
 from ...release import onecall
-from ...release.answers import CountAnswers
 from ...simulation.simulate import simulate
 from ...simulation.synthetic import UNIT_SQUARE, uniform
 from .. import baselines
 from ..baselines import PublishedRegions
-from ..baselines.boxes import Answers
 
 __all__ = [
     "CROWD", "DELTA", "DEPTHS", "METHODS", "PAPER_SHARE", "At", "Look", "Method", "Purpose", "Regions", "Released",
@@ -45,7 +43,7 @@ DEPTHS = {"density": 15, "mean": 30, "clusters": 10, "real": 16}
 ENOUGH = 20_000  # participants of the run that is asked for its promise: so many that a partition pays for values
 
 Purpose: TypeAlias = Literal["values", "counts", "points"]
-Queries: TypeAlias = Callable[[npt.ArrayLike], Answers | CountAnswers]
+Queries: TypeAlias = Callable[[npt.ArrayLike], Floats]
 Regions: TypeAlias = Partition | PublishedRegions  # both have ``crowds``
 
 
@@ -121,8 +119,8 @@ def our_counts(points: Floats, at: At, *, trust: Trust) -> Released:
     depth = None if at.finest is None else 2 * at.finest
     found: Any = onecall.counts(points, at.box, max_depth=depth, **_options(trust, at, moves=2))
     if trust == "nobody":
-        return Released(found.answer, found.guarantee, found.partition)
-    return Released(found.answer, _of_people(trust, at))
+        return Released(lambda boxes: found.answer(boxes).value, found.guarantee, found.partition)
+    return Released(lambda boxes: found.answer(boxes).value, _of_people(trust, at))
 
 
 def our_points(points: Floats, labels: Integers, at: At, *, trust: Trust) -> Released:
@@ -237,13 +235,13 @@ def zero_mean(points: Floats, f: BoundedFunction, at: At) -> Released:
 
 def zero_counts(points: Floats, at: At) -> Released:
     """The answer 0 to every question."""
-    return Released(lambda boxes: Answers(*np.zeros((2, len(np.asarray(boxes))))), Guarantee.plain("nobody", 0.0))
+    return Released(lambda boxes: np.zeros(len(np.asarray(boxes))), Guarantee.plain("nobody", 0.0))
 
 
 def even_counts(points: Floats, at: At) -> Released:
     """Everybody spread evenly over the domain: it says no more than N, which is public."""
     x, y = (np.array(side) for side in zip(at.box.lower, at.box.upper, strict=True))
-    found = baselines.GridCounts((x, y), np.full((1, 1), len(points)), np.zeros((1, 1)), Guarantee.plain("nobody", 0.0))
+    found = baselines.GridCounts((x, y), np.full((1, 1), len(points)), Guarantee.plain("nobody", 0.0))
     return Released(found.query, found.guarantee)
 
 

@@ -304,13 +304,13 @@ def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
     if trial["source"].startswith(TABLES):
         at = at._replace(finest=TABLE_SIDE.bit_length() - 1)
     found = way_of(trial.method, "counts")(points, at)
-    answers = found.result(boxes).value
+    answers = found.result(boxes)
     row: Row = {"mre": mean_relative_error(answers, truth, floor=floor), "mae": float(np.abs(answers - truth).mean())}
     if trial.get("moved"):
         low = np.stack(np.divmod(np.arange(MAP_SIDE**2), MAP_SIDE), axis=1) / MAP_SIDE
         squares = np.stack([low, low + 1 / MAP_SIDE], axis=1)
         places = np.minimum((points * MAP_SIDE).astype(np.int64), MAP_SIDE - 1) @ [MAP_SIDE, 1]
-        maps = found.result(squares).value, np.bincount(places, minlength=MAP_SIDE**2)
+        maps = found.result(squares), np.bincount(places, minlength=MAP_SIDE**2)
         row["moved"] = earth_movers_distance(*(one.reshape(MAP_SIDE, MAP_SIDE) for one in maps))
     return [{**row, **facts_of(found.regions, trial["k"])}]
 
