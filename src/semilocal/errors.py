@@ -127,7 +127,19 @@ class Refused(SemilocalError):
 
 
 class PeerAway(SemilocalError):
-    """The other server of a pair did not do what was asked; nothing is lost, the same request is sent again later."""
+    """The other server of a pair did not do what was asked; nothing is lost, the same request is sent again later.
+
+    Parameters
+    ----------
+    reason : str
+        For a person.
+    refuses : bool
+        Whether it answered, and waiting alone will not change what it says.
+    """
+
+    def __init__(self, reason: str, *, refuses: bool = False) -> None:
+        super().__init__(reason)
+        self.refuses = refuses
 
 
 class EvaluationFailed(SemilocalError):

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from semilocal.testing import Postgres
+from semilocal.testing import ADMIN_TOKEN, Postgres
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
 from tests.helpers.service import unmet
@@ -43,7 +43,8 @@ def check_metrics_of_all_workers(url: str) -> None:
         assert httpx2.get(f"{url}/nothing-here", timeout=HANG).status_code == 404
 
     def counted() -> bool:
-        return 'semilocal_responses_total{status="404"} 40.0' in httpx2.get(f"{url}/metrics", timeout=HANG).text
+        page = httpx2.get(f"{url}/metrics", headers={"authorization": f"Bearer {ADMIN_TOKEN}"}, timeout=HANG).text
+        return 'semilocal_responses_total{status="404"} 40.0' in page
 
     wait_for(counted)  # shared about once a second
     assert all(counted() for _ in range(10))

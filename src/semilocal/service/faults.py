@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from ..errors import StoreUnavailable
+from ..errors import PeerAway, SchemaMismatch, StoreUnavailable
 
 __all__ = ["PATIENCE", "PUBLIC", "Faults", "Health", "Seldom"]
 
@@ -74,8 +74,8 @@ class Faults:
         self.total += 1
         self._errors[task] = text
         # Words differ each time (ports, processes), so they are not in the key; a lost database stops all campaigns.
-        expected = isinstance(error, StoreUnavailable)
-        if self._seldom.allow("database" if expected else (task, type(error))):
+        expected = isinstance(error, StoreUnavailable | SchemaMismatch | PeerAway)
+        if self._seldom.allow("database" if isinstance(error, StoreUnavailable) else (task, type(error))):
             log.error("campaign %s cannot go on: %s", task.hex()[:12], text, exc_info=None if expected else error)
 
     def clear(self, task: bytes) -> None:

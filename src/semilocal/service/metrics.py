@@ -85,7 +85,7 @@ class Metrics:
             total.inc(number - self._shared[key])
             self._shared[key] = number
 
-    def text(self, statuses: Iterable[Status], *, at_fault: int) -> str:
+    def text(self, statuses: Iterable[Status], *, at_fault: int, silence: float | None = None) -> str:
         """The page: the numbers of all workers, as they were shared last, and of all campaigns."""
         workers, campaigns = self._own, CollectorRegistry()
         folder = os.environ.get(FOLDER)
@@ -93,15 +93,15 @@ class Metrics:
             workers = CollectorRegistry()
             _forget_dead_workers(Path(folder))
             MultiProcessCollector(workers, path=folder)  # type: ignore[no-untyped-call]
-        campaigns.register(_Campaigns(statuses, at_fault))
+        campaigns.register(_Campaigns(statuses, at_fault, silence))
         return (generate_latest(workers) + generate_latest(campaigns)).decode()
 
 
 class _Campaigns(Collector):
     """Campaigns and participants, as the database has them."""
 
-    def __init__(self, statuses: Iterable[Status], at_fault: int) -> None:
-        self._statuses, self._at_fault = list(statuses), at_fault
+    def __init__(self, statuses: Iterable[Status], at_fault: int, silence: float | None) -> None:
+        self._statuses, self._at_fault, self._silence = list(statuses), at_fault, silence
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         phases = GaugeMetricFamily("semilocal_campaigns", "Campaigns by phase.", labels=["phase"])
@@ -111,6 +111,9 @@ class _Campaigns(Collector):
         yield GaugeMetricFamily(
             "semilocal_campaigns_at_fault", "Campaigns that cannot go on now.", value=self._at_fault
         )
+        if self._silence is not None:
+            words = "Seconds since the other server of pairs answered; 0 while it does."
+            yield GaugeMetricFamily("semilocal_peer_silent_seconds", words, value=self._silence)
         enrolled = sum(status.enrolled for status in self._statuses)
         yield GaugeMetricFamily("semilocal_participants", "Participants of all campaigns.", value=enrolled)
 

@@ -28,6 +28,7 @@ from ..errors import InvalidInput, MissingExtra
 from ..words import number_of
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App
+from .faults import Seldom
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys
 from .metrics import FOLDER
 from .pair.form import PairSettings
@@ -313,6 +314,9 @@ def set_up_logging(level: str) -> None:
     )
     for name in ("uvicorn", "uvicorn.error", "asyncio", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
+    # Anybody can send what uvicorn warns of (upgrades, lines that are no HTTP): each warning comes once a minute.
+    seldom = Seldom()
+    logging.getLogger("uvicorn.error").addFilter(lambda line: line.levelno < logging.WARNING or seldom.allow(line.msg))
 
 
 def _is_loopback(host: str) -> bool:

@@ -49,6 +49,7 @@ log = logging.getLogger("semilocal.service")
 
 CACHE_BYTES = 64 << 20
 MOST_COMPUTING = 256  # requests for results that wait at the same time
+SILENT_SECONDS = 30.0  # that the other server of pairs may not answer before health says so
 STALLED_SECONDS = 300.0  # no closing takes so long
 
 
@@ -272,6 +273,15 @@ class Service:
     def at_fault(self) -> int:
         """Campaigns and pairs that cannot go on now."""
         return len(self.faults) + (0 if self.pairs is None else self.pairs.at_fault)
+
+    def degraded(self) -> dict[str, str]:
+        """What is not as it should be although all parts of this worker work; empty if nothing is."""
+        found, silence = {}, 0.0 if self.pairs is None else self.pairs.silence or 0.0
+        if self.at_fault:
+            found["campaigns"] = f"{self.at_fault} cannot go on"
+        if silence >= SILENT_SECONDS:
+            found["peer"] = f"silent for {silence:.0f} s"
+        return found
 
     @property
     def failures(self) -> int:

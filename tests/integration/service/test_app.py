@@ -608,7 +608,8 @@ def test_health_metrics_and_description(sqlite: SQLiteStore) -> None:
         for device in devices:
             await device.put(roster_report(TASK, device.pseudonym))
         assert (await client.get("/healthz")).json()["status"] == "ok"
-        page = (await client.get("/metrics")).text
+        assert (await client.get("/metrics")).status_code == 401  # it tells when every report comes in
+        page = (await client.get("/metrics", headers=AUTH)).text
         lines = [line for line in page.splitlines() if not line.startswith("#")]
         assert all(len(line.rsplit(" ", 1)) == 2 and float(line.rsplit(" ", 1)[1]) >= 0 for line in lines)
         assert any('outcome="stored"' in line and line.endswith(" 6.0") for line in lines)

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from semilocal.errors import StoreUnavailable
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
-from semilocal.testing import MockClock, build_app, client_of, cluster, running_app, secrets_of
+from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
 from tests.helpers import HANG
 from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task
 
@@ -58,9 +59,21 @@ def raising(error: Exception) -> Breaker:
     return breaker
 
 
+def other_version(store: SQLiteStore) -> None:
+    """Store the task as a version would that encodes it in another way: what is read has another id."""
+    campaign = store.campaign(BROKEN.id)
+    assert campaign is not None
+    changed = msgspec.structs.replace(campaign, task=msgspec.structs.replace(BROKEN, label="x"))
+    connection = sqlite3.connect(store.path)
+    with connection:
+        connection.execute("UPDATE campaigns SET body = ? WHERE task = ?", (msgspec.msgpack.encode(changed), BROKEN.id))
+    connection.close()
+
+
 ROUND = "WHERE campaign = (SELECT id FROM campaigns WHERE task = ?)"
 BREAKERS = {
     "its body is damaged": damage("UPDATE campaigns SET body = x'c1' WHERE task = ?"),
+    "its task encodes to another id": other_version,
     "its tree is damaged": damage("UPDATE campaigns SET fold = x'ff00' WHERE task = ?"),
     "its query is damaged": damage(f"UPDATE rounds SET query = x'c1' {ROUND}"),
     "its query is gone": damage(f"DELETE FROM rounds {ROUND}"),
@@ -104,17 +117,21 @@ def test_one_broken_campaign_does_not_stop_the_other(
             assert listed[WHOLE.id.hex()] == {
                 "task": WHOLE.id.hex(), "name": "test", "phase": "finished", "enrolled": 40, "fault": None,
             }  # fmt: skip
-            page = (await client.get("/metrics")).text
+            page = (await client.get("/metrics", headers={"authorization": f"Bearer {ADMIN_TOKEN}"})).text
             assert "\nsemilocal_campaigns_at_fault 1.0\n" in page
             health = await client.get("/healthz")
             assert (health.status_code, health.json()["keeper"]) == (200, "runs")
+            assert (health.json()["status"], health.json()["campaigns"]) == ("degraded", "1 cannot go on")
             state = await client.get(f"{broken[0].base}/state")
             assert state.status_code == 503 or state.json()["fault"], state.text
 
     asyncio.run(asyncio.wait_for(main(), HANG))
     store.close()
     lines = [record.getMessage() for record in caplog.records if BROKEN.id.hex()[:12] in record.getMessage()]
-    assert len([line for line in lines if "cannot go on" in line]) == 1
+    assert len(said := [line for line in lines if "cannot go on" in line]) == 1
+    if name == "its task encodes to another id":
+        assert "another version of semilocal has stored its task" in said[0]
+        assert not any(record.exc_info for record in caplog.records if record.getMessage() == said[0])
 
 
 def test_what_is_sent_to_a_broken_campaign_at_the_same_time_keeps_nobody_out_of_the_other(tmp_path: Path) -> None:

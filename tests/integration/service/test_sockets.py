@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from semilocal.protocol.messages import ValueReport, encode
 from semilocal.service import http, rounds
+from semilocal.service.server import set_up_logging
 from semilocal.service.stores.base import Enrolment, Store
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import MockClock
@@ -202,3 +204,21 @@ def test_a_connection_that_waits_after_a_report_is_closed_when_its_time_is_over(
         data = answer(connection.socket)
         assert data.startswith(b"HTTP/1.1 201")
         assert data.count(b"HTTP/1.1") == 1
+
+
+def test_strangers_write_a_line_a_minute_whatever_they_send(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    upgrade = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    server_log = logging.getLogger("uvicorn.error")
+    before = list(server_log.filters)
+    set_up_logging("info")
+    try:
+        with served(tmp_path) as address:
+            for data in [upgrade, b"this is not HTTP\r\n\r\n"] * 10:
+                with socket.create_connection(address, timeout=SOON) as connection:
+                    connection.sendall(data)
+                    assert connection.recv(100)
+    finally:
+        server_log.filters[:] = before
+    lines = [record.getMessage() for record in caplog.records if record.name == "uvicorn.error"]
+    assert "Unsupported upgrade request." in lines
+    assert len(lines) == len(set(lines)) <= 3, lines

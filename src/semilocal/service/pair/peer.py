@@ -134,9 +134,10 @@ class Peer:
         headers = {"authorization": header, "content-type": "application/msgpack"}
         answer = await self._send("POST", path, body, headers, limit=MAX_BODY)
         if answer.status != 200:
-            raise PeerAway(f"the helper refuses: {answer.words}")
+            raise PeerAway(f"the helper refuses: {answer.words}", refuses=answer.refuses)
         if not is_signed(answer.signature, key, "answer", *_answer(signature, answer.status, answer.body)):
-            raise PeerAway(f"the answer from {self.url} is not signed with the helper's key {key.hex()[:16]}…")
+            words = f"the answer from {self.url} is not signed with the helper's key {key.hex()[:16]}…"
+            raise PeerAway(words, refuses=bool(answer.signed))
         return answer.body
 
     async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str], *, limit: int) -> PeerReply:
@@ -174,10 +175,20 @@ class PeerReply(NamedTuple):
             return b""
 
     @property
-    def words(self) -> str:
-        """Why the other server refuses; its words are shown without control characters."""
+    def _problem(self) -> str:
+        """The words of a problem, without control characters; empty if it is none: a proxy may have answered."""
         try:
             problem = msgspec.json.decode(self.body)
             return printable(f"{problem['detail']} [{problem['token']}]")
         except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError):
-            return f"status {self.status}; is this a semilocal server?"
+            return ""
+
+    @property
+    def words(self) -> str:
+        """Why the other server refuses."""
+        return self._problem or f"status {self.status}; is this a semilocal server?"
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the other server says no, and waiting alone will not change that."""
+        return self.status < 500 and self.status not in (408, 429) and bool(self._problem)

@@ -18,15 +18,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
+from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, SchemaMismatch, StoreUnavailable
 from ...sharing.machine import Helper
 from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
 from ..admin import MAX_TOKENS
 from ..campaign import new_token, token_hash
-from ..faults import PATIENCE, PUBLIC, Faults
+from ..faults import PATIENCE, PUBLIC, Faults, Seldom
 from ..keys import Keyring
-from ..stores.base import Applied, Outcome, Store
+from ..stores.base import OTHER_VERSION, Applied, Outcome, Store
 from ..stores.pairs import NOT_OPEN, SEED, PairRow, UploadRow
 from ..writer import Writer
 from .form import PairForm, PairSettings
@@ -100,6 +100,8 @@ class PairService:
         self.keeper: asyncio.Future[Any] | None = None
         self.writer = Writer(self, self._full, gather=store.gather)
         self.faults = Faults()
+        self._seldom = Seldom()
+        self._answered, self._lost = time.monotonic(), False  # when the other server answered; whether it does not now
         self.stopping = False
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -198,6 +200,10 @@ class PairService:
                 pass
         except PeerAway as error:
             self._live[task].waits_for = f"the helper: {error}"
+            if error.refuses:
+                self.faults.note(task, error)
+            elif self._seldom.allow("peer"):
+                log.warning("%s; it last answered %.0f s ago, and pairs wait for it", error, self.silence or 0.0)
             return False
         except Exception as error:
             return not await self._note(task, error)
@@ -257,7 +263,11 @@ class PairService:
             row, body = await self._read(self._tables.row, task), await self._read(self._tables.body, task)
             if row is None or body is None:
                 return None
-            live = self._live.setdefault(task, LivePair(PairTask.from_bytes(body), row.role, row))
+            try:
+                pair = PairTask.from_bytes(body)
+            except InvalidInput as error:
+                raise SchemaMismatch(f"{OTHER_VERSION} ({error})") from None
+            live = self._live.setdefault(task, LivePair(pair, row.role, row))
             await self.refresh(live)
         return live
 
@@ -437,7 +447,26 @@ class PairService:
         assert self._peer is not None
         path = f"/tasks/{live.task.hex()}/peer/{step}"
         secret, key = self._signing_secret(live.pair), live.pair.helper.signing_key
-        return await self._peer.step(path, body, secret=secret, key=key, now=self._clock())
+        try:
+            answer = await self._peer.step(path, body, secret=secret, key=key, now=self._clock())
+        except PeerAway as error:
+            self._heard(error.refuses)
+            raise
+        self._heard(True)
+        return answer
+
+    def _heard(self, answered: bool) -> None:
+        """Note whether the other server has answered the last request."""
+        self._lost = not answered
+        if answered:
+            self._answered = time.monotonic()
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds since the other server answered, if it did not answer the last request, else 0; None on a helper."""
+        if self._peer is None:
+            return None
+        return time.monotonic() - self._answered if self._lost else 0.0
 
     def check_leader(self, live: LivePair | None, step: str, header: str, path: str) -> tuple[bytes, bytes]:
         """Signature and digest of a step of the pair's leader; a new pair is taken from the allowed leader only."""

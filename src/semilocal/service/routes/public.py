@@ -277,15 +277,17 @@ async def show_health(context: Context, request: Request) -> Response:
     parts = await health.parts()
     if not health.good(parts):
         raise Problem("unavailable", "; ".join(f"{part}: {word}" for part, word in parts.items()), retry_after=5)
-    return json_response({"status": "ok", **parts})
+    worse = context.service.degraded()
+    return json_response({"status": "degraded" if worse else "ok", **parts, **worse})
 
 
 async def show_metrics(context: Context, request: Request) -> Response:
-    """Numbers for monitoring."""
+    """Numbers for monitoring. Not for everybody: they tell when reports come in."""
     service = context.service
     statuses = await service.read(service.store.statuses)
     context.share_metrics()
-    text = context.metrics.text(statuses.values(), at_fault=service.at_fault)
+    silence = None if service.pairs is None else service.pairs.silence
+    text = context.metrics.text(statuses.values(), at_fault=service.at_fault, silence=silence)
     return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
 
 
@@ -356,6 +358,9 @@ OPERATIONS = (
     ),
     Operation("get", "/key", show_key, "The public key that tasks may pin", (200,), JSON, ("unavailable",)),
     Operation("get", "/healthz", show_health, "Whether all parts of the server work", (200,), JSON, ("unavailable",)),
-    Operation("get", "/metrics", show_metrics, "Numbers for monitoring", (200,), TEXT, ("unavailable",)),
+    Operation(
+        "get", "/metrics", show_metrics, "Numbers for monitoring", (200,), TEXT, ("unauthorized", "unavailable"), "",
+        "admin",
+    ),
     Operation("get", "/openapi.json", show_openapi, "This description", (200,), JSON),
 )  # fmt: skip

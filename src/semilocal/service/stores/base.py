@@ -185,6 +185,9 @@ def judge_enrolments(
 
 
 OLDEST = 7  # version of the first script
+OTHER_VERSION = (
+    "another version of semilocal has stored its task, or it is damaged; finish it with the version that made it"
+)
 
 
 def migrations(words: Mapping[str, str]) -> list[tuple[int, str]]:
@@ -421,7 +424,7 @@ class SQLStore(ABC, Generic[C]):
     def campaign(self, task: bytes) -> Campaign | None:
         """The campaign of a task."""
         rows = self._read("SELECT body FROM campaigns WHERE task = ?", task)
-        return _read_campaign(rows[0][0]) if rows else None
+        return _campaign_of(task, rows[0][0]) if rows else None
 
     def status(self, task: bytes) -> Status | None:
         """Where a campaign stands."""
@@ -513,8 +516,8 @@ class SQLStore(ABC, Generic[C]):
         return Status(*self._run(connection, f"{_STATUS} WHERE c.id = ?", number).fetchone()[1:])
 
     def _campaign(self, connection: C, number: int) -> Campaign:
-        (body,) = self._run(connection, "SELECT body FROM campaigns WHERE id = ?", number).fetchone()
-        return _read_campaign(body)
+        sql = "SELECT task, body FROM campaigns WHERE id = ?"
+        return _campaign_of(*self._run(connection, sql, number).fetchone())
 
     def _add_reports(
         self, connection: C, number: int, phase: Phase, closed: int, items: list[Incoming]
@@ -582,6 +585,17 @@ class SQLStore(ABC, Generic[C]):
             (fold,) = self._run(connection, "SELECT fold FROM campaigns WHERE id = ?", number).fetchone()
             campaign, status = self._campaign(connection, number), self._status(connection, number)
             yield LockedCampaign(self, connection, number, campaign, status, fold)
+
+
+def _campaign_of(task: bytes, body: bytes) -> Campaign:
+    """A stored campaign; refuses one whose task this version reads in another way than the one that made it."""
+    try:
+        campaign = _read_campaign(body)
+    except (msgspec.DecodeError, InvalidInput) as error:
+        raise SchemaMismatch(f"{OTHER_VERSION} ({error})") from None
+    if campaign.task.id != task:
+        raise SchemaMismatch(f"{OTHER_VERSION} (campaign {campaign.name!r}: its task has another id here)")
+    return campaign
 
 
 def _stored(items: list[AnyItem], outcomes: list[Outcome]) -> list[AnyItem]:

@@ -11,7 +11,7 @@ import pytest
 from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import PairTask
 from tests.helpers.pairs import crowd
-from tests.helpers.running_pair import Pair, opened, run_pair
+from tests.helpers.running_pair import ADMIN, Pair, opened, run_pair
 
 PEOPLE = 30
 
@@ -79,7 +79,8 @@ def test_one_damaged_pair_does_not_stop_the_other(
         assert answer.status_code == 503 or answer.json()["fault"] or "refuses" in answer.json()["waits_for"]
         (row,) = [row for row in (await servers.clients[side].get("/tasks")).json() if row["task"] == broken.id.hex()]
         assert row["fault"], "it is listed as a pair that cannot go on"
-        assert "\nsemilocal_campaigns_at_fault 1.0\n" in (await servers.clients[side].get("/metrics")).text
+        page = (await servers.clients[side].get("/metrics", headers=ADMIN)).text
+        assert "\nsemilocal_campaigns_at_fault 1.0\n" in page
 
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     with opened(tmp_path) as stores:

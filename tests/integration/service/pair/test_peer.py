@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from semilocal.errors import PeerAway, Refused
+from semilocal.service import worker
 from semilocal.service.pair import peer
 from semilocal.service.pair.peer import ANSWER_HEADER, VERSION, authorization, check_request
 from semilocal.service.pair.play import build_machine
@@ -459,7 +460,9 @@ def test_an_answer_that_somebody_changed_on_the_way_is_not_taken(stores: Stores)
         )
         await servers.start(pair)
         await servers.tick()
-        assert "not signed with the helper's key" in (await servers.state(pair))["waits_for"]
+        state = await servers.state(pair)
+        assert "not signed with the helper's key" in state["waits_for"]
+        assert state["fault"]  # waiting alone does not heal it
         servers.wire.bend = None
         await servers.tick(2)
         assert (await servers.state(pair))["accepted"] == 60
@@ -529,7 +532,9 @@ def test_a_helper_with_a_false_number_stops_its_own_pair_and_no_other(stores: St
     run_pair(stores, body)
 
 
-def test_a_leader_waits_for_a_helper_that_is_away_and_says_so(stores: Stores) -> None:
+def test_a_leader_waits_for_a_helper_that_is_away_and_says_so(
+    stores: Stores, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def body(servers: Pair) -> None:
         pair = await servers.opened()
         await servers.fill(pair, crowd(60))
@@ -542,9 +547,22 @@ def test_a_leader_waits_for_a_helper_that_is_away_and_says_so(stores: Stores) ->
             assert state["waits_for"].startswith("the helper: the helper at ")  # a sentence behind "waits for"
             assert "does not answer" in state["waits_for"]
             assert state["fault"] is None
+        lines = [one.getMessage() for one in caplog.records if "does not answer" in one.getMessage()]
+        assert len(lines) == 1  # a minute
+        assert (await servers.leader.get("/healthz")).json()["status"] == "ok"  # it has not been away for long
+        monkeypatch.setattr(worker, "SILENT_SECONDS", 0.0)
+        health = await servers.leader.get("/healthz")
+        assert (health.status_code, health.json()["status"]) == (200, "degraded")
+        assert health.json()["peer"].startswith("silent for ")
+        assert 0 < await silence(servers) < HANG
         servers.wire.on = True
         signed = await servers.finish(pair)
         assert signed.published()[0].people == 60
+        assert await silence(servers) == 0
+
+    async def silence(servers: Pair) -> float:
+        page = (await servers.leader.get("/metrics", headers=ADMIN)).text
+        return float(page.split("\nsemilocal_peer_silent_seconds ")[1].split()[0])
 
     run_pair(stores, body)
 
