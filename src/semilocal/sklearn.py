@@ -63,7 +63,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     rule : {"cut", "all"}
         As in :meth:`semilocal.Task.build`.
     random_state : int, numpy.random.Generator or None
-        None takes the operating system's randomness; anything else makes the noise repeatable.
+        None takes a generator that the operating system seeds; anything else makes the noise repeatable.
 
     Attributes
     ----------

@@ -182,7 +182,7 @@ def unit_value(value: float, low: float, high: float) -> float:
 
 
 STRENGTHS = tuple(2.0**power for power in range(-2, 9))  # people
-_MOST_REGIONS = 1 << 12  # evenly taken: they teach the strength as well as all do
+_MOST_REGIONS = 1 << 11  # evenly taken: they teach the strength as well as all do
 
 
 @lru_cache(maxsize=4)

@@ -490,7 +490,7 @@ class Job:
 
     @property
     def _draws(self) -> np.random.Generator:
-        """The generator, or one that the operating system seeds."""
+        """Of simulated devices and of drawn rows: the generator, or numpy's, seeded by the operating system."""
         return np.random.default_rng() if self.rng is None else self.rng
 
     @property

@@ -278,7 +278,8 @@ def values(
     epsilon : float
         Loss of the release between any two positions in a region.
     rng : numpy.random.Generator or None
-        Seeded noise, which protects nobody; the result says so. With None the noise is the operating system's.
+        Of the simulated devices; a seed is repeatable, and the result says so. With None numpy's generator is seeded by
+        the operating system. Real devices derive their noise from secrets of their own.
     mechanism : optional
         A value mechanism of that epsilon; the one with the smallest worst-case variance if left out.
     ledger : Ledger, optional

@@ -83,8 +83,10 @@ def mean(
     k : int, optional
         With "nobody" only: the smallest crowd; 20.
     rng : numpy.random.Generator, optional
-        For simulation: seeded noise protects nobody, and the result says so. Without it the randomness is the
-        operating system's.
+        For simulation: seeded noise protects nobody, and the result says so. Without it the noise of a curator and of
+        two servers is the operating system's, by exact samplers. With "nobody" this program plays the devices, whose
+        noise is that of numpy's generator then, with a seed from the operating system: real devices derive theirs from
+        secrets of their own.
     cap : float, optional
         The most that anybody may lose; more is refused.
     ledger : Ledger, optional
