@@ -20,8 +20,9 @@ Both servers are in the same state, and leave it by the same message: what one s
 2. No number leaves before the set of rejected reports of its level is fixed. A level is fixed once.
 3. Only reports of a chunk whose digests differ can be rejected, so a leader drops nobody at will.
 4. Whether a request is answered depends on public values only: a refusal tells nothing about shares.
-5. Published numbers that no people and noise give are refused before they are answered: what a server computes is
-   bounded by the reports, whatever the other one says.
+5. Published numbers that no people and noise give end the counting, after the answer to them is stored: what a server
+   computes is bounded by the reports, whatever the other one says. A refusal in the place of the answer would depend on
+   this server's noise, and another set of reports would get new noise.
 6. A server signs only what :func:`replay_tree` takes, and so does everybody who reads a transcript.
 7. The state is a function of the stored reports and of what was said: :meth:`Machine.replay` comes back to it.
 
@@ -445,13 +446,9 @@ class Helper(Machine):
             return self._signature()
         party = self._party()
         if self.state == "summing":
-            own = _share(party)
-            self._numbers(LevelSums.from_bytes(request).numbers, pack_numbers(own), own)  # else nothing is answered
-            return LevelSumsAnswer(pack_numbers(own))
+            return LevelSumsAnswer(pack_numbers(_share(party)))
         if self.state == "finishing":
-            own = party.aggregate()
-            self._numbers(Finish.from_bytes(request).numbers, pack_numbers(own), own)
-            return FinishAnswer(pack_numbers(own))
+            return FinishAnswer(pack_numbers(party.aggregate()))
         tags = level_tags(party)
         joined = LevelCheck.from_bytes(request).digests
         other = [joined[start : start + 32] for start in range(0, len(joined), 32)]

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import msgspec
+import numpy as np
 import pytest
 
 from semilocal.errors import PeerAway, Refused
@@ -308,6 +309,28 @@ def test_a_leader_that_lies_about_digests_gets_tags_but_no_second_answer(stores:
         assert (await step(servers, pair, "levels/0/sums", leader.request())).status_code == 200
         keeping = LevelSums(1, 0, b"", bytes(8))
         assert token_of(await step(servers, pair, "levels/0/sums", keeping.to_bytes())) == "other-request"
+
+    run_pair(stores, body)
+
+
+def test_numbers_that_cannot_be_do_not_get_a_leader_new_noise_for_another_set(stores: Stores) -> None:
+    """Whether the numbers are refused depends on the helper's noise: a second set would have a second draw of it."""
+
+    async def body(servers: Pair) -> None:
+        pair = await servers.opened()
+        await servers.fill(pair, crowd(300))
+        check = LevelCheck.from_bytes(await halted_before(servers, pair, "levels/0/check"))
+        lied = msgspec.structs.replace(check, digests=bytes(len(check.digests))).to_bytes()
+        assert (await step(servers, pair, "levels/0/check", lied)).status_code == 200  # now it may drop anybody
+        ids = Closing.from_bytes((await said(servers, pair))["close"]).ids
+        false = pack_numbers(np.array([2**60]))
+        tokens, details = [], []
+        for rejected in (b"", ids[:16], ids[16:32]):
+            answer = await step(servers, pair, "levels/0/sums", LevelSums(1, 0, rejected, false).to_bytes())
+            tokens.append(token_of(answer))
+            details.append(answer.json()["detail"])
+        assert tokens == ["malformed", "other-request", "other-request"]
+        assert "City of Ay (leader) sends numbers that cannot be" in details[0]
 
     run_pair(stores, body)
 
