@@ -16,7 +16,7 @@ import numpy as np
 
 from semilocal import RandomizedResponse
 from semilocal.lab.experiments import trials
-from semilocal.randomizer.values.mechanisms import best
+from semilocal.randomizer.values import best
 from semilocal.simulation import synthetic
 
 TURNS = 5

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from reference_client import WORD, Device, Region, as_words, derive, need, pack
+from reference_client import Device, Region, as_words, derive, need, pack
 
 Point = list[float]
 GRID, BUCKETS = 2**20, 2**14
@@ -84,7 +84,7 @@ def clipped_value(release: list[Any], point: Point, own: float | None, low: floa
 
 
 def takes_value(plan: list[Any], own: float | None) -> bool:
-    """Whether a device with this value, or none, may pin the plan (13.8)."""
+    """Whether a device with this value, or none, may pin the plan (13.7)."""
     asked = [release[3] for release in plan[2] if release[2].startswith("own:")]
     return asked[0][0] <= own <= asked[0][1] if asked and own is not None else not asked and own is None
 
@@ -95,20 +95,21 @@ Corners = tuple[tuple[int, int], ...]
 class Window:
     """A window that slides over outputs in a row (13.5)."""
 
-    def __init__(self, epsilon: float, share: int, outputs: int, window: int, corners: Corners) -> None:
+    def __init__(self, epsilon: float, outputs: int, window: int, knots: tuple[int, ...]) -> None:
+        share = 2**48
         with localcontext(Context(prec=90)):
             growth = Decimal(epsilon).exp() * (1 - Decimal(10) ** -55)
             low = int((share / (outputs + window * (growth - 1))).to_integral_value(ROUND_CEILING))
-        self.share, self.outputs, self.low = share, outputs, low
+        self.outputs, self.low = outputs, low
         self.step = (share - outputs * low) // window
         self.floor = share - window * self.step
         self.starts = [0]
-        for (bucket, output), (next_bucket, next_output) in pairwise(corners):
-            width, rise = next_bucket - bucket, (next_output - output) * self.step
-            self.starts += [output * self.step + rise * i // width for i in range(1, width + 1)]
+        for output, (bucket, after) in enumerate(pairwise(knots)):
+            width = after - bucket
+            self.starts += [output * self.step + self.step * i // width for i in range(1, width + 1)]
 
     def pick(self, position: int, drawn: int) -> int:
-        """The output for a step of the grid and a number below the share."""
+        """The output for a step of the grid and a number below 2^48."""
         if drawn < self.floor:
             return min(drawn // self.low, self.outputs - 1)
         bucket, within = divmod(position, GRID // BUCKETS)
@@ -118,24 +119,14 @@ class Window:
         return (start + drawn - self.floor) // self.step
 
 
-window_of = lru_cache(Window)  # to make one is slow
+make_window = lru_cache(Window)  # to make one is slow
 
 
-def windows(mechanism: dict[str, Any]) -> list[Window]:
-    """The windows of a mechanism other than the discrete Laplace one."""
-    epsilon, kind, share = mechanism["epsilon"], mechanism["type"], 2**48
-    if kind == "two-point" or (kind == "hybrid" and epsilon <= 0.61):
-        return [window_of(epsilon, share, 2, 1, ((0, 0), (BUCKETS, 1)))]
-    if kind == "sliding-window":
-        outputs, size = mechanism["outputs"], mechanism["window"]
-        corners = tuple((knot, i) for i, knot in enumerate(knots(mechanism)))
-        return [window_of(epsilon, share, outputs, size, corners)]
-    with localcontext(Context(prec=90)):
-        root = Decimal(epsilon / 2).exp()
-        outputs = int((32 * (1 + root)).to_integral_value(ROUND_HALF_EVEN))
-        first = _floor(share * (1 - 1 / root)) if kind == "hybrid" else share
-    out = [window_of(epsilon, first, outputs, 32, ((0, 0), (BUCKETS, outputs - 32)))]
-    return out if kind == "piecewise" else [*out, window_of(epsilon, share - first, 2, 1, ((0, 0), (BUCKETS, 1)))]
+def window_of(mechanism: dict[str, Any]) -> Window:
+    """The window of a mechanism."""
+    if mechanism["type"] == "two-point":
+        return make_window(mechanism["epsilon"], 2, 1, (0, BUCKETS))
+    return make_window(mechanism["epsilon"], mechanism["outputs"], mechanism["window"], tuple(knots(mechanism)))
 
 
 def knots(mechanism: dict[str, Any]) -> list[int]:
@@ -161,57 +152,19 @@ def _running(numbers: list[float]) -> list[float]:
     return out
 
 
-@lru_cache
-def value_noise(epsilon: float, steps: int) -> list[int]:
-    """Weights of -reach, …, reach steps of discrete Laplace noise (13.6)."""
-    with localcontext(Context(prec=90)):
-        factor = (Decimal(-epsilon * (1 - 2.0**-12)) / steps).exp()
-        tail, tails = WORD * factor / (1 + factor), []
-        while tail * (1 - factor) > 2**14 / Decimal(epsilon):
-            tails.append(_floor(tail))
-            tail *= factor
-    outer = [a - b for a, b in zip(tails, [*tails[1:], 0], strict=True)]
-    return [*reversed(outer), WORD - 2 * sum(outer), *outer]
-
-
-def alphabet(mechanism: dict[str, Any]) -> tuple[int, int]:
-    """Smallest and largest output."""
-    if mechanism["type"] != "discrete-laplace":
-        return 0, sum(window.outputs for window in windows(mechanism)) - 1
-    reach = len(value_noise(mechanism["epsilon"], mechanism["steps"])) // 2
-    return mechanism["steps"] - reach, reach
-
-
-def output(mechanism: dict[str, Any], unit: float, words: list[int]) -> int:
+def output(mechanism: dict[str, Any], unit: float, word: int) -> int:
     """What is reported of a number in [0, 1]."""
-    position = round(unit * GRID)
-    if mechanism["type"] != "discrete-laplace":
-        drawn, before, parts = words[0] >> 16, 0, windows(mechanism)
-        for window in parts[:-1]:
-            if drawn < window.share:
-                return before + window.pick(position, drawn)
-            drawn, before = drawn - window.share, before + window.outputs
-        return before + parts[-1].pick(position, drawn)
-    weights, (least, most) = value_noise(mechanism["epsilon"], mechanism["steps"]), alphabet(mechanism)
-    cell, above = divmod(position * mechanism["steps"], GRID)
-    cell += words[1] >> 44 < above
-    total, noise = 0, -(len(weights) // 2)
-    for weight in weights:
-        total += weight
-        if words[0] < total:
-            break
-        noise += 1
-    return int(min(max(cell + noise, least), most))
+    return window_of(mechanism).pick(round(unit * GRID), word >> 16)
 
 
-def value_words(secret: bytes, task: bytes, plan: bytes, index: int, region: Region, count: int) -> list[int]:
-    """The words of one value (13.7)."""
+def value_word(secret: bytes, task: bytes, plan: bytes, index: int, region: Region) -> int:
+    """The word of one value (13.6)."""
     codes = b"".join(code.to_bytes(8, "big") for code in region)
-    return as_words(derive(secret, b"semilocal/2/value" + task + plan + index.to_bytes(4, "big") + codes, 8 * count))
+    return as_words(derive(secret, b"semilocal/2/value" + task + plan + index.to_bytes(4, "big") + codes, 8))[0]
 
 
 def value_report(device: Device, plan: list[Any], query: list[Any], own: float | None = None) -> list[Any] | None:
-    """The report of a device in a round of values, as a list for ``pack`` (13.8)."""
+    """The report of a device in a round of values, as a list for ``pack`` (13.7)."""
     _, task, number, digest, index, clips = query
     if device.stopped or device.region is None:
         return None
@@ -224,13 +177,7 @@ def value_report(device: Device, plan: list[Any], query: list[Any], own: float |
     asked = hashlib.sha256(pack(query)).digest()
     need(device.given.setdefault(index, asked) == asked, "changed-query")
     mechanism = plan[2][index][1]
-    words = value_words(
-        device.secret, device.id, digest, index, device.region, 2 if mechanism["type"] == "discrete-laplace" else 1
-    )
-    answer = output(mechanism, clipped_value(plan[2][index], device.point, own, *clip[2:]), words)
+    word = value_word(device.secret, device.id, digest, index, device.region)
+    answer = output(mechanism, clipped_value(plan[2][index], device.point, own, *clip[2:]), word)
     device.reported = number
     return ["value-report", device.id, number, device.pseudonym, *device.region, answer]
-
-
-def _floor(value: Decimal) -> int:
-    return int(value.to_integral_value(ROUND_FLOOR))

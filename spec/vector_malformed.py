@@ -29,7 +29,7 @@ from semilocal.protocol.messages import (
 )  # fmt: skip
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
-from semilocal.randomizer.values.mechanisms import TwoPoint
+from semilocal.randomizer.values import TwoPoint
 
 __all__ = ["make_malformed"]
 

@@ -31,7 +31,7 @@ from semilocal.protocol.messages import AnyReport, Closed, Event, Query, Report,
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
-from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Hybrid, Piecewise, TwoPoint, best
+from semilocal.randomizer.values import TwoPoint, best
 from semilocal.transcript.merkle import transcript_root
 
 __all__ = ["make_plays"]
@@ -55,9 +55,9 @@ def play_list() -> list[Play]:
     plane = [[round(6 * x - 3.5, 3), round(80 * y + 10, 3)] for x, y in cluster("c", 48, 2, 6, centre=0.4, width=0.3)]
     functions = (
         Release("mean", best(2.0), "coordinate", (0.0,)), Release("counts"),
-        Release("values", Piecewise(1.5), "squared_norm", (-1.0, 40.0)),
-        Release("values", Hybrid(1.0), "gaussian_bump", (20.0, -1.0, 40.0)), Release("points"),
-        Release("mean", DiscreteLaplaceValue(3.0, 16), "linear", (0.5, -2.0, 0.125)),
+        Release("values", best(1.5), "squared_norm", (-1.0, 40.0)),
+        Release("values", TwoPoint(1.0), "gaussian_bump", (20.0, -1.0, 40.0)), Release("points"),
+        Release("mean", best(3.0), "linear", (0.5, -2.0, 0.125)),
         Release("mean", TwoPoint(1.0), "indicator", (-2.0, 20.0, 1.0, 50.0)),
     )  # fmt: skip
     return [

@@ -39,7 +39,7 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.policy import Policy
 from semilocal.protocol.task import Task
 from semilocal.protocol.thresholds import level, threshold
-from semilocal.randomizer.values.mechanisms import TwoPoint
+from semilocal.randomizer.values import TwoPoint
 
 __all__ = ["make_refusals"]
 

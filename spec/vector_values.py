@@ -15,14 +15,7 @@ from semilocal.protocol.keys import value_entropy
 from semilocal.protocol.messages import encode
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
-from semilocal.randomizer.values.mechanisms import (
-    DiscreteLaplaceValue,
-    Hybrid,
-    Mechanism,
-    Piecewise,
-    SlidingWindow,
-    TwoPoint,
-)
+from semilocal.randomizer.values import Mechanism, SlidingWindow, TwoPoint
 
 __all__ = ["make_values"]
 
@@ -105,22 +98,18 @@ def mechanism_list() -> list[Mechanism]:
     """All kinds, small and large epsilon."""
     tuned = [SlidingWindow.tuned(epsilon) for epsilon in (0.2, 1.0, 2.5, 5.0, 12.0)]
     return [
-        TwoPoint(0.01), TwoPoint(1.0), TwoPoint(16.0), Piecewise(0.5), Piecewise(3.0), Hybrid(0.5), Hybrid(0.61),
-        Hybrid(2.0), *tuned, SlidingWindow(2.0, 6, 2, 100, 100, 0), SlidingWindow(1.5, 40, 20, 30, 250, 0),
-        SlidingWindow(4.0, 31 * 2, 9, 37, 146, 99), DiscreteLaplaceValue(1.0), DiscreteLaplaceValue(8.0, 1),
-        DiscreteLaplaceValue(0.5, 7), DiscreteLaplaceValue(16.0, 100),
+        TwoPoint(0.01), TwoPoint(1.0), TwoPoint(16.0), *tuned, SlidingWindow(2.0, 6, 2, 100, 100, 0),
+        SlidingWindow(1.5, 40, 20, 30, 250, 0), SlidingWindow(4.0, 31 * 2, 9, 37, 146, 99),
     ]  # fmt: skip
 
 
 def mechanism_table(mechanism: Mechanism) -> Json:
-    """Outputs for steps of the grid and words: [step of the grid, words, output], the input being step / 2^20."""
+    """Outputs for steps of the grid and words: [step of the grid, word, output], the input being step / 2^20."""
     draw = uniforms(repr(mechanism))
     rows = []
     for step in (0, 1, 63, 64, 65, GRID // 3, GRID // 2 - 1, GRID // 2, GRID - 65, GRID - 1, GRID):
-        for first in (0, 2**64 - 1, *(int(next(draw) * 2**64) + int(next(draw) * 2**32) for _ in range(4))):
-            words = [first, int(next(draw) * 2**64)][: mechanism.words]
-            entropy = b"".join(word.to_bytes(8, "big") for word in words)
-            rows.append([step, [str(word) for word in words], mechanism.release_one(step / GRID, entropy)])
+        words = (0, 2**64 - 1, *(int(next(draw) * 2**64) + int(next(draw) * 2**32) for _ in range(4)))
+        rows += [[step, str(word), mechanism.release_one(step / GRID, word.to_bytes(8, "big"))] for word in words]
     outputs = mechanism.alphabet
     return {
         "mechanism": plain(mechanism), "smallest": outputs.start, "largest": outputs.stop - 1, "outputs": rows,
@@ -130,12 +119,11 @@ def mechanism_table(mechanism: Mechanism) -> Json:
 def entropy_table() -> Json:
     """Derived bytes."""
     key, task, plan = secret("value entropy"), bytes(range(32)), bytes(range(32, 64))
-    rows = [(0, (1, 2), 1), (3, (2**60, 2**60 + 5), 2), (63, (2**62, 2**63), 1)]
+    rows = [(0, (1, 2)), (3, (2**60, 2**60 + 5)), (63, (2**62, 2**63))]
     return {
         "secret": key.hex(), "task": task.hex(), "plan": plan.hex(),
         "values": [
-            {"index": index, "region": texts(region), "words": words,
-             "entropy": value_entropy(key, task, plan, index, region, words).hex()}
-            for index, region, words in rows
+            {"index": index, "region": texts(region), "entropy": value_entropy(key, task, plan, index, region).hex()}
+            for index, region in rows
         ],
     }  # fmt: skip

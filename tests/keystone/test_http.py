@@ -11,7 +11,7 @@ import pytest
 
 from semilocal import Task
 from semilocal.protocol.plan import Release
-from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue
+from semilocal.randomizer.values import TwoPoint
 from semilocal.service.stores.base import Store
 from semilocal.simulation.simulate import Run
 from semilocal.testing import cluster, secrets_of
@@ -28,7 +28,7 @@ TASKS: list[dict[str, Any]] = [
 RELEASES = (
     Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0]),
     Release("counts"),
-    Release("values", DiscreteLaplaceValue(3.0, 16), "gaussian_bump", (0.3, 0.5, 0.5)),
+    Release("values", TwoPoint(3.0), "gaussian_bump", (0.3, 0.5, 0.5)),
 )
 
 

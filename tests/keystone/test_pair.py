@@ -13,7 +13,7 @@ from semilocal import Task, simulate
 from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import Closed, Report, ValueClosed, encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, Hybrid, Piecewise, TwoPoint
+from semilocal.randomizer.values import TwoPoint, best
 from semilocal.testing import cluster, participants_at, play, secret, secrets_of, unit_box
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers.keystone import same_in_a_loop
@@ -52,10 +52,10 @@ def releases(dimensions: int) -> tuple[Release, ...]:
     return (
         Release.ask("mean", "coordinate", epsilon=2.0, parameters=[0]),
         Release("counts"),
-        Release("values", Piecewise(1.5), "squared_norm"),
-        Release("values", Hybrid(1.0), "gaussian_bump", (0.3, *([0.5] * dimensions))),
+        Release("values", best(1.5), "squared_norm"),
+        Release("values", TwoPoint(1.0), "gaussian_bump", (0.3, *([0.5] * dimensions))),
         Release("points"),
-        Release("mean", DiscreteLaplaceValue(3.0, 16), "linear", (0.5, *([-2.0] * dimensions))),
+        Release("mean", best(3.0), "linear", (0.5, *([-2.0] * dimensions))),
         Release("mean", TwoPoint(1.0), "indicator", half),
     )
 

@@ -12,7 +12,7 @@ from semilocal import functions
 from semilocal.arrays import Floats
 from semilocal.pooled import PooledTask
 from semilocal.protocol.clip import clips
-from semilocal.randomizer.values.mechanisms import DiscreteLaplaceValue, TwoPoint
+from semilocal.randomizer.values import TwoPoint
 from semilocal.release import mean, values
 from semilocal.release.means import pooled_mean
 from semilocal.testing import unit_box
@@ -42,7 +42,7 @@ def test_a_mean_is_unbiased_for_clipped_values(dimensions: int) -> None:
     assert abs(average - clipped(run, points, f, 6.0, part=0.5).mean()) > SIGMAS * error  # the check would notice
 
 
-@pytest.mark.parametrize("mechanism", [None, TwoPoint(1.5), DiscreteLaplaceValue(1.5)])
+@pytest.mark.parametrize("mechanism", [None, TwoPoint(1.5)])
 def test_the_standard_error_is_the_spread_of_repeated_means(mechanism: Any) -> None:
     """The variance of 600 normal numbers is within 5 sqrt(2 / 600) = 29 % of the truth, but for 1e-6.
 

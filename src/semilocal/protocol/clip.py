@@ -26,7 +26,7 @@ from ..arrays import Floats, Integers
 from ..functions import BoundedFunction
 from ..hierarchy.base import Cells
 from ..randomizer import RandomizedResponse
-from ..randomizer.values.mechanisms import best
+from ..randomizer.values import best
 from .column import Column
 from .density import parts_of
 from .estimate import Pieces, Walls, estimate

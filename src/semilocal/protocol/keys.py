@@ -51,10 +51,10 @@ def nonce(secret: bytes, task: bytes, round_: int) -> bytes:
     return derive(secret, _NONCE + task + round_.to_bytes(4, "big"), 16)
 
 
-def value_entropy(secret: bytes, task: bytes, plan: bytes, index: int, region: tuple[int, int], words: int) -> bytes:
-    """Entropy of the one value a device ever gives for this plan (digest), release and region: ``8 * words`` bytes."""
+def value_entropy(secret: bytes, task: bytes, plan: bytes, index: int, region: tuple[int, int]) -> bytes:
+    """Entropy of the one value a device ever gives for this plan (digest), release and region: 8 bytes."""
     codes = b"".join(code.to_bytes(8, "big") for code in region)
-    return derive(secret, _VALUE + task + plan + index.to_bytes(4, "big") + codes, 8 * words)
+    return derive(secret, _VALUE + task + plan + index.to_bytes(4, "big") + codes, 8)
 
 
 def upload_entropy(secret: bytes, task: bytes, code: int, length: int, *, value: int | None = None) -> bytes:

@@ -365,10 +365,8 @@ class Participant:
         own = self._value if release.own else float(release.build()(self._position)[0])
         assert own is not None
         unit = unit_value(own, clip.low, clip.high)
-        words = value_entropy(
-            self._secret, self.task.id, self.plan.digest, query.index, region, release.mechanism.words
-        )
-        answer = release.mechanism.release_one(unit, words)
+        word = value_entropy(self._secret, self.task.id, self.plan.digest, query.index, region)
+        answer = release.mechanism.release_one(unit, word)
         if query.index not in given:
             self.state = msgspec.structs.replace(
                 self.state, round=query.round, values=(*self.state.values, (query.index, digest))

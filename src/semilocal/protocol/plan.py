@@ -18,7 +18,7 @@ from ..arrays import is_number, short_repr
 from ..errors import InvalidInput, is_plain, printable
 from ..functions import BoundedFunction, coordinate, gaussian_bump, indicator, linear, squared_norm
 from ..geometry.box import Box
-from ..randomizer.values.mechanisms import AnyMechanism, best
+from ..randomizer.values import AnyMechanism, best
 from .column import Column, as_range, own_value
 from .promise_words import priced
 from .task import ID_BYTES, Task

@@ -37,7 +37,7 @@ from ..protocol.promise import Trust
 from ..protocol.task import DELTA, K, Task, answers_inside, check_alone
 from ..protocol.thresholds import level, needed
 from ..randomizer.base import EPSILON_RANGE
-from ..randomizer.values.mechanisms import MAX_EPSILON, MIN_EPSILON
+from ..randomizer.values import MAX_EPSILON, MIN_EPSILON
 from ..simulation.people import MAX_ROWS_PER_USER, draw_key, draw_rows
 from ..simulation.person_columns import CALL, check_frame, refuse_content_as_person
 from ..simulation.population import Splits

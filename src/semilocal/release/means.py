@@ -58,7 +58,7 @@ from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
 from ..protocol.plan import Release
 from ..protocol.promise import Guarantee, marked
-from ..randomizer.values.mechanisms import AnyMechanism, best
+from ..randomizer.values import AnyMechanism, best
 from ..simulation.simulate import LOST, Run
 from .answers import standard_errors
 from .counts import AnyRun, Counts, Mapped, Rows, check_reports, mark_of, promise_of, rows_each, words_from
@@ -452,7 +452,7 @@ def _sent_values(
         low, width = ranges[regions, 0], ranges[regions, 1] - ranges[regions, 0]
         value = np.asarray(part(positions), dtype=np.float64)
         unit = np.divide(value - low, width, out=np.full(len(low), 0.5), where=width > 0)
-        words = rng.integers(0, 2**64, size=(len(unit), mechanism.words), dtype=np.uint64)
+        words = rng.integers(0, 2**64, size=len(unit), dtype=np.uint64)
         yield (low, width, mechanism.release(np.clip(unit, 0.0, 1.0), words)), regions.astype(np.int64)
 
 

@@ -32,7 +32,7 @@ from ..protocol.mark import Mark
 from ..protocol.partition import Away, Partition, Walls
 from ..protocol.promise import Guarantee
 from ..protocol.task import Task
-from ..randomizer.values.mechanisms import AnyMechanism
+from ..randomizer.values import AnyMechanism
 from ..whole_file import whole_file
 from .counts import Counts, Mapped
 from .means import Mean, Means, RegionMeans, Values

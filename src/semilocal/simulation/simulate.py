@@ -328,9 +328,7 @@ class Devices:
                 place = self.place[name]
                 if not present[place]:
                     continue
-                entropy = value_entropy(
-                    self.secrets[place], self.task, query.plan, query.index, clip.region, release.mechanism.words
-                )
+                entropy = value_entropy(self.secrets[place], self.task, query.plan, query.index, clip.region)
                 unit = unit_value(values[place], clip.low, clip.high)
                 answer = release.mechanism.release_one(unit, entropy)
                 out.append(ValueReport(self.task, query.round, name, *clip.region, answer))

@@ -20,7 +20,7 @@ from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.messages import Closed, Query, Seal, Slice, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import INSIDE, Guarantee, promise
-from semilocal.randomizer.values.mechanisms import TwoPoint
+from semilocal.randomizer.values import TwoPoint
 from semilocal.service.admin import create_campaign
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign

@@ -12,7 +12,7 @@ from semilocal.protocol.clip import clips, cut_off
 from semilocal.protocol.column import read_column
 from semilocal.protocol.estimate import Walls
 from semilocal.protocol.partition import Away, Partition
-from semilocal.randomizer.values.mechanisms import best
+from semilocal.randomizer.values import best
 from semilocal.testing import unit_box
 
 X = functions.coordinate(0)

@@ -36,7 +36,7 @@ def test_noise_changes_with_secret_task_round_region_and_cut() -> None:
 
 
 def test_values_nonces_and_names_are_their_own() -> None:
-    values = {value_entropy(secret, TASK, plan, index, region, 2) for secret in (SECRET, OTHER)
+    values = {value_entropy(secret, TASK, plan, index, region) for secret in (SECRET, OTHER)
               for plan in (TASK, OTHER) for index in (0, 1) for region in ((8, 16), (8, 12))}  # fmt: skip
     assert len(values) == 16
     nonces = {nonce(secret, task, round_) for secret in (SECRET, OTHER) for task in (TASK, OTHER) for round_ in (1, 2)}

@@ -64,7 +64,7 @@ def test_a_value_is_clipped_to_the_public_range_and_goes_through_the_mechanism(l
     assert mechanism is not None
     found, wrong = [], []
     for number in range(11):
-        words = value_entropy(secret(number), TASK.id, PLAN.digest, 0, REGION, mechanism.words)
+        words = value_entropy(secret(number), TASK.id, PLAN.digest, 0, REGION)
         answer = given(device(number=number), asks(low=low, high=high)).answer
         assert answer == mechanism.release_one(unit_value(HOME[0], low, high), words)
         found.append(answer)
@@ -105,7 +105,7 @@ def test_who_missed_the_first_value_still_gives_the_second() -> None:
 def test_an_own_value_is_given_wherever_its_owner_is() -> None:
     mechanism = FARES.releases[0].mechanism
     assert mechanism is not None
-    words = value_entropy(secret(0), TASK.id, FARES.digest, 0, REGION, mechanism.words)
+    words = value_entropy(secret(0), TASK.id, FARES.digest, 0, REGION)
     query = asks(FARES, high=100.0)
     for value in (0.0, 12.5, 100.0):
         reports = {given(device(FARES, point=point, value=value), query) for point in (HOME, [0.9, 0.9])}

@@ -14,7 +14,7 @@ from semilocal.errors import BudgetExceeded, InvalidInput
 from semilocal.protocol.clip import clips
 from semilocal.protocol.messages import ValueClosed
 from semilocal.protocol.plan import Plan, Release
-from semilocal.randomizer.values.mechanisms import best
+from semilocal.randomizer.values import best
 from semilocal.release import collected_mean, mean, region_values, values
 from semilocal.testing import secrets_of, unit_box
 from tests.helpers.play_values import play_values

@@ -25,7 +25,7 @@ from ...protocol.messages import Closed, Entry, Head, Query, Question, Slice
 from ...protocol.participant import Participant, Policy
 from ...protocol.task import Task
 from ...randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-from ...randomizer.values.mechanisms import best
+from ...randomizer.values import best
 from ...simulation.simulate import simulate
 from .attacker import Pair, attack, choose_neighbour
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
@@ -148,7 +148,7 @@ def values(runs: int, rng: np.random.Generator) -> list[Finding]:
     gain = np.log(np.array(mechanism.probabilities(0.0), float)) - np.log(np.array(mechanism.probabilities(1.0), float))
 
     def scores(size: int, world: str) -> Floats:
-        words = rng.integers(0, 2**64, size=(size, mechanism.words), dtype=np.uint64)
+        words = rng.integers(0, 2**64, size=size, dtype=np.uint64)
         outputs = mechanism.release(np.full(size, 0.0 if world == "here" else 1.0), words)
         return np.asarray(gain[np.asarray(outputs) - mechanism.alphabet.start])
 

@@ -15,7 +15,7 @@ from ...errors import InvalidInput
 from ...protocol.task import Task
 from ...protocol.thresholds import level, threshold
 from ...randomizer import DiscreteLaplace, RandomizedResponse
-from ...randomizer.values.base import Mechanism
+from ...randomizer.values import Mechanism
 
 __all__ = [
     "crowd_test_failure", "crowd_threshold", "laplace_sum_tail", "liar_pass_chance", "randomizer_loss",

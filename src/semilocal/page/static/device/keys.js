@@ -40,12 +40,12 @@ export const nonceOf = (secret, task, round) => derive(secret, concat(utf8("semi
 export const leadsTo = (preimage, to) => equal(sha256(concat(utf8("semilocal/2/chain"), preimage)), to);
 
 /**
- * The words of the one value for this plan, release and region.
+ * The word of the one value for this plan, release and region.
  * @param {Uint8Array} secret @param {Uint8Array} task @param {Uint8Array} plan its digest
- * @param {number} index @param {[bigint, bigint]} region @param {number} count
+ * @param {number} index @param {[bigint, bigint]} region
  */
-export function valueWords(secret, task, plan, index, region, count) {
-  return words(secret, concat(utf8("semilocal/2/value"), task, plan, bigEndian(index, 4), ...packedCodes(region)), count);
+export function valueWord(secret, task, plan, index, region) {
+  return words(secret, concat(utf8("semilocal/2/value"), task, plan, bigEndian(index, 4), ...packedCodes(region)), 1)[0];
 }
 
 /**

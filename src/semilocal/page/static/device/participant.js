@@ -5,13 +5,13 @@
 
 import { sha256 } from "#vendor/noble-hashes.js";
 import { concat, equal, hex, order, ServerViolation } from "#device/base.js";
-import { checkSecret, leadsTo, nonceOf, pseudonym, reportWords, valueWords } from "#device/keys.js";
+import { checkSecret, leadsTo, nonceOf, pseudonym, reportWords, valueWord } from "#device/keys.js";
 import { isSame, partsOf, regionOf, reportBytes, seedOf, valueReportBytes } from "#device/messages.js";
 import { ownOf } from "#device/plan.js";
 import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js";
 import { thresholdHolds } from "#device/rule.js";
 import { checkRegion, checkTask, epsilonOf } from "#device/task.js";
-import { checkOwn, clippedValue, misfit, outputOf, valueWordCount } from "#device/values.js";
+import { checkOwn, clippedValue, misfit, outputOf } from "#device/values.js";
 
 /** @typedef {import("#device/messages.js").Answer} Answer */
 /** @typedef {import("#device/messages.js").Closed} Closed */
@@ -419,8 +419,8 @@ export class Participant {
     const digest = sha256(query.bytes);
     const given = state.values.find(({ index }) => index === query.index);
     if (given && !equal(given.question, digest)) refuse("changed-query", `release ${query.index} was asked before in another way`);
-    const words = valueWords(this.secret, this.task.id, plan.digest, query.index, region, valueWordCount(release.mechanism));
-    const answer = outputOf(release.mechanism, clippedValue(release, this.point, this.own, clip), words);
+    const word = valueWord(this.secret, this.task.id, plan.digest, query.index, region);
+    const answer = outputOf(release.mechanism, clippedValue(release, this.point, this.own, clip), word);
     if (!given) this.state = { ...state, round: query.round, values: [...state.values, { index: query.index, question: digest }] };
     return valueReportBytes(this.task.id, query.round, this.pseudonym, region, answer);
   }

@@ -8,20 +8,16 @@ import { bytes, fieldOf, float, integer, list, map, oneOf, optional, tagged, tex
 
 /** @typedef {import("#device/wire.js").Value} Value */
 
-/** @typedef {{type: string, epsilon: number, outputs?: number, window?: number, end?: number, gap?: number, bend?: number, steps?: number}} Mechanism */
+/** @typedef {{type: string, epsilon: number, outputs?: number, window?: number, end?: number, gap?: number, bend?: number}} Mechanism */
 
 export const BUCKETS = 2 ** 14;
-const TYPES = ["two-point", "piecewise", "hybrid", "sliding-window", "discrete-laplace"];
-const MORE = {
-  "sliding-window": { outputs: integer(2, 2048), window: integer(1, 1024), end: integer(0, 10000), gap: integer(1, 10000), bend: integer(0, 99) },
-  "discrete-laplace": { steps: integer(1, 1024) },
-};
+const LAYOUT = { outputs: integer(2, 2048), window: integer(1, 1024), end: integer(0, 10000), gap: integer(1, 10000), bend: integer(0, 99) };
 
 /** @param {Value} value @returns {Mechanism} */
 export function readMechanism(value) {
   const type = /** @type {unknown} */ (fieldOf(value, "type"));
-  const more = type === "sliding-window" || type === "discrete-laplace" ? MORE[type] : {};
-  const fields = /** @type {Mechanism} */ (map({ type: oneOf(...TYPES), epsilon: float, ...more })(value));
+  const more = type === "sliding-window" ? LAYOUT : {};
+  const fields = /** @type {Mechanism} */ (map({ type: oneOf("two-point", "sliding-window"), epsilon: float, ...more })(value));
   check(fields.epsilon >= 0.01 && fields.epsilon <= 16, `the epsilon of one value is from 0.01 to 16; got ${fields.epsilon}`);
   if (type === "sliding-window") {
     const { outputs, window } = layout(fields);

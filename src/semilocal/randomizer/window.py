@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays import Floats, Integers, Words
-from .._weights import exp_below
+from ..arrays import Floats, Integers, Words
+from ._weights import exp_below
 
 __all__ = ["BUCKETS", "GRID", "Layout", "Window", "outputs_of", "peak_variance", "suited", "window_sums"]
 
@@ -42,52 +42,32 @@ class Window(NamedTuple):
     """Thresholds of one sliding window; make it with :meth:`build`."""
 
     share: int  # words it distributes, at most 2^48
-    window: int  # outputs it covers
+    covered: int  # outputs it covers
     low: int  # words of every output, whatever the input
     step: int  # words it adds to an output that it covers
-    floor: int  # words that do not depend on the input: share - window * step
+    floor: int  # words that do not depend on the input: share - covered * step
     starts: Words  # its start at the buckets, counted in words; shape (BUCKETS + 1,)
     rises: Words  # by how much the start grows within the bucket
     values: Floats  # what an output decodes to
     knots: Floats  # inputs for which it starts at 0, 1, 2, … whole outputs
 
     @classmethod
-    def build(
-        cls, epsilon: float, share: int, *, window: int, pattern: Floats, corners: Sequence[tuple[int, int]]
-    ) -> Window:
+    def build(cls, epsilon: float, share: int, *, covered: int, pattern: Floats, knots: Sequence[int]) -> Window:
         """Choose the integers for a loss of at most epsilon.
 
-        Parameters
-        ----------
-        epsilon : float
-            Log of the largest ratio of the probabilities of an output under two inputs.
-        share : int
-            Words to distribute.
-        window : int
-            Outputs that the window covers.
-        pattern : float array, shape (outputs,)
-            Where the outputs lie: antisymmetric, the last window sums to 1.
-        corners : sequence of (bucket, output)
-            Where the window starts, on straight lines between the corners.
+        ``pattern`` says where the outputs lie: antisymmetric, the last window sums to 1. ``knots`` are the buckets at
+        which the window starts at whole outputs; between them it moves on straight lines.
         """
         outputs = len(pattern)
         growth = Fraction(exp_below(epsilon))
-        # Rounded up, so that share - outputs * low <= window * (growth - 1) * low, and step <= (growth - 1) * low.
-        low = math.ceil(share / (outputs + window * (growth - 1)))
-        step = (share - outputs * low) // window
-        levels = _levels(corners, step)
-        edges, places = np.array(corners, dtype=np.float64).T
+        # Rounded up, so that share - outputs * low <= covered * (growth - 1) * low, and step <= (growth - 1) * low.
+        low = math.ceil(share / (outputs + covered * (growth - 1)))
+        step = (share - outputs * low) // covered
+        levels = _levels(np.array(knots, dtype=np.int64), step)
         return cls(
-            share=share,
-            window=window,
-            low=low,
-            step=step,
-            floor=share - window * step,
-            starts=levels,
-            rises=np.diff(levels, append=levels[-1:]),
-            values=0.5 + pattern * (share / (2 * step)),
-            knots=np.interp(np.arange(outputs - window + 1), places, edges) / BUCKETS,
-        )
+            share, covered, low, step, share - covered * step, levels, np.diff(levels, append=levels[-1:]),
+            0.5 + pattern * (share / (2 * step)), np.array(knots) / BUCKETS,
+        )  # fmt: skip
 
     def pick(self, position: int, drawn: int) -> int:
         """Return the output for an input on the grid and a uniform word below ``share``."""
@@ -110,7 +90,7 @@ class Window(NamedTuple):
         weights = [self.low] * len(self.values)
         weights[-1] += self.floor - self.low * len(self.values)
         start = self._start(position)
-        end = start + self.window * self.step
+        end = start + self.covered * self.step
         for output in range(start // self.step, -(-end // self.step)):
             weights[output] += min(end, (output + 1) * self.step) - max(start, output * self.step)
         return weights
@@ -119,23 +99,22 @@ class Window(NamedTuple):
         """Return the mean of a power of (decoded value - 1/2) at the knots."""
         values = (self.values - 0.5) ** power
         fixed = self.low * float(values.sum()) + (self.floor - self.low * len(values)) * float(values[-1])
-        return np.asarray((fixed + self.step * window_sums(values, self.window)) / self.share)
+        return np.asarray((fixed + self.step * window_sums(values, self.covered)) / self.share)
 
     def _start(self, position: int) -> int:
         bucket, within = divmod(position, _PER_BUCKET)
         return int(self.starts[bucket]) + int(self.rises[bucket]) * within // _PER_BUCKET
 
 
-def _levels(corners: Sequence[tuple[int, int]], step: int) -> Words:
-    """Where the window starts at each bucket, in words, rounded down: ``height * i // width`` on every line."""
-    buckets, outputs = np.array(corners, dtype=np.int64).T
-    widths = np.diff(buckets)
+def _levels(knots: Integers, step: int) -> Words:
+    """Where the window starts at each bucket, in words, rounded down: ``step * i // width`` between two knots."""
+    widths = np.diff(knots)
     line = np.repeat(np.arange(len(widths)), widths)
-    i = np.arange(len(line)) - buckets[line]
-    # The product would not fit into 64 bits; whole and rest of height / width times i do.
-    whole, rest = np.divmod(np.diff(outputs) * step, widths)
-    levels = outputs[line] * step + whole[line] * i + rest[line] * i // widths[line]
-    return np.append(levels, outputs[-1] * step).astype(np.uint64)
+    i = np.arange(len(line)) - knots[line]
+    # The product would not fit into 64 bits; whole and rest of step / width times i do.
+    whole, rest = np.divmod(step, widths)
+    levels = line * step + whole[line] * i + rest[line] * i // widths[line]
+    return np.append(levels, len(widths) * step).astype(np.uint64)
 
 
 # -- where the outputs lie, and which layout suits an epsilon ----------------------------------------------------------

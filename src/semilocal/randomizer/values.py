@@ -1,0 +1,305 @@
+"""Mechanisms for one number: a value in [0, 1] becomes an integer of a finite alphabet.
+
+The guarantee is pure local differential privacy: for any two values in [0, 1] and any output, the probabilities differ
+by a factor of at most e^epsilon, with no delta. Outputs are integers, thresholds are integers, and ``probabilities``
+gives the exact weights, so that this can be enumerated.
+
+Both mechanisms are a window that slides over outputs in a row (window.py). A window is the best there is: among all
+probabilities between ``low`` and ``e^epsilon low`` with a given mean, the smallest variance has the high ones on an
+interval. What is left to choose is where the outputs lie.
+
+Biases. The input is put on a public grid, which moves it by at most 2^-21. Integer thresholds add less than 2^-30.
+Nothing else is biased.
+
+Knows values and words. Knows no functions, regions, crowds or participants: the caller maps the range of its function
+over a region to [0, 1].
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Floats, Integers, Words, as_floats, is_number
+from ..errors import InvalidInput
+from .window import BUCKETS, GRID, Layout, Window, outputs_of, peak_variance, suited, window_sums
+
+__all__ = ["GRID", "MAX_EPSILON", "MIN_EPSILON", "AnyMechanism", "Mechanism", "SlidingWindow", "TwoPoint", "best"]
+
+MIN_EPSILON, MAX_EPSILON = 0.01, 16.0
+
+_BITS = 48  # of a word; the other 16 leave room for products in 64 bits
+_BLOCK = 1 << 14  # values at a time: temporaries stay in the processor's cache
+
+
+class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+    """A sliding window over outputs; take one of the subclasses, or :func:`best`.
+
+    Attributes
+    ----------
+    epsilon : float
+        Upper bound on the loss of one release: the log of the largest ratio of the probabilities of an output under
+        two values. Adjacent are any two values in [0, 1]; delta is 0.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        value: Any = self.epsilon
+        if not (
+            (is_number(value) or isinstance(value, np.integer | np.floating)) and MIN_EPSILON <= value <= MAX_EPSILON
+        ):
+            raise InvalidInput(
+                f"the epsilon of one value must be a number in [{MIN_EPSILON}, {MAX_EPSILON}]; got {value!r}; "
+                "with less nothing is learned, with more nothing is protected"
+            )
+        msgspec.structs.force_setattr(self, "epsilon", float(value))
+
+    @property
+    def thresholds(self) -> Window:
+        """Its thresholds."""
+        raise NotImplementedError
+
+    @property
+    def total(self) -> int:
+        """The sum of :meth:`probabilities`, the same for every input."""
+        return 1 << _BITS
+
+    @property
+    def alphabet(self) -> range:
+        """All integers that can be released; each of them can come from every input."""
+        return range(len(self.thresholds.values))
+
+    def probabilities(self, unit: float) -> list[int]:
+        """Return how many of the ``total`` values of the entropy give each integer of the alphabet."""
+        return self.thresholds.weights(_on_grid(unit))
+
+    def release(self, unit: npt.ArrayLike, words: Words) -> Integers:
+        """Release many values, each with the loss ``epsilon``.
+
+        Parameters
+        ----------
+        unit : array_like, shape (n,)
+            Values in [0, 1]; anything else is refused.
+        words : uint64 array, shape (n,)
+            Independent uniform words, used here and never again.
+
+        Returns
+        -------
+        int64 array, shape (n,)
+            Integers of the alphabet.
+        """
+        values = _unit(unit)
+        if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.shape != values.shape:
+            got = f"{words.dtype} {words.shape}" if isinstance(words, np.ndarray) else type(words).__name__
+            raise InvalidInput(
+                f"words must be a uint64 array of shape {values.shape}; got {got}; draw them with "
+                f"rng.integers(0, 2**64, size={len(values)}, dtype=numpy.uint64)"
+            )
+        reports = np.empty(len(values), dtype=np.int64)
+        for first in range(0, len(values), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            reports[block] = self._pick(np.rint(values[block] * GRID).astype(np.int64), words[block])
+        return reports
+
+    def _pick(self, positions: Integers, words: Words) -> Integers:
+        return self.thresholds.pick_many(positions, words >> np.uint64(64 - _BITS)).astype(np.int64)
+
+    def release_one(self, unit: float, entropy: bytes) -> int:
+        """Release one value, with the same result as :meth:`release` for the same word.
+
+        Parameters
+        ----------
+        unit : float
+            A value in [0, 1].
+        entropy : bytes
+            The word, 8 bytes, big-endian; keyed, so that a retry gives the same answer.
+        """
+        position = _on_grid(unit)
+        if not isinstance(entropy, bytes) or len(entropy) != 8:
+            got = f"{len(entropy)} bytes" if isinstance(entropy, bytes) else type(entropy).__name__
+            raise InvalidInput(f"entropy must be 8 bytes; got {got}")
+        return self.thresholds.pick(position, int.from_bytes(entropy, "big") >> (64 - _BITS))
+
+    def decode(self, reports: npt.ArrayLike) -> Floats:
+        """Return unbiased estimates of the values, float[n]; single ones may lie far outside [0, 1].
+
+        Raises
+        ------
+        InvalidInput
+            If a report is not an integer of the alphabet.
+        """
+        array = np.asarray(reports)
+        if array.dtype.kind not in "iu" and array.size:
+            raise InvalidInput(f"reports must be integers of {self.alphabet}; got dtype {array.dtype}")
+        outside = (array < self.alphabet.start) | (array >= self.alphabet.stop)
+        if outside.any():
+            raise InvalidInput(
+                f"reports must be integers of {self.alphabet}; got {array[outside][0]} and {outside.sum() - 1} more "
+                "outside; they come from another mechanism or were changed: leave them out"
+            )
+        return self.thresholds.values[array.astype(np.int64)]
+
+    def variance(self, unit: npt.ArrayLike) -> Floats:
+        """Return the variance of the decoded value, float[n], over the randomness of the mechanism."""
+        inputs = np.rint(_unit(unit) * GRID) / GRID
+        knots, first, second = self._moments
+        return np.asarray(np.interp(inputs, knots, second) - np.interp(inputs, knots, first) ** 2)
+
+    @cached_property
+    def worst_variance(self) -> float:
+        """The largest variance of the decoded value, over all inputs."""
+        _, first, second = self._moments
+        return peak_variance(first, second)
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats, Floats]:
+        """Inputs between which probabilities are linear; mean and mean square of (decoded value - 1/2) there."""
+        return self.thresholds.knots, self.thresholds.moment(1), self.thresholds.moment(2)
+
+
+class TwoPoint(Mechanism, frozen=True, tag="two-point"):
+    """The two-point mechanism of Duchi, Jordan and Wainwright (2013): one bit.
+
+    Examples
+    --------
+    >>> mechanism = TwoPoint(1.0)
+    >>> mechanism.alphabet
+    range(0, 2)
+    >>> mechanism.release_one(0.25, bytes(8))
+    0
+    >>> mechanism.decode([0, 1]).round(3).tolist()
+    [-0.582, 1.582]
+    """
+
+    @cached_property
+    def thresholds(self) -> Window:
+        return Window.build(self.epsilon, 1 << _BITS, covered=1, pattern=np.array([-1.0, 1.0]), knots=[0, BUCKETS])
+
+
+class SlidingWindow(Mechanism, frozen=True, tag="sliding-window"):
+    """A window over unevenly spaced outputs: the default for bounded values.
+
+    Any layout is private; the layout decides the variance alone. :meth:`tuned` picks one whose worst-case variance
+    is within a few per cent of the smallest that any unbiased mechanism of the same epsilon reaches (found by
+    linear programming, which the tests repeat).
+
+    Parameters
+    ----------
+    epsilon : float
+        Loss of one release.
+    outputs, window : int
+        Size of the alphabet (even, at most 2048), and how many outputs the window covers (at most half of them).
+    end, gap, bend : int
+        Spacings in hundredths of the one in the middle: of the last ``window`` outputs on both sides, of the gap
+        before them, and by how much the squared spacing shrinks from the middle to the gap (0 to 99).
+    """
+
+    outputs: int
+    window: int
+    end: int
+    gap: int
+    bend: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (
+            all(type(value) is int for value in self.layout)
+            and 1 <= self.window <= self.outputs // 2 <= 1024
+            and self.outputs % 2 == 0
+            and 0 <= self.end <= 10_000
+            and 1 <= self.gap <= 10_000
+            and 0 <= self.bend <= 99
+        ):
+            raise InvalidInput(
+                "a layout has integers: outputs even and at most 2048, window in [1, outputs / 2], end in [0, 10000], "
+                f"gap in [1, 10000], bend in [0, 99]; got {self.layout}; SlidingWindow.tuned(epsilon) chooses for you"
+            )
+        if np.diff(self._knots).min() < 1:
+            raise InvalidInput(f"{self.layout} is finer than {BUCKETS} buckets allow; take fewer outputs")
+
+    @classmethod
+    def tuned(cls, epsilon: float) -> SlidingWindow:
+        """Choose the layout with the smallest worst-case variance, out of a list of good ones.
+
+        Examples
+        --------
+        >>> SlidingWindow.tuned(4.0).worst_variance < 0.2 * TwoPoint(4.0).worst_variance
+        True
+        """
+        return cls(epsilon, *suited(TwoPoint(epsilon).epsilon))
+
+    @property
+    def layout(self) -> Layout:
+        """What places the outputs."""
+        return Layout(self.outputs, self.window, self.end, self.gap, self.bend)
+
+    @property
+    def _knots(self) -> Integers:
+        """The buckets at which the window starts at 0, 1, 2, … whole outputs; symmetric."""
+        sums = window_sums(outputs_of(self.layout), self.window)
+        lower = np.rint((1 + sums[: len(sums) // 2]) * (BUCKETS / 2)).astype(np.int64)
+        return np.concatenate([lower, [BUCKETS // 2] * (len(sums) % 2), BUCKETS - lower[::-1]])
+
+    @cached_property
+    def thresholds(self) -> Window:
+        pattern, knots = outputs_of(self.layout), self._knots
+        # Whole starts were put at whole buckets. Moving the outputs a little puts the means exactly there again:
+        # outputs a window apart form a chain, its differences follow from the knots, its middle stays.
+        steps = (knots[1:] - knots[:-1]) * (2 / BUCKETS)
+        for first in range(self.window):
+            old = pattern[first :: self.window]
+            new = np.concatenate([[0.0], np.cumsum(steps[first :: self.window])])
+            pattern[first :: self.window] = new + (old[0] + old[-1] - new[-1]) / 2
+        return Window.build(self.epsilon, 1 << _BITS, covered=self.window, pattern=pattern, knots=knots.tolist())
+
+
+AnyMechanism: TypeAlias = TwoPoint | SlidingWindow
+
+
+def best(epsilon: float) -> AnyMechanism:
+    """Return the mechanism with the smallest worst-case variance at this epsilon (delta 0, any two values adjacent).
+
+    That keeps the error of a mean over a crowd small, whatever its values are. Up to about epsilon = 0.17 it is the
+    one bit of :class:`TwoPoint`, then a :class:`SlidingWindow`.
+
+    Examples
+    --------
+    >>> best(0.1).alphabet
+    range(0, 2)
+    >>> mechanism, rng = best(2.0), np.random.default_rng(5)
+    >>> words = rng.integers(0, 2**64, size=10_000, dtype=np.uint64)
+    >>> estimates = mechanism.decode(mechanism.release(np.full(10_000, 0.3), words))
+    >>> bool(abs(estimates.mean() - 0.3) < 5 * (mechanism.worst_variance / 10_000) ** 0.5)
+    True
+    """
+    return _best(TwoPoint(epsilon).epsilon)
+
+
+@lru_cache(maxsize=256)
+def _best(epsilon: float) -> AnyMechanism:
+    candidates: tuple[AnyMechanism, ...] = (TwoPoint(epsilon), SlidingWindow.tuned(epsilon))
+    return min(candidates, key=lambda mechanism: mechanism.worst_variance)
+
+
+def _on_grid(unit: float) -> int:
+    """The step of the public grid, 0 to 2^20, that is nearest to a value in [0, 1]."""
+    return round(float(_unit([unit])[0]) * GRID)
+
+
+def _unit(values: Any) -> Floats:
+    array = as_floats(values, "values", infinite=True)
+    if array.ndim != 1:
+        raise InvalidInput(f"values must have shape (n,); got {array.shape}")
+    wrong = ~((array >= 0.0) & (array <= 1.0))  # true for NaN too
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"values must be in [0, 1]; {int(wrong.sum())} of {len(array)} are not, the first at index {first}: "
+            f"{array[first]}; map the range of the function over the region to [0, 1] first"
+        )
+    return array

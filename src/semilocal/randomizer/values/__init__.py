@@ -1,1 +1,0 @@
-"""Mechanisms for one number: a value in [0, 1] becomes an integer of a finite alphabet."""
