@@ -59,7 +59,7 @@ def create(look: Look, key: str) -> str:
     page.locator('input[name="peer_key"]').fill(key)
     page.get_by_role("button", name="Show the promise").click()
     page.locator(".promise").wait_for()
-    assert "trusts two operators not to collude" in page.locator(".promise").inner_text()
+    assert "trusts cryptography, and two operators not to collude" in page.locator(".promise").inner_text()
     page.get_by_role("button", name="Create the campaign").click()
     page.get_by_role("dialog").get_by_role("button", name="Create").click()
     page.locator(".phase.confirming").wait_for()

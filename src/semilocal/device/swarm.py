@@ -96,7 +96,7 @@ def _losses(done: list[Summary]) -> list[str]:
     task = done[0].task
     assert task is not None
     if isinstance(task, PairTask):
-        loss = f"Loss of every device: {task.loss_words}, also against either operator alone."
+        loss = f"Loss of every device: {task.cost_words}."
         return [loss, task.collusion, EXPERIMENTAL]
     members = {summary.region: summary.members for summary in done if summary.members is not None}
     crowds = np.array(list(members.values()))

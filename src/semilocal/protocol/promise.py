@@ -298,7 +298,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return [f"No loss is bounded: this is no differential privacy. It trusts {wording.TRUSTED[self.trust]}."]
         out = [f"Trusted: {wording.TRUSTED[self.trust]}."]
         loss = self.anywhere if self.anywhere is not None else self.epsilon
-        whom = " and against either operator alone" if self.trust == "two-servers" else ""
+        whom = f" {wording.EITHER}" if self.trust == "two-servers" else ""
         inside = " inside the bucket; the bucket itself is public" if self.adjacency == "bucket" else ""
         value = ", and their own value" if self.own else ""
         between = wording.BETWEEN["bucket" if self.adjacency == "bucket" else "anywhere"] + self._with_values

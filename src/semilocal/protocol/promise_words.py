@@ -13,7 +13,7 @@ from typing import Literal
 from ..words import number_of
 
 __all__ = [
-    "BETWEEN", "FROM_DATA", "INSIDE", "LIMITS", "PARTICIPANT", "PROTECTED", "SEEDED", "SIMULATED", "TRUSTED",
+    "BETWEEN", "EITHER", "FROM_DATA", "INSIDE", "LIMITS", "PARTICIPANT", "PROTECTED", "SEEDED", "SIMULATED", "TRUSTED",
     "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words", "loss_words",
     "losses_words", "odds_words", "priced", "published", "times_words", "values_words",
 ]  # fmt: skip
@@ -34,9 +34,10 @@ BETWEEN: dict[Adjacency, str] = {
 }
 TRUSTED: dict[Trust, str] = {
     "nobody": "nobody: each device randomizes its own answers",
-    "two-servers": "two operators not to collude: together they could read every position",
+    "two-servers": "cryptography, and two operators not to collude: together they could read every position",
     "curator": "a curator who holds all positions",
 }
+EITHER = "and, as long as the cryptography holds (computationally), against either operator alone"
 SIMULATED = (
     "SIMULATION: one program holds all positions, so the person who runs it is a curator. The promise is what "
     "participants would get if each answered from a device of their own."

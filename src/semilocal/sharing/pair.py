@@ -24,6 +24,7 @@ from ..pooled.loss import Rung, guarantee, presence_note
 from ..pooled.task import PooledTask
 from ..protocol.canonical import Identified, read_canonical
 from ..protocol.promise import Guarantee
+from ..protocol.promise_words import EITHER
 from ..words import check_name
 from .envelope import Role
 from .report import Shape
@@ -225,7 +226,7 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
     @property
     def cost_words(self) -> str:
         """What one upload costs, and against whom that holds."""
-        return f"{self.loss_words}, against everyone who sees the result and against either operator alone"
+        return f"{self.loss_words}, against everyone who sees the result {EITHER}"
 
     def device_words(self) -> dict[str, str]:
         """All that a page which plays a device says of the promise, in lines: before the upload, and after it."""
