@@ -60,7 +60,7 @@ def release_ratio(epsilon: float) -> float:
     units = rng.random(count)
 
     def whole() -> object:
-        return mechanism.release(units, rng.integers(0, 2**64, size=(count, mechanism.words), dtype=np.uint64))
+        return mechanism.release(units, rng.integers(0, 2**64, size=count, dtype=np.uint64))
 
     return seconds(whole) / seconds(lambda: rng.laplace(size=count))
 

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import httpx2
+import numpy as np
 import pytest
 
 from semilocal import Task
@@ -113,7 +114,10 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
     assert data["numbers"]["took part"] == "60"
     assert "95 % interval" in data["numbers"]["mean of coordinate(0)"]
     assert data["promise"]["epsilon"] == 6.0  # the partition and the mean
-    assert data["coast"] == [[0.25, 0.5, 0.75, 0.5]]
+    ground = data["ground"]
+    (line,) = ground["lines"]
+    corners = np.cumsum(np.reshape(line, (-1, 2)) * ground["step"], axis=0)
+    assert corners == pytest.approx(np.array([[0.25, 0.5], [0.75, 0.5]]))
     ended = [
         crowd for one in data["rounds"] for crowd, state in zip(one["rows"]["crowd"], one["rows"]["state"], strict=True)
         if state == REGION

@@ -78,7 +78,7 @@ def _rings(box: Box, tolerance: float) -> tuple[Floats, ...]:
     level = max(0, int(np.floor(np.log2(max(tolerance, world.finest) / world.finest))))
     kept = world.level >= level
     number = np.add.reduceat(kept, world.first[:-1])
-    corners = world.corners[kept] * world.step
+    corners = world.corners[kept].astype(np.float64) * world.step
     first = np.concatenate([[0], np.cumsum(number)])
     lower, upper = np.array(box.lower), np.array(box.upper)
     around = _AROUND * (upper - lower)

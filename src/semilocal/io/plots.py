@@ -185,7 +185,7 @@ def _around(ax: Axes, box: Box) -> None:
 def _name_cities(ax: Axes, box: Box) -> None:
     """The largest cities with their names, where no other name is in the way."""
     ax.apply_aspect()
-    figure: Figure = ax.figure.figure  # type: ignore[union-attr]
+    figure: Figure = ax.figure.figure
     room, unit = ax.get_window_extent(), figure.dpi / 72
     size = 7.0
     taken: list[tuple[float, float, float, float]] = []

@@ -182,7 +182,8 @@ def _by_level(tree: CountTree) -> list[float]:
 
 
 def _tenths(people: Floats) -> list[int]:
-    return np.diff(np.rint(10 * np.cumsum(people)), prepend=0.0).astype(np.int64).tolist()
+    tenths: list[int] = np.diff(np.rint(10 * np.cumsum(people)), prepend=0.0).astype(np.int64).tolist()
+    return tenths
 
 
 def _short(numbers: Floats, digits: int) -> list[float]:

@@ -22,7 +22,7 @@ def holds(rings: Lines, x: float, y: float) -> bool:
     for ring in rings:
         (x0, y0), (x1, y1) = ring[:-1].T, ring[1:].T
         rows = (y0 <= y) != (y1 <= y)
-        crossed += np.count_nonzero(x0[rows] + (y - y0[rows]) / (y1 - y0)[rows] * (x1 - x0)[rows] > x)
+        crossed += int(np.count_nonzero(x0[rows] + (y - y0[rows]) / (y1 - y0)[rows] * (x1 - x0)[rows] > x))
     return crossed % 2 == 1
 
 

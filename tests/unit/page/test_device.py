@@ -19,7 +19,7 @@ from semilocal.pooled.task import PooledTask
 from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import Closed, encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.sharing.envelope import open_envelope, public_key
+from semilocal.sharing.envelope import Role, open_envelope, public_key
 from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Upload
@@ -148,21 +148,16 @@ def test_two_servers_open_what_the_page_uploads() -> None:
             ours.token,
             ours.bucket,
         )
-        for role, one, other in (
+        sealed_for: tuple[tuple[Role, bytes, bytes], ...] = (
             ("leader", theirs.leader_envelope, ours.leader_envelope),
             ("helper", theirs.helper_envelope, ours.helper_envelope),
-        ):
+        )
+        for role, one, other in sealed_for:
             opened = [
                 open_envelope(
-                    sealed,
-                    keys[role],
-                    role=role,
-                    task=pair.id,
-                    report=ours.id,
-                    public=ours.public,  # type: ignore[arg-type]
-                    bucket=ours.bucket,
+                    sealed, keys[role], role=role, task=pair.id, report=ours.id, public=ours.public, bucket=ours.bucket,
                     token="a token",
                 )
                 for sealed in (one, other)
-            ]
+            ]  # fmt: skip
             assert opened[0] == opened[1]

@@ -76,19 +76,19 @@ def test_a_file_answers_as_python_does(kind: str, monkeypatch: pytest.MonkeyPatc
         cells = tree.hierarchy.interval_cells(tree.lower[leaves], tree.upper[leaves])[1]
         tree = replace(tree, parts=Parts(cells, np.arange(len(cells)), np.ones(len(cells))))
     boxes = np.sort(rng.random((12, 2, 2)), axis=1)
-    boxes[0], boxes[1] = [[0, 0], [1, 1]], [[0, 0], [0.5, 1]]
+    boxes[:2] = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [0.5, 1.0]]]
     rings = [[[0.1, 0.1], [0.9, 0.2], [0.5, 0.95]], [[0.2, 0.2], [0.8, 0.2], [0.8, 0.8], [0.5, 0.3], [0.2, 0.8]]]
     shapes = as_polygons([{"type": "Polygon", "coordinates": [[*ring, ring[0]]]} for ring in rings], unit_box())
     walk = TreeWalk.of(tree)
     found = asked_of_node(tree, [*boxes.tolist(), *rings])
-    for answers, given in ((walk.query(boxes), found["answers"][:12]), (walk.query(shapes), found["answers"][12:])):
-        value, stderr, low, high = np.array(given).T
+    for answers, told in ((walk.query(boxes), found["answers"][:12]), (walk.query(shapes), found["answers"][12:])):
+        value, stderr, low, high = np.array(told).T
         assert value == pytest.approx(answers.value, abs=0.7)
         assert stderr == pytest.approx(answers.stderr, rel=0.02, abs=0.02)
         assert np.column_stack([low, high]) == pytest.approx(answers.interval(), rel=0.02, abs=1.5)
     if kind == "halves":
-        rows, cells = found["rows"], tree.hierarchy.interval_boxes(tree.lower[leaves], tree.upper[leaves])
-        assert pytest.approx(cells.reshape(-1, 4)) == np.array([rows[name] for name in ("x0", "y0", "x1", "y1")]).T
+        rows, shown = found["rows"], tree.hierarchy.interval_boxes(tree.lower[leaves], tree.upper[leaves])
+        assert pytest.approx(shown.reshape(-1, 4)) == np.array([rows[name] for name in ("x0", "y0", "x1", "y1")]).T
         assert rows["half"] == pytest.approx(NORMAL * np.sqrt(tree.noise[leaves]), rel=0.02)
     wrong = replace(tree, weight=np.where(tree.weight < 1, tree.weight**2, tree.weight))
     value, stderr, _, _ = np.array(asked_of_node(wrong, boxes.tolist())["answers"]).T

@@ -21,6 +21,7 @@ from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.machine import Leader
 from semilocal.sharing.pair import PairTask
+from semilocal.sharing.verify import Half
 from semilocal.testing import MockClock
 from tests.helpers import HANG
 from tests.helpers.machines import half_of, in_database, people, store_reports
@@ -249,6 +250,7 @@ def test_a_process_keeps_no_more_states_than_its_memory_allows(stores: tuple[Sto
     ids = [one.id for one in reports]
     bounded = in_database(stores[0], pair, secrets, pool, chunk=10)(1, ids)
     whole = half_of(pair, reports, 0)(1, ids)
+    assert isinstance(whole, Half)
     for level in range(5):
         if level:
             rows = np.arange(1 << level)

@@ -429,7 +429,7 @@ def test_a_bucket_or_token_that_somebody_changed_on_the_way_is_noticed(stores: S
         for changes in ({"bucket": other}, {"token": "another"}, {"token": None}):
             answer = await servers.put(pair, msgspec.structs.replace(upload, **changes))
             assert token_of(answer) == "bad-upload", changes
-        outcomes = []
+        outcomes: list[str] = []
         for bucket in (other, upload.bucket):
             sealed = Sealed(upload.id, upload.public, upload.helper_envelope, bucket)
             answer = await step(servers, pair, "forward", Forward((sealed,)).to_bytes())

@@ -86,7 +86,7 @@ def test_a_process_that_forgets_what_was_dropped_would_be_seen(tmp_path: Path) -
             moves = tuple(move for move in job.moves if move.dropped is None)
             return super().evaluate(job._replace(moves=moves), reports)
 
-    with pytest.raises(InvalidInput, match="differences must be"):  # the two servers' sums do not fit together
+    with pytest.raises(InvalidInput, match="numbers that cannot be"):  # the two servers' sums do not fit together
         transcripts(tmp_path, pair_task(), Forgetful(Careless))
 
 
