@@ -2,9 +2,9 @@
 
     python -m bench.bench_local --data FOLDER [--quick] [--runs 8] [--workers N] [--only errors|cities|rounds|speed]
 
-Errors are those of ``semilocal reproduce targets``: the same trials, averages over runs. The others are made here with
-the defaults (k = 20, delta = 10^-6). Epsilon is between any two places of one's region. A figure that misses its limit
-is printed as NOT REACHED, and the program ends with 1.
+Errors are those of the trials of ``semilocal reproduce``, averages over runs. The others are made here with the
+defaults (k = 20, delta = 10^-6). Epsilon is between any two places of one's region. A figure that misses its limit is
+printed as NOT REACHED, and the program ends with 1.
 
 Cities: ``brightkite_last_checkin`` has the last position of 50,064 people, one row each, in a box of the world;
 ``california_housing`` has 20,640 block groups, each stands for one person. The median of the estimates over the runs
@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 import semilocal as sl
-from semilocal.lab.experiments import targets
+from bench import targets
 from semilocal.lab.experiments.data import load, sample_users
 from semilocal.lab.experiments.summary import FigureOptions
 from semilocal.lab.index import count_points
@@ -71,7 +71,7 @@ def verdict(good: bool) -> str:
 
 
 def errors(options: FigureOptions) -> Iterator[Line]:
-    """Errors of range counts and means, and F1 of a classifier: the limits of ``semilocal reproduce targets``."""
+    """Errors of range counts and means, and F1 of a classifier, against their limits."""
     found = targets.make(options)
     yield found.text, True
     for claim in found.claims:

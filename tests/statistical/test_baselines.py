@@ -13,7 +13,7 @@ from scipy.stats import chi2, kstest, laplace
 
 from semilocal.functions import squared_norm
 from semilocal.geometry.box import Box
-from semilocal.lab.baselines import central_mean, ldp_kdtree, ldp_quadtree, ldp_trees, local_mean, published
+from semilocal.lab.baselines import central_mean, ldp_kdtree, ldp_trees, local_mean, published
 from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.baselines.ldp_trees import GeneralizedResponse, Oracle, UnaryEncoding, best_oracle, variance
 from semilocal.lab.experiments.reference import reference_rows
@@ -40,30 +40,10 @@ def unbiased(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unbiased")
-def test_quadtree_cells_are_unbiased_with_the_variance_of_the_oracle() -> None:
-    """60 runs of 64 cells: sum of squared z-scores against chi-square.
-
-    Cells are independent up to the known total, which takes one degree of freedom of 64 per run; two-sided
-    test with false-alarm rate 1e-6. The planted bug, estimates that are not corrected for false reports, must
-    be caught.
-    """
-    rng = np.random.default_rng(3)
-    points = crowd(rng, 20_000)
-    total, planted, degrees = 0.0, 0.0, 0
-    for _ in range(60):
-        result = ldp_quadtree(points, UNIT, epsilon=1.0, rng=rng, height=3, cut=0.0)
-        truth = count_points(points, result.boxes)
-        total += squares(result.counts, truth, 1.0, 20_000)
-        planted += squares(result.counts * 0.9 + 200, truth, 1.0, 20_000)
-        degrees += len(result) - 1
-    low, high = chi2.ppf([0.5e-6, 1 - 0.5e-6], degrees)
-    assert low < total < high
-    assert not low < planted < high
-
-
-@pytest.mark.usefixtures("unbiased")
 def test_kdtree_leaves_are_unbiased_with_the_variance_of_the_oracle() -> None:
-    """As above, leaves given the tree; 60 runs of 16 leaves, false-alarm rate 1e-6 two-sided.
+    """Leaves given the tree, 60 runs of 16: squared z-scores against chi-square, false-alarm rate 1e-6 two-sided.
+
+    Leaves are independent up to the known total, which takes one degree of freedom per run.
 
     The planted bug compares with half of the parent everywhere, which is what counts passed down from the
     medians say.

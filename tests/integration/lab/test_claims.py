@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from semilocal.cli.main import main
-from semilocal.lab.experiments import claims, reference, targets
-from semilocal.lab.experiments.summary import FigureOptions
+from semilocal.lab.experiments import claims, reference
 
 
 def test_one_report_of_the_paper_costs_twice_its_epsilon() -> None:
@@ -118,47 +117,6 @@ def test_intervals_hold_the_average_of_sixty_squares_nineteen_times_in_twenty() 
         ratios = 1 / np.mean(drawn**2, axis=1)
         share = float(np.mean((one.low <= ratios) & (ratios <= one.high)))
         assert abs(share - 0.95) < 6 * math.sqrt(0.95 * 0.05 / 4_000)
-
-
-def test_verdicts_know_which_way_is_better_and_cover_every_limit() -> None:
-    def measured(factor: float) -> tuple[list[dict[str, object]], ...]:
-        ranges: list[dict[str, object]] = [
-            {"source": source, "n": n, "delta": delta, "epsilon": epsilon, "mre_mean": factor * limit}
-            for (n, delta), sources in targets.RANGES.items()
-            for source, limits in sources.items()
-            for epsilon, limit in limits.items()
-        ]
-        means: list[dict[str, object]] = [
-            {"epsilon": epsilon, "squared_error_mean": factor * limit} for epsilon, limit in targets.MEANS.items()
-        ]
-        learned: list[dict[str, object]] = [
-            {"epsilon": epsilon, "f1_mean": factor * limit} for epsilon, limit in targets.F1.items()
-        ]
-        return ranges, means, learned
-
-    same, better, worse = (list(targets.verdicts(*measured(factor))) for factor in (1.0, 0.9, 1.1))
-    assert len(same) == 13 + 6 + 9 + 3 + 4
-    assert all(one.reached for one in same)
-    assert [one.reached for one in better] == [True] * 31 + [False] * 4
-    assert [one.reached for one in worse] == [False] * 31 + [True] * 4
-    assert not list(targets.verdicts([], [], []))
-
-
-def test_targets_are_measured_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With easy limits and one that nothing reaches; files that are not there are left out with the reason."""
-    pytest.importorskip("sklearn")
-    monkeypatch.setattr(targets, "RANGES", {(2_000, 0.05): {"ring": {1.0: 1.0}, "porto": {1.0: 1.0}}})
-    monkeypatch.setattr(targets, "MEANS", {4.0: 0.0})
-    monkeypatch.setattr(targets, "F1", {2.0: 0.5})
-    monkeypatch.setattr(targets, "PEOPLE", 2_000)
-    (tmp_path / "data").mkdir()
-    options = FigureOptions(runs=1, out=tmp_path, data=tmp_path / "data", workers=0, show=False)
-    made = targets.make(options)
-    assert [claim.holds for claim in made.claims] == [True, False, True]
-    assert "porto is not in" in made.text
-    with (tmp_path / "targets.csv").open(encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["panel"] for row in rows] == ["ring", "N = 2,000", "california_housing"]
 
 
 def test_the_command_makes_pictures_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -262,11 +262,10 @@ def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions
 def test_promises_of_one_kind_share_a_column() -> None:
     columns = {name: figures.column_of(methods.promise_of(name, "counts")) for name in figures.QUERIED}
     assert {name for name, column in columns.items() if column == 0} == {
-        "pooled-curator", "pooled-servers", "privtree", "ldp-kdtree", "ldp-quadtree", "ahead", "zero",
+        "pooled-curator", "pooled-servers", "privtree", "ldp-kdtree", "ahead", "zero",
     }  # fmt: skip
     assert columns["ours"] == 1
     assert columns["published"] == 2
-    assert columns["kanonymous"] == 3
 
 
 def test_every_figure_of_errors_shows_the_answer_0() -> None:

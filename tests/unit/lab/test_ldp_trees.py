@@ -12,15 +12,14 @@ import pytest
 
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
-from semilocal.lab.baselines import SpatialCounts, ahead, ldp_kdtree, ldp_quadtree, ldp_trees
-from semilocal.lab.baselines.ldp_trees import default_height
+from semilocal.lab.baselines import SpatialCounts, ahead, ldp_kdtree, ldp_trees
 from semilocal.lab.index import count_points
 
 Floats = npt.NDArray[np.float64]
 Baseline = Callable[..., SpatialCounts]
 UNIT = Box((0.0, 0.0), (1.0, 1.0))
 ODD = Box((-3.0, 10.0), (5.0, 11.0))
-TREES: list[Baseline] = [ahead, ldp_kdtree, ldp_quadtree]
+TREES: list[Baseline] = [ahead, ldp_kdtree]
 
 
 def crowd(rng: np.random.Generator, n: int, box: Box = UNIT) -> Floats:
@@ -74,17 +73,6 @@ def test_leaves_tile_the_domain_and_hold_everybody(tree: Baseline, box: Box) -> 
     assert result.counts.min() >= 0
 
 
-def test_a_quadtree_without_privacy_is_the_exact_grid() -> None:
-    rng = np.random.default_rng(2)
-    points = crowd(rng, 1000, ODD)
-    points[0] = ODD.upper
-    result = ldp_quadtree(points, ODD, epsilon=200.0, rng=rng, height=3, cut=0.0)
-    reach = result.boxes.copy()
-    reach[:, 1][reach[:, 1] == ODD.upper] = np.inf  # the domain's upper sides belong to it
-    np.testing.assert_allclose(result.counts, count_points(points, reach), atol=1e-6)
-    assert len(result) == 64
-
-
 def test_ahead_without_privacy_finds_the_crowd_and_its_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """At epsilon 60 only the dealing out into 4 layers is random: leaves are within 6 standard errors of the truth.
 
@@ -117,15 +105,6 @@ def test_a_kdtree_without_privacy_halves_the_people() -> None:
     points = rng.random((40_000, 2))
     result = ldp_kdtree(points, UNIT, epsilon=60.0, rng=rng, height=3, buckets=128)
     np.testing.assert_allclose(count_points(points, result.boxes), 5000, rtol=0.1)
-
-
-def test_the_default_height_looks_at_public_numbers_only() -> None:
-    assert [default_height(20_000, 2, epsilon, 10) for epsilon in (0.5, 1.0, 2.0)] == [2, 3, 3]
-    assert default_height(10, 2, 0.1, 10) == 1
-    assert default_height(10**9, 2, 10.0, 10) == 10
-    rng = np.random.default_rng(9)
-    for points in (np.full((5000, 2), 0.1), rng.random((5000, 2))):
-        assert len(ldp_quadtree(points, UNIT, epsilon=1.0, rng=rng, cut=0.0)) == 16
 
 
 @pytest.mark.parametrize("tree", TREES)

@@ -48,25 +48,13 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Plays:
-    """Many plays.
+    """Many plays; a row each."""
 
-    Attributes
-    ----------
-    lower, upper : uint64[runs]
-        The region that the victim announced last.
-    scores : float64[runs]
-        Log-likelihood ratio of its answers, first position over second; -inf if the region does not hold both.
-    crowds : int64[runs]
-        How many are in its region, itself included.
-    cuts : list of tuple of int
-        Cuts inside that region that the victim answered about.
-    """
-
-    lower: Cells
+    lower: Cells  # uint64[runs]: the region that the victim announced last
     upper: Cells
-    scores: Floats
-    crowds: Integers
-    cuts: list[tuple[int, ...]]
+    scores: Floats  # log-likelihood ratio of its answers; -inf if the region does not hold both positions
+    crowds: Integers  # how many are in its region, itself included
+    cuts: list[tuple[int, ...]]  # lines inside that region that the victim answered about
 
 
 @dataclass(eq=False)
@@ -86,14 +74,7 @@ class _Play:
 
 
 def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -> Plays:
-    """Play the protocol ``runs`` times with the victim at one of the two positions.
-
-    Parameters
-    ----------
-    pair : Pair
-    at : {"here", "there"}
-        Where the victim is. Scores are always "here" over "there".
-    """
+    """Play the protocol with the victim ``at`` "here" or "there"; scores are always "here" over "there"."""
     if at not in ("here", "there"):
         raise InvalidInput(f"at must be 'here' or 'there'; got {at!r}")
     hierarchy = pair.task.hierarchy
@@ -248,21 +229,10 @@ def choose_neighbour(
 def attack(
     pair: Pair, *, runs: int, rng: np.random.Generator, extra: Callable[[int, str], Floats] | None = None
 ) -> dict[str, LossBound]:
-    """Lower bounds on the loss between the two positions, for both directions.
+    """Lower bounds on the loss between the two positions, for both directions, each with the stated confidence.
 
-    Parameters
-    ----------
-    pair : Pair
-    runs : int
-        As for :func:`semilocal.lab.audit.bounds.bound_by_plays`.
-    extra : callable, optional
-        Scores of something released after the partition, for a number of plays and a world ("here", "there"); they are
-        added to the transcript's.
-
-    Returns
-    -------
-    dict
-        ``{"here over there": …, "there over here": …}``. Each bound holds with the stated confidence.
+    ``extra`` scores something released after the partition, for a number of plays and a world ("here", "there"); that
+    is added to the transcript's score. Keys are "here over there" and "there over here".
     """
     bounds = {}
     for first, second, sign in (("here", "there", 1), ("there", "here", -1)):

@@ -24,23 +24,12 @@ CONFIDENCE = 1 - 1e-6
 
 
 class LossBound(NamedTuple):
-    """A lower bound on the true loss.
+    """A lower bound on the true loss at delta 0, from an event that happened so often in two worlds."""
 
-    Attributes
-    ----------
-    epsilon : float
-        The true loss is at least this, with the stated confidence; delta is 0.
-    hits, misses : int
-        How often the event happened in the two worlds.
-    runs : int
-        Plays per world.
-    confidence : float
-    """
-
-    epsilon: float
-    hits: int
-    misses: int
-    runs: int
+    epsilon: float  # the true loss is at least this, with the confidence below
+    hits: int  # plays with the event in the world it should be likely in
+    misses: int  # and in the neighbouring one
+    runs: int  # plays per world
     confidence: float
 
 
@@ -66,14 +55,8 @@ def share_bounds(hits: int, runs: int, *, confidence: float = CONFIDENCE) -> tup
 
 
 def loss_lower_bound(hits: int, misses: int, *, runs: int, confidence: float = CONFIDENCE) -> LossBound:
-    """Lower bound on epsilon (delta 0) from an event that was fixed before the counts were seen.
-
-    Parameters
-    ----------
-    hits, misses : int
-        How often it happened in the world it should be likely in, and in the neighbouring one.
-    runs : int
-        Plays per world.
+    """Lower bound on epsilon (delta 0) from an event that was fixed before; its hits and misses in ``runs`` plays a
+    world.
     """
     low = share_bounds(hits, runs, confidence=confidence)[0]
     high = share_bounds(misses, runs, confidence=confidence)[1]
@@ -84,12 +67,8 @@ def loss_lower_bound(hits: int, misses: int, *, runs: int, confidence: float = C
 def bound_by_plays(one: Callable[[int], Floats], other: Callable[[int], Floats], *, runs: int) -> LossBound:
     """Lower bound on epsilon, one world over the other, by an event that is chosen on plays of its own.
 
-    Parameters
-    ----------
-    one, other : callable
-        Scores float64[n] of n new plays in the two worlds; -inf where nothing is claimed.
-    runs : int
-        Plays per world for the bound; a fifth as many again are played to choose the event.
+    ``one`` and ``other`` give the scores float64[n] of n new plays in the two worlds, -inf where nothing is claimed. A
+    fifth as many plays as ``runs`` choose the event.
     """
     pilot = max(runs // 5, 1000)
     threshold = sharpest_event(one(pilot), other(pilot))
@@ -98,13 +77,7 @@ def bound_by_plays(one: Callable[[int], Floats], other: Callable[[int], Floats],
 
 
 def sharpest_event(one: Floats, other: Floats) -> float:
-    """The threshold of the score for which "score >= threshold" gives the best bound, from plays used for nothing else.
-
-    Parameters
-    ----------
-    one, other : float64[n]
-        Scores in the two worlds; -inf where the event cannot be used.
-    """
+    """The threshold of scores, float64[n], that gives the best bound, from plays used for nothing else."""
     candidates = np.unique(one[np.isfinite(one)])
     if not len(candidates):
         return math.inf

@@ -44,30 +44,15 @@ _COMPANY = 19  # members beside the one that is asked three times
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the audit.
-
-    Attributes
-    ----------
-    what : str
-    kind : {"epsilon", "share"}
-        A loss (delta 0, between the positions that ``what`` names), or a chance.
-    claimed, measured : float
-        ``measured`` is a lower bound with the stated confidence, or exact.
-    how : str
-        Confidence and plays, or "exact".
-    broken : bool
-        Whether it is wrong on purpose and has to be caught.
-    upper : float or None
-        For shares that were sampled: the upper bound.
-    """
+    """One line of the audit."""
 
     what: str
-    kind: Literal["epsilon", "share"]
+    kind: Literal["epsilon", "share"]  # a loss (delta 0, between the positions that ``what`` names), or a chance
     claimed: float
-    measured: float
-    how: str
-    broken: bool = False
-    upper: float | None = None
+    measured: float  # a lower bound with the stated confidence, or exact
+    how: str  # confidence and plays, or "exact"
+    broken: bool = False  # wrong on purpose: it has to be caught
+    upper: float | None = None  # of a share that was sampled
 
     @property
     def holds(self) -> bool:
@@ -101,13 +86,7 @@ def audit_task(
     """Attack the whole transcript of a task, both directions: two positions inside a region of a crowded town.
 
     Empty if nobody is asked about places inside a region however small the town is, as in a table of one level.
-
-    Parameters
-    ----------
-    claimed : float, optional
-        The claim, if it is not ``task.epsilon``.
-    extra : callable, optional
-        As for :func:`semilocal.lab.audit.attack`: what is released after the transcript.
+    ``claimed`` is ``task.epsilon`` if left out; ``extra`` is what is released after the transcript, as for ``attack``.
     """
     here = _inside(task, 0.45)
     for crowds in _TOWNS:

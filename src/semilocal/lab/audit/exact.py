@@ -26,15 +26,7 @@ _STEPS = 64  # of the values whose outputs are compared
 
 
 def randomizer_loss(randomizer: RandomizedResponse | DiscreteLaplace) -> float:
-    """Log of the largest ratio of two children's probabilities of the same report, over the whole alphabet.
-
-    Adjacency: any two children. Delta: 0.
-
-    Examples
-    --------
-    >>> randomizer_loss(RandomizedResponse(1.0, 4)) <= 1.0
-    True
-    """
+    """Log of the largest ratio of two children's probabilities of the same report, over the whole alphabet; delta 0."""
     if isinstance(randomizer, RandomizedResponse):
         true, other = randomizer.weights
         return _log(Fraction(true, other))
@@ -45,10 +37,7 @@ def randomizer_loss(randomizer: RandomizedResponse | DiscreteLaplace) -> float:
 
 
 def value_loss(mechanism: Mechanism) -> float:
-    """Log of the largest ratio of two values' probabilities of the same output.
-
-    Adjacency: any two values in [0, 1], on an even grid that has both ends. Delta: 0.
-    """
+    """Log of the largest ratio of the probabilities of an output of two values in [0, 1], on an even grid; delta 0."""
     rows = [mechanism.probabilities(step / _STEPS) for step in range(_STEPS + 1)]
     worst = Fraction(1)
     for column in zip(*rows, strict=True):
@@ -76,16 +65,10 @@ def crowd_threshold(task: Task, askable: int, asked: int, failed: int = 0) -> in
 
 
 def liar_pass_chance(task: Task, askable: int, asked: int, *, honest: int, liars: int, failed: int = 0) -> float:
-    """Exact chance that a side with some honest people passes if all liars say that they are there.
+    """Exact chance that a side with ``honest`` people passes if all liars say that they are there.
 
-    Liars cannot do better: each adds at most one to a tally. Draws are hypergeometric, answers binomial.
-
-    Parameters
-    ----------
-    askable, asked : int
-        People who may be asked, liars included, and how many are drawn.
-    honest : int
-        Honest people on the side.
+    Liars cannot do better: each adds at most one to a tally. ``asked`` of the ``askable`` (liars included) are drawn:
+    draws are hypergeometric, answers binomial.
     """
     from scipy.stats import binom
 
@@ -117,18 +100,9 @@ def repeated_cut_failure(
 ) -> float:
     """Exact chance that k - 1 people are cut off by a server that puts the same cut until nobody is left to ask.
 
-    Parameters
-    ----------
-    people : int
-        On the other side.
-    asked : int
-        Drawn each time.
-    level_of : callable
-        The level of a question from delta and w; another one than the real one is wrong on purpose.
-
-    Notes
-    -----
-    People have one answer each (epsilon up to 2), so a drawn one is not asked again. Every state is how many are left.
+    ``people`` are on the other side, ``asked`` are drawn each time. ``level_of`` gives the level of a question from
+    delta and w; another one than the real one is wrong on purpose. People have one answer each (epsilon up to 2), so a
+    drawn one is not asked again: a state is how many are left.
     """
     if task.rule != "cut" or task.answers != 1:
         raise InvalidInput("the same cut is put again and again with rule 'cut' and one answer")

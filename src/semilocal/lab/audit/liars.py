@@ -25,27 +25,14 @@ __all__ = ["Poisoning", "markdown", "poisoning_table", "push_counts", "push_verd
 
 
 class Poisoning(NamedTuple):
-    """What m liars do to the crowd test of a region in which everybody is asked.
-
-    Attributes
-    ----------
-    liars, responders : int
-    chance : float
-        Exact chance that a side with k - 1 honest participants passes, if all liars name it.
-    tolerated : float
-        The same if the task tolerates as many liars; at most the level of the test.
-    faked : int
-        Honest participants on the smallest side that passes with probability one half or more.
-    honest_needed : int
-        The same if the task tolerates the liars: what tolerance costs.
-    """
+    """What m liars do to the crowd test of a region in which everybody is asked."""
 
     liars: int
     responders: int
-    chance: float
-    tolerated: float
-    faked: int
-    honest_needed: int
+    chance: float  # that a side with k - 1 honest people passes if all liars name it, exact
+    tolerated: float  # the same if the task tolerates as many liars; at most the level of the test
+    faked: int  # honest people on the smallest side that passes with probability one half
+    honest_needed: int  # the same if the task tolerates the liars: what tolerance costs
 
 
 def push_verdicts(task: Task, responders: int, liars: int) -> Poisoning:

@@ -46,23 +46,11 @@ _BELOW = 2  # levels of a town
 
 @dataclass(frozen=True, eq=False)
 class PooledPair:
-    """Two neighbouring inputs: the same task and others, one person of a town at one of two positions.
+    """Two neighbouring inputs: the same task and others, one person of a town at one of two positions."""
 
-    Attributes
-    ----------
-    task : PooledTask
-        Over the unit interval, with towns and two levels below them.
-    others : float64[n - 1]
-        Positions of the others in a town, which begins at 0 and ends at 1.
-    here, there : float
-        The person's.
-    counter : callable
-        Counts with noise, from a task, ranks and words; another one than the real one is wrong on purpose.
-    """
-
-    task: PooledTask
-    others: Floats
-    here: float
+    task: PooledTask  # over the unit interval, with towns and two levels below them
+    others: Floats  # float64[n - 1], in a town, which begins at 0 and ends at 1
+    here: float  # the person's
     there: float
     counter: Callable[[PooledTask, Ranks, noise.Words], Counter] = RankedCounter
 
@@ -85,13 +73,7 @@ class PooledPair:
 
 
 def attack_pooled(pair: PooledPair, *, runs: int, rng: np.random.Generator) -> LossBound:
-    """Lower bound on the loss between the two positions, here over there.
-
-    Parameters
-    ----------
-    runs : int
-        As for :func:`semilocal.lab.audit.bounds.bound_by_plays`.
-    """
+    """Lower bound on the loss between the two positions, here over there."""
     here, there = (lambda size, at=at: pooled_scores(pair, at=at, runs=size, rng=rng) for at in ("here", "there"))
     return bound_by_plays(here, there, runs=runs)
 
@@ -214,28 +196,14 @@ OTHERS = 1000  # values beside the person's
 
 @dataclass(frozen=True, eq=False)
 class SumsPair:
-    """Two neighbouring inputs: one person with either of two values, each from 0 to 1 within the range of its cell.
+    """Two neighbouring inputs: one person with either of two values, each from 0 to 1 within the range of its cell."""
 
-    Attributes
-    ----------
-    task : PooledTask
-        Its epsilon is the claimed loss of the sums.
-    number : int
-        Cells; 1 for the mean over all.
-    here, there : (int, float)
-        Cell and value.
-    louder : int
-        What the real rate is, times the right one. 2 is noise of half the size: wrong on purpose.
-    centred : bool
-        If not, sums are not taken from the middle of the range: wrong on purpose.
-    """
-
-    task: PooledTask
-    number: int
-    here: tuple[int, float]
+    task: PooledTask  # its epsilon is the claimed loss of the sums
+    number: int  # of cells; 1 for the mean over all
+    here: tuple[int, float]  # a cell and a value
     there: tuple[int, float]
-    louder: int = 1
-    centred: bool = True
+    louder: int = 1  # what the rate is, times the right one; 2 is noise of half the size: wrong on purpose
+    centred: bool = True  # if not, sums are not taken from the middle of the range: wrong on purpose
 
     def sums(self, at: tuple[int, float], words: noise.Words) -> Integers:
         """Exact sums of everybody: int64[number]."""
@@ -247,13 +215,7 @@ class SumsPair:
 
 
 def attack_sums(pair: SumsPair, *, runs: int, rng: np.random.Generator) -> LossBound:
-    """Lower bound on the loss between the two values, here over there.
-
-    Parameters
-    ----------
-    runs : int
-        As for :func:`semilocal.lab.audit.bounds.bound_by_plays`.
-    """
+    """Lower bound on the loss between the two values, here over there."""
     words = noise.from_generator(rng)
     here, there = pair.sums(pair.here, words), pair.sums(pair.there, words)
     epsilon, reports = exact(pair.task.epsilon) * pair.louder, pair.task.max_reports

@@ -25,15 +25,7 @@ class SpatialCounts:
     """Counts of people in disjoint boxes, with the guarantee they were released under.
 
     The answer to a query is the sum over boxes of ``count × share``, where ``share`` is the part of the box's volume
-    that the query covers.
-
-    Attributes
-    ----------
-    boxes : float64[m, 2, d]
-        Lower and upper corners, finite. Disjoint; they need not fill the domain.
-    counts : float64[m]
-        Noisy counts may be negative.
-    guarantee : Guarantee
+    that the query covers. The boxes need not fill the domain.
 
     Examples
     --------
@@ -43,8 +35,8 @@ class SpatialCounts:
     [100.0, 70.0]
     """
 
-    boxes: Floats
-    counts: Floats
+    boxes: Floats  # float64[m, 2, d]: lower and upper corners, finite
+    counts: Floats  # float64[m]; noisy counts may be negative
     guarantee: Guarantee
 
     __repr__ = short_repr
@@ -82,19 +74,10 @@ class SpatialCounts:
 
 @dataclass(frozen=True, eq=False)
 class GridCounts:
-    """Counts of people in the cells of a grid: the answers of :class:`SpatialCounts`, an axis at a time.
+    """Counts of people in the cells of a grid: the answers of :class:`SpatialCounts`, an axis at a time."""
 
-    Attributes
-    ----------
-    edges : tuple of float64[a + 1] and float64[b + 1]
-        Ascending borders of the cells on both axes.
-    counts : float64[a, b]
-        Noisy counts may be negative.
-    guarantee : Guarantee
-    """
-
-    edges: tuple[Floats, Floats]
-    counts: Floats
+    edges: tuple[Floats, Floats]  # ascending borders of the cells on both axes: a + 1 and b + 1
+    counts: Floats  # float64[a, b]; noisy counts may be negative
     guarantee: Guarantee
 
     __repr__ = short_repr
@@ -115,14 +98,9 @@ def _covered(sides: Floats, edges: Floats) -> Floats:
 def earth_movers_distance(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:
     """How far people must be moved on average to turn one map into the other, as a share of the map's side.
 
-    Exact, for the Manhattan distance between the cells of a square grid: people move to neighbouring cells in steps,
-    and a linear programme finds the fewest steps. Numbers below zero count as zero, and both maps are scaled to 1. A
-    map without anybody is taken to be even.
-
-    Parameters
-    ----------
-    estimate, truth : array_like, shape (s, s)
-        People in the cells of a grid; s up to 32 takes below a tenth of a second.
+    Exact, for the Manhattan distance between the cells of two grids of s x s cells: people move to neighbouring cells
+    in steps, and a linear programme finds the fewest steps. Numbers below zero count as zero, and both maps are scaled
+    to 1. A map without anybody is taken to be even. With s = 32 it takes below a tenth of a second.
 
     Examples
     --------
@@ -149,13 +127,9 @@ def earth_movers_distance(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> floa
 
 
 def mean_relative_error(estimate: npt.ArrayLike, truth: npt.ArrayLike, floor: float) -> float:
-    """Mean over queries of ``|estimate − truth| / max(truth, floor)``.
+    """Mean over queries of ``|estimate − truth| / max(truth, floor)``, both float64[q].
 
-    Parameters
-    ----------
-    estimate, truth : array_like, shape (q,)
-    floor : float
-        Positive: keeps queries that hold almost nobody from deciding the mean.
+    A positive floor keeps queries that hold almost nobody from deciding the mean.
 
     Examples
     --------

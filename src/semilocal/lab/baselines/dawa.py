@@ -35,16 +35,7 @@ def dawa(
 ) -> GridCounts:
     """Counts of the finest cells by way of private buckets.
 
-    Parameters
-    ----------
-    points : array_like, shape (n, 2)
-    box : Box
-        Two dimensions.
-    epsilon : float
-        For a person taking part or not; N is public.
-    rng : numpy.random.Generator
-    max_depth : int
-        The domain has 2**max_depth finest cells on each axis, at most 256.
+    Two dimensions, with 2**max_depth finest cells on each, at most 256; N is public.
 
     Returns
     -------
@@ -58,13 +49,6 @@ def dawa(
     and no deviation below 0. We know no proof that this costs no more than a quarter of epsilon: if it errs, it errs in
     favour of this baseline. With noise on single cells too, of scale (4 - 2 / length) / epsilon, errors are 1.5 times
     as large.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> found = dawa(rng.random((5000, 2)), Box((0, 0), (1, 1)), epsilon=1.0, rng=rng, max_depth=4)
-    >>> found.counts.shape, round(found.counts.sum())
-    ((16, 16), 5000)
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
     tree = Quadtree(box, as_integer(max_depth, "max_depth", low=1, high=MOST_DEPTH))
@@ -101,16 +85,12 @@ def bucket_costs(values: Floats, epsilon: float, price: float, rng: np.random.Ge
 
 
 def deviations(values: Floats) -> list[tuple[int, Floats]]:
-    """Sum of the distances of every 2, 4, 8 … neighbours from their mean.
+    """Sum of the distances of every 2, 4, 8 … neighbours from their mean: lengths, and float64[n - length + 1] by the
+    first.
 
-    Twice what is missing in those below the mean. A wavelet matrix finds number and sum of the values below a
-    threshold in any stretch: values are sorted by one bit of their rank after the other, so that every stretch
-    stays one. All buckets go down together, in O(n log² n).
-
-    Returns
-    -------
-    list of (int, float64[n - length + 1])
-        Lengths and sums, by the first of the neighbours.
+    Twice what is missing in those below the mean. A wavelet matrix finds number and sum of the values below a threshold
+    in any stretch: values are sorted by one bit of their rank after the other, so that every stretch stays one. All
+    buckets go down together, in O(n log² n).
 
     Examples
     --------
@@ -147,10 +127,7 @@ def deviations(values: Floats) -> list[tuple[int, Floats]]:
 def cheapest_partition(costs: list[Floats]) -> Integers:
     """First cells of the buckets that cover everything and cost least: int64[b].
 
-    Parameters
-    ----------
-    costs : list of float64[n - 2**i + 1]
-        Cost of every bucket of 2**i cells, by its first cell.
+    ``costs`` holds the cost of every bucket of 2**i cells, by its first cell: float64[n - 2**i + 1] for every i.
     """
     n = len(costs[0])
     tables = [(1 << power, of.tolist()) for power, of in enumerate(costs)]

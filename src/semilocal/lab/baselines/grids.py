@@ -29,9 +29,8 @@ MOST_DEPTH = 12
 def identity(
     points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator, max_depth: int = 7
 ) -> GridCounts:
-    """Every finest cell, 2**max_depth on each axis, with its own Laplace noise of scale 1 / epsilon.
-
-    Parameters and the guarantee are those of :func:`ugrid`.
+    """All finest cells, 2**max_depth on each axis, each with its own Laplace noise of scale 1 / epsilon; as
+    :func:`ugrid`.
     """
     return _grid(points, box, 1 << as_integer(max_depth, "max_depth", low=1, high=MOST_DEPTH), epsilon, rng, None)
 
@@ -41,16 +40,8 @@ def ugrid(
 ) -> GridCounts:
     """A uniform grid of m x m cells, m = sqrt(N epsilon / 10), with Laplace noise of scale 1 / epsilon (UG).
 
-    Parameters
-    ----------
-    points : array_like, shape (n, 2)
-    box : Box
-        Two dimensions.
-    epsilon : float
-        For a person taking part or not; N itself is public here.
-    rng : numpy.random.Generator
-    max_depth : int, optional
-        The domain has 2**max_depth finest cells on each axis; positions are continuous if left out.
+    Two dimensions; N is public. With ``max_depth`` the domain has 2**max_depth finest cells on each axis; positions are
+    continuous if it is left out.
 
     Returns
     -------
@@ -76,16 +67,8 @@ def agrid(
 
     The first level has m1 x m1 cells, m1 = max(10, sqrt(N epsilon / 10) / 4), and half of epsilon. A cell with the
     noisy count n is divided into m2 x m2, m2 = sqrt(n epsilon / 2 / 5), which are counted with the other half. The two
-    levels are made consistent by the paper's constrained inference, weighted least squares.
-
-    Parameters and the guarantee are those of :func:`ugrid`.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> found = agrid(rng.random((1000, 2)), Box((0, 0), (1, 1)), epsilon=1.0, rng=rng)
-    >>> len(found) >= 100
-    True
+    levels are made consistent by the paper's constrained inference, weighted least squares. All else is as in
+    :func:`ugrid`.
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
     positions = _scaled(points, box)

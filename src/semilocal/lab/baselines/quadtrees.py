@@ -1,4 +1,4 @@
-"""Quadtrees that follow people: PrivTree, heat maps, k-anonymous cells, and the authors' published code.
+"""Quadtrees that follow people: PrivTree, heat maps, and the authors' published code.
 
 Positions are sorted along the tree, so every cell is one range of them; a rule decides which cells are divided.
 """
@@ -26,8 +26,7 @@ from .boxes import SpatialCounts
 from .releases import MeanEstimate, ReleasedPoints, check_people, check_share
 
 __all__ = [
-    "CountedTree", "PublishedRegions", "deepest", "heatmap", "kanonymous_quadtree", "privtree", "privtree_settled",
-    "published",
+    "CountedTree", "PublishedRegions", "deepest", "heatmap", "privtree", "privtree_settled", "published",
 ]  # fmt: skip
 
 MOST_CELLS = 20_000_000
@@ -68,11 +67,8 @@ class CountedTree:
     def grow(self, splits: SplitRule) -> tuple[Cells, Integers]:
         """Leaves and their exact counts.
 
-        Parameters
-        ----------
-        splits : callable
-            Takes a depth, all open cells of that depth and their counts, returns bool[m]. It is not asked at
-            the deepest level.
+        ``splits`` takes a depth, all open cells of that depth and their counts, and gives bool[m]; it is not asked at
+        the deepest level.
         """
         leaves: list[Cells] = []
         counts: list[Integers] = []
@@ -99,28 +95,20 @@ def privtree(
 
     A node splits if its count, less a penalty that grows with its depth, stays positive under Laplace noise whose scale
     does not depend on the height of the tree; the counts of the leaves are released with separate noise. They are not
-    cut at zero.
+    cut at zero. Half of epsilon buys the structure: noise of scale ``(2b - 1) / ((b - 1) epsilon_tree)``, b = 2^d, a
+    penalty per level of ``scale × ln b``, threshold 0.
 
     Parameters
     ----------
-    points : array_like, shape (n, d)
-    box : Box
-        The public domain; each split halves every axis (fanout b = 2^d).
-    epsilon : float
-        Total; half of it buys the structure (noise scale ``(2b - 1) / ((b - 1) epsilon_tree)``,
-        penalty per level ``scale × ln b``, threshold 0), the rest the leaf counts (noise scale ``1 /
-        epsilon_counts``).
-    rng : numpy.random.Generator
     max_depth : int, optional
-        Nodes of this depth are never split (a public rule, so it costs nothing). By default as deep as 60
-        bits of path and the precision of the coordinates allow, at most 30: only positions shared by many
-        people reach it.
+        Nodes of this depth are never split (a public rule, so it costs nothing). By default as deep as 60 bits of path
+        and the precision of the coordinates allow, at most 30: only positions shared by many people reach it.
 
     Returns
     -------
     SpatialCounts
-        epsilon-differentially private with a trusted curator, if one participant is added or removed; moving
-        one participant is a removal and an addition, hence 2 epsilon.
+        epsilon-differentially private with a trusted curator, if one participant is added or removed; moving one
+        participant is a removal and an addition, hence 2 epsilon.
 
     Examples
     --------
@@ -142,8 +130,6 @@ def privtree_settled(
     The same numbers are published, with the same guarantee. Sums over halves are made consistent with N (which is
     public) from the root down, every half gets its posterior mean (:func:`semilocal.pooled.estimate.split_mean`), and
     people are spread inside leaves by the densities of the neighbours.
-
-    Parameters are those of :func:`privtree`.
     """
     tree, leaves, counts = _privtree(points, box, epsilon, rng, max_depth)
     deepest_leaf = max(int(tree.depth(leaves).max()), 1) * box.dimensions
@@ -206,28 +192,18 @@ def heatmap(
 
     In every round all participants send a one-hot vector of the current leaves with their part of the noise, and the
     server learns the sum alone, with discrete Laplace noise. Crowded leaves are divided. Half of epsilon is for rounds
-    that divide, evenly; the last round counts the leaves that are there with all that is left, when nothing was
-    divided or the tree has its full depth.
+    that divide, evenly; the last round counts the leaves that are there with all that is left, when nothing was divided
+    or the tree has its full depth of ``max_depth`` levels.
 
     A leaf is divided if its people, less 1.96 standard errors, are at least 4 of the standard errors that its four
-    children would have in a last round: then an even child stands out of the noise. The paper leaves the threshold
-    and the parts of epsilon to the user; these are not tuned.
-
-    Parameters
-    ----------
-    points : array_like, shape (n, d)
-    box : Box
-    epsilon : float
-        For a person taking part or not; N is public.
-    rng : numpy.random.Generator
-    max_depth : int
-        Levels of the quadtree.
+    children would have in a last round: then an even child stands out of the noise. The paper leaves the threshold and
+    the parts of epsilon to the user; these are not tuned.
 
     Returns
     -------
     SpatialCounts
         epsilon-differentially private for everybody who sees all sums, if one participant is added or removed; 2
-        epsilon for any move. Secure aggregation is trusted, and that devices add their part of the noise.
+        epsilon for any move; N is public. Secure aggregation is trusted, and that devices add their part of the noise.
     """
     left = as_number(epsilon, "epsilon", positive=True)
     positions = check_people(points, box)
@@ -260,47 +236,6 @@ def _variance(epsilon: float) -> float:
     return 0.5 / math.sinh(epsilon / 2) ** 2
 
 
-def kanonymous_quadtree(points: npt.ArrayLike, box: Box, *, k: int, max_depth: int | None = None) -> SpatialCounts:
-    """Divide a cell if every child holds at least k people; publish exact counts: what is often done today.
-
-    Parameters
-    ----------
-    points : array_like, shape (n, d)
-        At least k.
-    box : Box
-    k : int
-        At least 1.
-    max_depth : int, optional
-        As deep as the coordinates allow (at most 30) if left out.
-
-    Returns
-    -------
-    SpatialCounts
-        No differential privacy: anyone who knows all other positions reads off the last one's cell. A curator sees all.
-
-    Examples
-    --------
-    >>> corners = [[0.1, 0.1], [0.1, 0.9], [0.9, 0.1], [0.9, 0.9]]
-    >>> kanonymous_quadtree(corners, Box((0, 0), (1, 1)), k=1).counts.tolist()
-    [1.0, 1.0, 1.0, 1.0]
-    """
-    k = as_integer(k, "k", low=1)
-    positions = check_people(points, box)
-    if len(positions) < k:
-        raise InvalidInput(f"points must hold at least k = {k} positions; got {len(positions)}")
-    tree = quadtree_of(box, max_depth)
-    counted = CountedTree(tree, positions)
-
-    def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
-        children = counted.count(tree.children(cells)).reshape(len(cells), -1)
-        return np.asarray(children.min(axis=1) >= k)
-
-    leaves, exact = counted.grow(splits)
-    note = f"k-anonymity only: every published count is at least {k}."
-    guarantee = Guarantee.plain("curator", None, k=k, notes=(note,))
-    return SpatialCounts(tree.boxes(leaves), exact.astype(np.float64), guarantee)
-
-
 # -- what the authors' published code does -----------------------------------------------------------------------------
 #
 # A cell asks its people for a one-hot vector of their child with Laplace noise of scale 1/epsilon on every entry. A
@@ -310,27 +245,13 @@ def kanonymous_quadtree(points: npt.ArrayLike, box: Box, *, k: int, max_depth: i
 
 @dataclass(frozen=True, eq=False)
 class PublishedRegions:
-    """Regions, the people in them, and the releases of the published code about them.
-
-    Attributes
-    ----------
-    box : Box
-        The public domain.
-    boxes : float64[m, 2, d]
-        Lower and upper corners of the regions.
-    crowds : int64[m]
-        People in each region.
-    regions : int32[n]
-        Row of each participant's region.
-    guarantee : Guarantee
-        Of the regions alone. Every release states its own.
-    """
+    """Regions, the people in them, and the releases of the published code about them."""
 
     box: Box
-    boxes: Floats
-    crowds: Integers
-    regions: npt.NDArray[np.int32]
-    guarantee: Guarantee
+    boxes: Floats  # float64[m, 2, d]: lower and upper corners
+    crowds: Integers  # int64[m]: people in each region
+    regions: npt.NDArray[np.int32]  # int32[n]: row of each participant's region
+    guarantee: Guarantee  # of the regions alone; every release states its own
 
     __repr__ = short_repr
 
@@ -354,15 +275,8 @@ class PublishedRegions:
     ) -> tuple[Floats, Floats]:
         """Everybody's value of f with Laplace noise of scale (range of f over the region) / epsilon.
 
-        Parameters
-        ----------
-        points : array_like, shape (n, d)
-            The participants, in their order.
-
-        Returns
-        -------
-        values, scales : float64[n]
-            The noisy values, and the scale of each one's noise.
+        ``points`` are the participants in their order. Gives the noisy values and the scales of their noise,
+        float64[n].
         """
         epsilon = as_number(epsilon, "epsilon", positive=True)
         values, ranges = check_values(f, points, self.boxes, of=self.regions)
@@ -413,9 +327,6 @@ def published(
 
     Parameters
     ----------
-    points : array_like, shape (n, d)
-    box : Box
-        Each division halves every axis.
     epsilon : float
         As the code writes it: Laplace noise of scale 1/epsilon on every entry of a report.
     delta : float
@@ -424,13 +335,12 @@ def published(
         What a child's noisy count has to exceed by Δ to go on.
     max_depth : int, optional
         As deep as the coordinates allow (at most 30) if left out.
-    rng : numpy.random.Generator
 
     Returns
     -------
     PublishedRegions
-        2 epsilon between two positions inside a region (delta = 0): a move changes two entries of a report. No crowd
-        is kept: a region may hold one person, or nobody.
+        2 epsilon between two positions inside a region (delta = 0): a move changes two entries of a report. No crowd is
+        kept: a region may hold one person, or nobody.
 
     Examples
     --------

@@ -27,19 +27,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """An estimated mean.
-
-    Attributes
-    ----------
-    value : float
-    stderr : float
-        Standard deviation of the noise, known exactly and independent of the data. The mean of the participants
-        is the target: there is no sampling error in it.
-    guarantee : Guarantee
-    """
+    """An estimated mean of the participants, without sampling error."""
 
     value: float
-    stderr: float
+    stderr: float  # of the noise; known exactly and independent of the data
     guarantee: Guarantee
 
     __repr__ = short_repr
@@ -86,22 +77,7 @@ def central_mean(
 ) -> MeanEstimate:
     """Mean of f with one Laplace draw of scale (range of f over the box) / (n epsilon).
 
-    Parameters
-    ----------
-    points : array_like, shape (n, d)
-    f : BoundedFunction
-        Its range over the whole box sets the noise: moving one participant changes the mean by at most range
-        / n.
-    box : Box
-        The public domain.
-    epsilon : float
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    MeanEstimate
-        epsilon-differentially private if one participant moves anywhere in the domain (the number of
-        participants is public); trusts a curator.
+    epsilon-differentially private if one participant moves anywhere in the domain (n is public); trusts a curator.
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
     values, width = _values_and_width(points, f, box)
@@ -115,20 +91,7 @@ def local_mean(
 ) -> MeanEstimate:
     """Mean of the participants' values of f, each with Laplace noise of scale (range of f over the box) / epsilon.
 
-    Parameters
-    ----------
-    points : array_like, shape (n, d)
-    f : BoundedFunction
-    box : Box
-        The public domain.
-    epsilon : float
-        The loss of each participant.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    MeanEstimate
-        epsilon-locally differentially private; trusts nobody.
+    epsilon-locally differentially private; trusts nobody.
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
     values, width = _values_and_width(points, f, box)
@@ -144,20 +107,9 @@ def local_mean(
 def planar_laplace(points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator) -> ReleasedPoints:
     """Geo-indistinguishable positions (Andrés et al., CCS 2013): density proportional to exp(-epsilon × distance).
 
-    Parameters
-    ----------
-    points : array_like, shape (n, 2)
-    box : Box
-        Two dimensions.
-    epsilon : float
-        Loss per unit of distance, where the unit is a side of the domain: both axes are scaled to [0, 1].
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ReleasedPoints
-        Any two positions at (scaled) distance r are epsilon × r indistinguishable: sqrt(2) epsilon across the
-        domain.
+    Two dimensions. epsilon is the loss per unit of distance, where the unit is a side of the domain: both axes are
+    scaled to [0, 1]. Any two positions at (scaled) distance r are epsilon × r indistinguishable: sqrt(2) epsilon across
+    the domain.
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
     if box.dimensions != 2:
@@ -176,16 +128,8 @@ def planar_laplace(points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.r
 def laplace_points(points: npt.ArrayLike, box: Box, *, epsilon: float, rng: np.random.Generator) -> ReleasedPoints:
     """Laplace noise of scale 1/epsilon on every coordinate of the unit cube.
 
-    This is what is often called LDP with epsilon. Each of the d coordinates has range 1, so a move across the
-    whole domain costs d × epsilon: that is the epsilon which the guarantee states.
-
-    Parameters
-    ----------
-    points : array_like, shape (n, d)
-    box : Box
-    epsilon : float
-        The parameter of each coordinate.
-    rng : numpy.random.Generator
+    This is what is often called LDP with epsilon. Each of the d coordinates has range 1, so a move across the whole
+    domain costs d × epsilon: that is the epsilon which the guarantee states.
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
     positions = check_people(points, box)

@@ -21,19 +21,10 @@ __all__ = ["EXPERIMENTS", "Experiment", "chosen"]
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment.
-
-    Attributes
-    ----------
-    name : str
-        What the user types.
-    labels : tuple of str
-        The paper's labels of its figures, which the user may type as well; one without draws no figure.
-    title : str
-    """
+    """One experiment; what the user types is its name, or a label of the paper."""
 
     name: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # the paper's labels of its figures; one without draws no figure
     title: str
 
     def make(self, options: FigureOptions) -> Output:
@@ -63,7 +54,6 @@ EXPERIMENTS = (
     Experiment("dpbench", (), "range counts on the tables of DPBench, and other questions: a table"),
     Experiment("claims", (), "where the paper's text does not hold: a table"),
     Experiment("reference", (), "our numbers beside those of the authors' code: a table"),
-    Experiment("targets", (), "what the local protocol must reach: a table"),
 )
 
 

@@ -21,28 +21,14 @@ __all__ = ["CATALOGUE", "Dataset", "Original", "Variant", "dataset"]
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One file (or folder) that a dataset can be read from.
+    """One file (or folder) that a dataset can be read from."""
 
-    Attributes
-    ----------
-    file : str
-        Its path inside the data folder.
-    place : str or tuple of float
-        A named place, or its west, south, east and north.
-    note : str
-        How it differs from the original.
-    rows : int or None
-        How many positions; None where it depends on what the home holds today.
-    sha256, content_sha256 : str or None
-        Of the file, and of its uncompressed text (which another compressor leaves the same).
-    """
-
-    file: str
-    place: str | tuple[float, float, float, float] = msgspec.field(name="box")
-    note: str
-    rows: int | None = None
+    file: str  # its path inside the data folder
+    place: str | tuple[float, float, float, float] = msgspec.field(name="box")  # or west, south, east, north
+    note: str  # how it differs from the original
+    rows: int | None = None  # None where it depends on what the home holds today
     sha256: str | None = None
-    content_sha256: str | None = None
+    content_sha256: str | None = None  # of the uncompressed text, which another compressor leaves the same
 
     @property
     def box(self) -> Box:

@@ -46,28 +46,14 @@ PARTIAL, BEYOND_END = 206, 416
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """A dataset in memory.
-
-    Attributes
-    ----------
-    points : float64[n, 2]
-        Longitude and latitude in degrees, read-only, all inside `box`.
-    box : Box
-        The public domain: a constant of the catalogue, not taken from the points.
-    path : Path
-        Where they were read from.
-    notes : tuple of str
-        What a reader of results must know: which variant it is, and what was left out.
-    fingerprint : str
-        Twelve hexadecimal digits of the points' SHA-256: a parameter that tells results on other data apart.
-    """
+    """A dataset in memory."""
 
     name: str
-    points: Floats
-    box: Box
+    points: Floats  # float64[n, 2], longitude and latitude in degrees, read-only, inside `box`
+    box: Box  # the public domain: a constant of the catalogue, not taken from the points
     path: Path
-    notes: tuple[str, ...]
-    fingerprint: str
+    notes: tuple[str, ...]  # which variant it is, and what was left out
+    fingerprint: str  # of the points' SHA-256: a parameter that tells results on other data apart
 
 
 @dataclass(frozen=True)
@@ -81,7 +67,7 @@ class FileStatus:
 
 
 def data_folder(folder: str | Path | None = None) -> Path:
-    """Return the data folder: the one given, or the one that SEMILOCAL_DATA names."""
+    """The data folder: the one given, or the one that SEMILOCAL_DATA names."""
     named = folder if folder is not None else os.environ.get(VARIABLE)
     if not named:
         raise InvalidInput(f"no data folder is known; give one (--data FOLDER) or set {VARIABLE}")
@@ -92,24 +78,11 @@ def data_folder(folder: str | Path | None = None) -> Path:
 
 
 def load(name: str, folder: str | Path | None = None) -> Positions:
-    """Return all positions of a dataset.
+    """All positions of a dataset; California Housing needs no folder.
 
-    Parameters
-    ----------
-    name : str
-        A key of the catalogue.
-    folder : str or Path, optional
-        The data folder; SEMILOCAL_DATA if left out. California Housing needs none.
-
-    Raises
-    ------
-    InvalidInput
-        If it is not there, with the way to get it.
-
-    Notes
-    -----
-    Of several variants the first that is present is read; `Positions.notes` says which. A dataset that was
-    read stays in memory (the last four), as long as its file does not change.
+    Of several variants the first that is present is read; ``Positions.notes`` says which. A dataset that was read stays
+    in memory (the last four), as long as its file does not change. One that is not there is refused, with the way to
+    get it.
     """
     entry = dataset(name)
     found = _find(entry, folder)
@@ -124,13 +97,7 @@ def load(name: str, folder: str | Path | None = None) -> Positions:
 
 
 def tables(folder: str | Path | None = None) -> tuple[Path, tuple[str, ...]]:
-    """Return the file with the tables of DPBench, and the names of the tables.
-
-    Raises
-    ------
-    InvalidInput
-        If it is not there, with the way to get it.
-    """
+    """The file with the tables of DPBench, and their names; refused if it is not there, with the way to get it."""
     path = data_folder(folder) / TABLES
     if not path.is_file():
         raise InvalidInput(
@@ -143,7 +110,7 @@ def tables(folder: str | Path | None = None) -> tuple[Path, tuple[str, ...]]:
 
 
 def table(name: str, folder: str | Path | None = None) -> Floats:
-    """Return a table of DPBench, aggregated to 128 x 128 cells: counts, float64[128, 128]."""
+    """A table of DPBench, aggregated to 128 x 128 cells: counts, float64[128, 128]."""
     path, names = tables(folder)
     if name not in names:
         raise InvalidInput(f"{path} has no table {name!r}; there are {', '.join(names)}")
@@ -156,18 +123,9 @@ def table(name: str, folder: str | Path | None = None) -> Floats:
 
 
 def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Floats:
-    """Draw the positions of one trial: n rows without replacement, scaled from the public box to [0, 1]².
+    """The positions of one trial: n rows without replacement, scaled from the public box to [0, 1]²: float64[n, 2].
 
     Every row drawn counts as one participant, as in the paper: most datasets have fewer people than N.
-
-    Parameters
-    ----------
-    name : str
-        A key of the catalogue.
-    n : int
-        Participants, at most the rows of the dataset.
-    rng : numpy Generator
-        The only source of randomness.
     """
     source = load(name, folder)
     if not 1 <= n <= len(source.points):
@@ -177,10 +135,7 @@ def sample_users(name: str, n: int, rng: np.random.Generator, *, folder: str | P
 
 
 def sample_people(name: str, n: int, rng: np.random.Generator, *, folder: str | Path | None = None) -> Floats:
-    """Draw n different people and one row of each at random, scaled from the public box to [0, 1]².
-
-    Parameters are those of :func:`sample_users`; the dataset must have a column ``user``.
-    """
+    """One row at random of each of n different people, as :func:`sample_users`; the dataset needs a column ``user``."""
     source = load(name, folder)
     people = _people(source)
     order = rng.permutation(len(people))
@@ -205,13 +160,12 @@ def _people(source: Positions) -> Integers:
 
 
 def status(folder: str | Path | None = None) -> list[FileStatus]:
-    """Return what is on disk, one entry per dataset. Files with a known checksum are checked against it."""
+    """What is on disk, one entry per dataset. Files with a known checksum are checked against it."""
     return [_status(entry, folder) for entry in CATALOGUE.values()]
 
 
 def describe(name: str, folder: str | Path | None = None) -> str:
-    """Return where a dataset comes from, its terms, its checksums and what is on disk, as a text of a few
-    lines."""
+    """Where a dataset comes from, its terms, its checksums and what is on disk: a text of a few lines."""
     entry, state = dataset(name), _status(dataset(name), folder)
     rows = [("columns", ", ".join(entry.columns))]
     for variant in entry.variants:
@@ -238,17 +192,8 @@ def describe(name: str, folder: str | Path | None = None) -> str:
 def fetch(name: str, folder: str | Path | None = None, *, show: bool = True) -> str:
     """Get a dataset from its public home into the data folder, and return a sentence about it.
 
-    The original is kept in ``originals/``, checked against its checksum, and turned into the file that `load`
-    reads. A broken download goes on where it stopped; a file appears only when it is complete.
-
-    Raises
-    ------
-    DownloadFailed
-        In one sentence, if the home does not answer.
-    ChecksumMismatch
-        If the home holds another file than the known one.
-    InvalidInput
-        If the dataset cannot be fetched by a program, with what to do by hand.
+    The original is kept in ``originals/``, checked against its checksum, and turned into the file that `load` reads. A
+    broken download goes on where it stopped; a file appears only when it is complete.
     """
     entry = dataset(name)
     if name == SHIPPED:
@@ -304,7 +249,7 @@ def _read(name: str, variant: Variant, path: Path, _changed: int, _size: int) ->
 
 
 def _find(entry: Dataset, folder: str | Path | None) -> tuple[Path, Variant] | None:
-    """Return the first variant that is present, and where."""
+    """The first variant that is present, and where."""
     if entry.name == SHIPPED:
         # A wheel is unpacked when it is installed: the sample is a real file.
         return Path(str(importlib.resources.files("semilocal") / "data" / entry.variants[0].file)), entry.variants[0]
@@ -352,7 +297,7 @@ def _record_path(path: Path) -> Path:
 
 
 def _recorded(path: Path) -> Mapping[str, int]:
-    """Return what was left out when the file was converted here, by reason."""
+    """What was left out when the file was converted here, by reason."""
     record = _record_path(path)
     if not record.is_file():
         return {}
@@ -364,31 +309,17 @@ def _recorded(path: Path) -> Mapping[str, int]:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    """The SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def download(url: str, path: Path, *, sha256: str | None, show: bool = True, timeout: float = TIMEOUT) -> str:
-    """Download one file, and return its SHA-256.
+    """Download one file over http or https, and return its SHA-256.
 
-    Parameters
-    ----------
-    url : str
-        Where the file lives; http or https.
-    path : Path
-        Where it goes. A file that is there and has the checksum is left alone, and nothing is sent.
-    sha256 : str or None
-        What it must have. None where nobody published one: then the caller records what came.
-    show : bool
-        Whether to show progress on stderr.
-
-    Raises
-    ------
-    DownloadFailed
-        In one sentence. What has arrived stays in ``<path>.part``, and the next call asks for the rest only.
-    ChecksumMismatch
-        The file is complete but another one; it is deleted.
+    A file that is there and has the checksum is left alone, and nothing is sent. If nobody published a checksum, it is
+    None: then the caller records what came. After a failure (one sentence) what has arrived stays in ``<path>.part``,
+    and the next call asks for the rest only. A complete file with another checksum is deleted.
     """
     if not url.startswith(("https://", "http://")):
         raise InvalidInput(f"the address must begin with https:// or http://; got {url!r}")

@@ -63,18 +63,12 @@ def ranges(
     *,
     names: Sequence[str] = (),
     most: int = MOST_RUNS,
-    moved: bool = True,
+    maps: bool = True,
 ) -> Gathered:
     """Run the protocol: a row for every method, table and number of people; errors ``mae`` are in people.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of tables; all if there are none.
-    most : int
-        Runs that are enough.
-    moved : bool
-        Whether to measure the earth mover's distance, too.
+    ``names`` are those of tables (all if there are none), ``most`` is how many runs are enough, and ``maps`` whether
+    to measure the earth mover's distance, too.
     """
     path, known = tables(options.data)
     sources = tuple(TABLES + name for name in names or known)
@@ -87,9 +81,9 @@ def ranges(
             "data": (sha256_of(path)[:12],),
             "n": tuple(people),
             "epsilon": (EPSILON,),
-            "moved": (moved,),
+            "maps": (maps,),
         },
-        of=("mae", "moved") if moved else ("mae",),
+        of=("mae", "moved") if maps else ("mae",),
         quick=1,
         quick_axes={"source": sources[:2], "n": tuple(people)[:1]},
         most=most,
@@ -97,7 +91,7 @@ def ranges(
 
 
 def geometric_mean(rows: Sequence[Mapping[str, Any]], of: str) -> tuple[float, float]:
-    """Return the geometric mean of the means of some groups, and its standard error from those of the groups."""
+    """The geometric mean of the means of some groups, and its standard error from those of the groups."""
     means = [float(row[f"{of}_mean"]) for row in rows]
     mean = math.exp(math.fsum(map(math.log, means)) / len(means))
     parts = [float(row[f"{of}_std"]) ** 2 / row["runs"] / one**2 for row, one in zip(rows, means, strict=True)]

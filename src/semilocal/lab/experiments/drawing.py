@@ -63,7 +63,7 @@ class Saved:
 
 
 def line(method: str) -> dict[str, Any]:
-    """Return the keyword arguments of ``Axes.plot`` and ``Axes.errorbar`` for a method (no label)."""
+    """The keyword arguments of ``Axes.plot`` and ``Axes.errorbar`` for a method (no label)."""
     style = look(method)
     return {
         "color": style.colour,
@@ -76,7 +76,7 @@ def line(method: str) -> dict[str, Any]:
 
 
 def legend_label(method: str, guarantee: Guarantee) -> str:
-    """Return a legend entry: the name of a line, its true loss in terms of the ε of the axis, whether a crowd is kept.
+    """A legend entry: the name of a line, its true loss in terms of the ε of the axis, whether a crowd is kept.
 
     Examples
     --------
@@ -148,15 +148,7 @@ def shared_legend(figure: Any, *, columns: int = 2) -> None:
 def save(figure: Any, folder: str | Path, *, name: str) -> Saved:
     """Write a figure as PNG and SVG; the same figure gives the same bytes.
 
-    Parameters
-    ----------
-    figure : matplotlib Figure
-        Output inside `figure_style`. Draw thousands of points with ``rasterized=True``: an SVG holds each one
-        otherwise.
-    folder : str or Path
-        Output if it is not there.
-    name : str
-        File name without ending.
+    Draw thousands of points with ``rasterized=True``: an SVG holds each one otherwise.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -193,15 +185,9 @@ def line_panels(
 ) -> Saved:
     """Draw a value against ε, one line per method, with error bars.
 
-    Parameters
-    ----------
-    summary : sequence of mappings
-        As from `summary.gather`, with ``method``, ``epsilon`` and the columns that `panels` pick by.
-    value : str
-        The column without its ending: ``value_mean`` is drawn.
-    score : bool
-        The axis goes from 0 to 1, and bars show one standard deviation of a single run. Otherwise the value is an error
-        on a logarithmic axis, and bars show the 95 % confidence interval of the mean.
+    ``value`` is a column of the summary without its ending: ``value_mean`` is drawn. The axis of a ``score`` goes from
+    0 to 1, and bars show one standard deviation of a single run. Otherwise it is an error on a logarithmic axis, and
+    bars show the 95 % confidence interval of the mean.
     """
     rows = -(-len(panels) // columns)
     width = min(columns, len(panels))
@@ -265,18 +251,10 @@ def box_panels(
     y_label: str = "",
     log: bool = False,
 ) -> Saved:
-    """Draw box plots of single runs: groups along the x axis, one box per method in each.
+    """Draw box plots of single runs: groups by the column ``along``, one box per method in each.
 
-    Boxes span the quartiles, whiskers 1.5 times their distance; points beyond are drawn.
-
-    Parameters
-    ----------
-    value : str
-        The column to draw; a panel that picks ``value`` draws another.
-    along : {"epsilon", "k"}
-        The column that makes groups.
-    log : bool
-        Whether the y axis is logarithmic.
+    Boxes span the quartiles, whiskers 1.5 times their distance; points beyond are drawn. A panel that picks ``value``
+    draws that column instead.
     """
     methods = list(dict.fromkeys(row["method"] for row in rows))
     with figure_style() as Figure:

@@ -361,8 +361,7 @@ def housing_map(options: FigureOptions) -> Output:
 # -- range queries -----------------------------------------------------------------------------------------------------
 
 QUERIED = (
-    "ours", "pooled-curator", "pooled-servers", "paper", "published", "privtree", "ldp-kdtree", "ldp-quadtree", "ahead",
-    "kanonymous", "zero",
+    "ours", "pooled-curator", "pooled-servers", "paper", "published", "privtree", "ldp-kdtree", "ahead", "zero",
 )  # fmt: skip
 QUERIES_SYNTHETIC = Study(
     "queries_synthetic",
@@ -431,7 +430,7 @@ def queries_synthetic(options: FigureOptions, study: Study = QUERIES_SYNTHETIC) 
     write_rows(options, name, _workload_rows("clusters", boxes[:shown], counts))
     panels = [Panel(f"N = {n:,}", {"n": n}) for n in study.axes["n"]]
     errors = line_panels(found.summary, panels, study, options, value="mre", y_label=MRE)
-    caption = "Bars: 95 % confidence interval of the mean. The k-anonymous quadtree does not depend on ε."
+    caption = "Bars: 95 % confidence interval of the mean."
     words = "Half of a trial's participants are drawn at most; boxes are queries."
     workload = _shown(name, "the clusters and some queries", words, picture.svg, options, study.participants)
     return Output((workload, _section(study, found, options, errors, caption)))
@@ -524,19 +523,12 @@ PROMISES = Study(
     title="error against what is promised to whom (our own)",
     participants=BOTH,
 )
-COLUMNS = (
-    "any move\n(plain DP)",
-    "inside the region,\nwith a crowd",
-    "inside the region,\nno crowd",
-    "a crowd of k,\nno noise",
-)
+COLUMNS = ("any move\n(plain DP)", "inside the region,\nwith a crowd", "inside the region,\nno crowd")
 WHO = {"nobody": "trust: nobody", "two-servers": "trust: two servers", "curator": "trust: a curator"}
 
 
 def column_of(guarantee: Guarantee) -> int:
     """Return the column that a promise belongs to."""
-    if guarantee.epsilon is None:
-        return 3
     if guarantee.adjacency != "inside":
         return 0
     return 1 if guarantee.k else 2

@@ -211,12 +211,6 @@ def plain_counts(
     return Released(found.query, found.guarantee)
 
 
-def exact_counts(points: Floats, at: At) -> Released:
-    """Exact counts of crowds of k."""
-    found = baselines.kanonymous_quadtree(points, at.box, k=at.k)
-    return Released(found.query, found.guarantee)
-
-
 def plain_points(points: Floats, labels: Integers, at: At, *, make: Callable[..., Any]) -> Released:
     """A baseline that moves every position at random."""
     found = make(points, at.box, epsilon=at.epsilon, rng=at.rng)
@@ -298,116 +292,72 @@ def _papers(look: Look, rule: Rule, note: str, counts: str, *, points: bool) -> 
     )
 
 
+def _answers(look: Look, make: Callable[..., baselines.SpatialCounts | baselines.GridCounts]) -> Method:
+    return Method(look, counts=partial(plain_counts, make=make))
+
+
+def _moves(look: Look, note: str, **way: Any) -> Method:
+    return Method(
+        look, points=partial(paper_points, rule=published_regions, **way), notes={"points": f"{note}; {_ALONE}"}
+    )
+
+
 _MARGIN = "the printed margin holds at δ = 0.05, not for small δ"
 _ALONE = "a region may hold one person"
+_PUBLIC = "its noise on public counts buys nothing"
+_NO_COVER = "noise on counts protects no position"
+_DRAWN = "the draw around a centre does not look at the position"
+_CODE = Look("published code's rule", "#ef6548", "s", "-.", filled=False)
+_TWO = Look("semilocal, two servers", "#41ab5d", ">", "--", filled=False, width=2.0)
+_SETTLED = Look("PrivTree with our estimator (trusted curator)", "#5aae61", "^", "--", filled=False)
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "ours": _ours(Look("semilocal, nobody trusted", "#08519c", "o", "-", width=2.0), "nobody"),
         "pooled-curator": _ours(Look("semilocal, curator", "#006d2c", ">", "-", width=2.0), "curator"),
-        "pooled-servers": _ours(
-            Look("semilocal, two servers", "#41ab5d", ">", "--", filled=False, width=2.0), "two-servers"
-        ),
-        "paper": _papers(
-            Look("paper's rule", "#a50f15", "s", ":"),
-            paper_regions,
-            _MARGIN,
-            "its noise on public counts buys nothing",
-            points=True,
-        ),
-        "published": _papers(
-            Look("published code's rule", "#ef6548", "s", "-.", filled=False),
-            published_regions,
-            _ALONE,
-            "noise on counts protects no position",
-            points=False,
-        ),
+        "pooled-servers": _ours(_TWO, "two-servers"),
+        "paper": _papers(Look("paper's rule", "#a50f15", "s", ":"), paper_regions, _MARGIN, _PUBLIC, points=True),
+        "published": _papers(_CODE, published_regions, _ALONE, _NO_COVER, points=False),
         "central": Method(
             Look("central DP (trusted curator)", "#000000", "*", "-"),
             values=partial(plain_mean, make=baselines.central_mean),
         ),
-        "privtree": Method(
-            Look("PrivTree (trusted curator)", "#1b7837", "^", "-"),
-            counts=partial(plain_counts, make=baselines.privtree),
-        ),
-        "privtree-settled": Method(
-            Look("PrivTree with our estimator (trusted curator)", "#5aae61", "^", "--", filled=False),
-            counts=partial(plain_counts, make=baselines.privtree_settled),
-        ),
-        "identity": Method(
-            Look("every cell with noise (trusted curator)", "#525252", "8", ":"),
-            counts=partial(plain_counts, make=baselines.identity),
-        ),
-        "ugrid": Method(
-            Look("UGrid (trusted curator)", "#c51b7d", "<", "--", filled=False),
-            counts=partial(plain_counts, make=baselines.ugrid),
-        ),
-        "agrid": Method(
-            Look("AGrid (trusted curator)", "#8e0152", "<", "-"), counts=partial(plain_counts, make=baselines.agrid)
-        ),
-        "dawa": Method(
-            Look("DAWA (trusted curator)", "#b35806", "d", "-"), counts=partial(plain_counts, make=baselines.dawa)
-        ),
-        "heatmap": Method(
-            Look("heat map by secure aggregation", "#4393c3", "H", "-."),
-            counts=partial(plain_counts, make=baselines.heatmap),
-        ),
+        "privtree": _answers(Look("PrivTree (trusted curator)", "#1b7837", "^", "-"), baselines.privtree),
+        "privtree-settled": _answers(_SETTLED, baselines.privtree_settled),
+        "identity": _answers(Look("every cell with noise (trusted curator)", "#525252", "8", ":"), baselines.identity),
+        "ugrid": _answers(Look("UGrid (trusted curator)", "#c51b7d", "<", "--", filled=False), baselines.ugrid),
+        "agrid": _answers(Look("AGrid (trusted curator)", "#8e0152", "<", "-"), baselines.agrid),
+        "dawa": _answers(Look("DAWA (trusted curator)", "#b35806", "d", "-"), baselines.dawa),
+        "heatmap": _answers(Look("heat map by secure aggregation", "#4393c3", "H", "-."), baselines.heatmap),
         "ldp": Method(
             Look("local DP", "#7f7f7f", "v", "--"),
             values=partial(plain_mean, make=baselines.local_mean),
             each=laplace_values,
             points=partial(plain_points, make=baselines.laplace_points),
         ),
-        "ldp-kdtree": Method(
-            Look("LDP kd-tree", "#b58ac6", "D", "-.", filled=False),
-            counts=partial(plain_counts, make=baselines.ldp_kdtree),
-        ),
-        "ldp-quadtree": Method(
-            Look("LDP quadtree", "#762a83", "D", ":"), counts=partial(plain_counts, make=baselines.ldp_quadtree)
-        ),
-        "ahead": Method(
-            Look("AHEAD (local DP)", "#d09a00", "P", "--"), counts=partial(plain_counts, make=baselines.ahead)
-        ),
+        "ldp-kdtree": _answers(Look("LDP kd-tree", "#b58ac6", "D", "-.", filled=False), baselines.ldp_kdtree),
+        "ahead": _answers(Look("AHEAD (local DP)", "#d09a00", "P", "--"), baselines.ahead),
         "geo": Method(
             Look("planar Laplace", "#35978f", "X", "-."), points=partial(plain_points, make=baselines.planar_laplace)
         ),
-        "sldp-quantize": Method(
-            Look("SLDP-Quantization", "#3f2d8f", "h", "-"),
-            points=partial(paper_points, rule=published_regions),
-            notes={"points": f"region centres; {_ALONE}"},
-        ),
-        "sldp-split": Method(
-            Look("SLDP-Split", "#8d86c9", "h", "--", filled=False),
-            points=partial(paper_points, rule=published_regions, drawn=True),
-            notes={"points": f"the draw around a centre does not look at the position; {_ALONE}"},
-        ),
+        "sldp-quantize": _moves(Look("SLDP-Quantization", "#3f2d8f", "h", "-"), "region centres"),
+        "sldp-split": _moves(Look("SLDP-Split", "#8d86c9", "h", "--", filled=False), _DRAWN, drawn=True),
         "even": Method(Look("even spread", "#7a7a7a", "None", "--"), counts=even_counts),
         "zero": Method(Look("answer 0", "#969696", "None", "-"), values=zero_mean, counts=zero_counts),
         "exact": Method(Look("no privacy", "#404040", "None", ":"), points=true_points),
-        "kanonymous": Method(
-            Look("k-anonymous quadtree (no noise)", "#8c4a1f", "p", ":"),
-            counts=exact_counts,
-            notes={"counts": "exact counts by a trusted curator"},
-        ),
     }
 )
 
 
 def look(name: str) -> Look:
-    """Return the look of a method.
-
-    Examples
-    --------
-    >>> look("ldp").name
-    'local DP'
-    """
+    """The look of a method."""
     if name not in METHODS:
         raise InvalidInput(f"no method is called {name!r}; there are {', '.join(METHODS)}")
     return METHODS[name].look
 
 
 def way_of(name: str, purpose: str) -> Callable[..., Released]:
-    """Return how a method runs in a kind of experiment: "values", "each", "counts" or "points"."""
+    """How a method runs in a kind of experiment: "values", "each", "counts" or "points"."""
     ways: dict[str, Callable[..., Released] | None] = {one: getattr(METHODS[one], purpose) for one in METHODS}
     way = ways.get(name)
     if way is None:
@@ -418,7 +368,7 @@ def way_of(name: str, purpose: str) -> Callable[..., Released]:
 
 @cache
 def promise_of(name: str, purpose: Purpose) -> Guarantee:
-    """Return what a method promises in a kind of experiment, at ε = 1.
+    """What a method promises in a kind of experiment, at ε = 1.
 
     Examples
     --------

@@ -40,20 +40,12 @@ class Converted(NamedTuple):
 
 
 def convert_snap(original: Path, target: Path, *, show: bool = False) -> Converted:
-    """Turn SNAP's check-ins into a CSV with user, latitude, longitude.
+    """Turn SNAP's check-ins, ``loc-*_totalCheckins.txt.gz``, into a CSV with user, latitude, longitude.
 
-    Parameters
-    ----------
-    original : Path
-        ``loc-*_totalCheckins.txt.gz``: user, time, latitude, longitude and place, separated by tabs.
-    target : Path
-        The CSV to write, gzip-compressed; it appears only when it is complete.
-
-    Notes
-    -----
-    Kept: every check-in with a possible position, in the original order and spelling. Left out and counted:
-    lines without a position, positions at exactly (0, 0) (the mark for "no position" there), and impossible
-    positions.
+    The original has user, time, latitude, longitude and place, separated by tabs. Kept is every check-in with a
+    possible position, in the original order and spelling. Left out and counted: lines without a position, positions at
+    exactly (0, 0) (the mark for "no position" there), and impossible positions. The target appears only when it is
+    complete.
     """
     dropped: Counter[str] = Counter()
 
@@ -88,18 +80,9 @@ def convert_snap(original: Path, target: Path, *, show: bool = False) -> Convert
 def convert_porto(original: Path, target: Path, *, trips: int = PORTO_TRIPS, show: bool = False) -> Converted:
     """Turn the first trips of the Porto training file into a CSV with taxi, trip, latitude, longitude.
 
-    Parameters
-    ----------
-    original : Path
-        UCI's zip (``train.csv.zip`` inside) or ``train.csv.zip`` itself (``train.csv`` inside).
-    target : Path
-        The CSV to write, gzip-compressed; it appears only when it is complete.
-    trips : int
-        How many trips from the start of the file; trip numbers are the place in that file, from 0.
-
-    Notes
-    -----
-    Trips with an empty polyline have no positions; they are counted as left out.
+    The original is UCI's zip (``train.csv.zip`` inside) or ``train.csv.zip`` itself (``train.csv`` inside). Trip
+    numbers are the place in that file, from 0. Trips with an empty polyline have no positions; they are counted as left
+    out.
     """
     dropped: Counter[str] = Counter()
 
@@ -127,19 +110,10 @@ def convert_porto(original: Path, target: Path, *, trips: int = PORTO_TRIPS, sho
 
 
 def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, Mapping[str, int]]:
-    """Read GeoLife from its original layout, ``Data/<user>/Trajectory/<start>.plt``.
+    """GeoLife in its original layout, ``Data/<user>/Trajectory/<start>.plt``: longitude and latitude, float64[n, 2].
 
-    Parameters
-    ----------
-    folder : Path
-        The folder that holds ``Data``.
-
-    Returns
-    -------
-    points : float64[n, 2]
-        Longitude and latitude in degrees, by user, trajectory and time.
-    dropped : mapping of str to int
-        How many points were left out, by reason. The published data has one, with latitude 400.17.
+    By user, trajectory and time; with how many points were left out, by reason. The published data has one, with
+    latitude 400.17.
     """
     files = sorted(folder.glob("Data/*/Trajectory/*.plt"))
     if not files:
@@ -153,7 +127,7 @@ def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, Mapping[s
 
 
 def _read_plt(path: Path) -> Floats:
-    """Return float64[n, 2], longitude first."""
+    """Longitude and latitude, float64[n, 2]."""
     parts = path.read_bytes().split(b"\n", PLT_HEADER)
     if len(parts) <= PLT_HEADER:
         raise InvalidInput(f"{path}: has fewer than the {PLT_HEADER} header lines of a .plt file; get the file again")

@@ -51,22 +51,15 @@ class Comparison:
 
 
 def reference_rows(name: str) -> list[dict[str, float]]:
-    """Return a reference table, ``"mean_mse"`` or ``"range_mre"``, as numbers."""
+    """A reference table, ``"mean_mse"`` or ``"range_mre"``, as numbers."""
     source = importlib.resources.files(__package__) / "authors" / f"{name}.csv"
     with source.open(encoding="utf-8") as stream_:
         return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(stream_)]
 
 
 def compare(means: Sequence[Mapping[str, Any]], ranges: Sequence[Mapping[str, Any]]) -> tuple[Comparison, ...]:
-    """Put our summaries beside the reference.
+    """Put the summaries of the mean experiment and of the clustered range queries beside the reference.
 
-    Parameters
-    ----------
-    means, ranges : sequences of mappings
-        Summaries of the mean experiment and of the clustered range queries.
-
-    Notes
-    -----
     The published rule's expected error must be within 15 %, its relative errors within 35 %. The authors' PrivTree is
     left out: it cuts counts at zero, which PrivTree does not. The expected errors of central and local DP are known
     exactly; the bounds are the 95 % interval of the authors' average of 60 squared errors around them, so about one row
@@ -128,7 +121,7 @@ def make(options: FigureOptions) -> Output:
 
 @functools.lru_cache(maxsize=8)
 def _laplace_interval(runs: int) -> tuple[float, float]:
-    """Return the 95 % interval of the expected square of a Laplace draw over the average of `runs` such squares."""
+    """The 95 % interval of the expected square of a Laplace draw over the average of `runs` such squares."""
     averages = np.mean(stream("reference", "laplace", runs).laplace(size=(DRAWS, runs)) ** 2, axis=1)
     low, high = np.quantile(2 / averages, (0.025, 0.975))
     return float(low), float(high)

@@ -72,16 +72,8 @@ def write_report(
 ) -> Path:
     """Write ``report.html`` into a folder, complete or not at all, and return its path.
 
-    Parameters
-    ----------
-    out : str or Path
-        The folder; made if it is not there.
-    figures : sequence of FigureReport
-        In the order of the page, each with its own name. One with `missing` set has no picture and says what it lacks.
-    version : str
-        Of the code that made the numbers.
-    claims : sequence of Claim
-        For the table that says where the paper's claims hold.
+    Figures come in the order of the page, each with its own name; one with ``missing`` has no picture and says what it
+    lacks. ``version`` is that of the code that made the numbers.
     """
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +175,7 @@ def _picture(path: Path, title: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; the head is text, the cells are HTML already."""
+    """A table; the head is text, the cells are HTML already."""
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     cells = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<div class='wide'><table><thead><tr>{top}</tr></thead><tbody>\n{cells}\n</tbody></table></div>"

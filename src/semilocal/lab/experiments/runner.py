@@ -32,32 +32,13 @@ Row = Mapping[str, Scalar]
 ROOT = Path(__file__).resolve().parents[2]
 # Packages that no trial depends on; nor does one depend on a picture, a table or an attack.
 APART = {"cli", "device", "page", "service", "testing", "transcript"}
-PICTURES = {
-    "audit",
-    "claims.py",
-    "dpbench.py",
-    "drawing.py",
-    "figures.py",
-    "planner.py",
-    "reference.py",
-    "report.py",
-    "summary.py",
-    "targets.py",
-}
+PICTURES = {"audit", "planner.py", "claims.py", "dpbench.py", "drawing.py", "figures.py", "reference.py", "report.py"}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One independent piece of work.
-
-    Attributes
-    ----------
-    figure, method : str
-        What it belongs to.
-    parameters : tuple of (str, scalar)
-        Sorted by name; see `Trial.of`.
-    seed, run : int
-        The seed of the whole experiment, and which repeat this is.
+    """One independent piece of work: what it belongs to, its parameters sorted by name, the seed of all, and which
+    repeat.
     """
 
     figure: str
@@ -92,11 +73,11 @@ class Trial:
         return f"{self.figure} {self.method} {named} seed={self.seed} run={self.run}"
 
     def rng(self) -> np.random.Generator:
-        """Return the generator of this trial: the same wherever and whenever it is computed."""
+        """The generator of this trial: the same wherever and whenever it is computed."""
         return stream(self.figure, self.method, self.parameters, self.seed, self.run)
 
     def shared_rng(self, *names: str) -> np.random.Generator:
-        """Return a generator that depends on the figure, the seed, the run and the named parameters only.
+        """A generator that depends on the figure, the seed, the run and the named parameters only.
 
         Methods that draw their population from ``trial.shared_rng("n")`` all see the same people.
         """
@@ -104,7 +85,7 @@ class Trial:
         return stream("shared", self.figure, chosen, self.seed, self.run)
 
     def key(self, version: str, work: str = "") -> str:
-        """Return the name of this trial's result in the cache: 64 hexadecimal digits."""
+        """The name of this trial's result in the cache: 64 hexadecimal digits."""
         return _digest([version, work, self.figure, self.method, self.parameters, self.seed, self.run]).hex()
 
 
@@ -131,29 +112,12 @@ def run(
     label: str = "",
     show: bool = True,
 ) -> list[Result]:
-    """Compute all trials that are not in the cache, and return the results in the order of `trials`.
+    """Compute all trials that are not in the cache, and return the results in the order of `trials`, all different.
 
-    Parameters
-    ----------
-    trials : sequence of Trial
-        All different.
-    work : callable
-        A function of a module (processes import it by name): takes a trial, returns rows of scalars.
-    folder : str or Path
-        Where results are kept, each as soon as it is known, under the digest of the trial, the work's name and the
-        version of the code.
-    workers : int, optional
-        Processes; all cores if left out. 0 computes in this process (for a debugger), with the same
-        generators.
-    version : str, optional
-        Results of another version are not used; `source_version(work)` if left out.
-    label : str
-        What the progress bar is called.
-
-    Raises
-    ------
-    RuntimeError
-        If a trial fails, with its label; what was finished stays in the cache.
+    ``work`` is a function of a module (processes import it by name). Each result is kept in ``folder`` as soon as it is
+    known, under the digest of the trial, the work's name and the version of the code, ``source_version(work)`` if left
+    out. ``workers`` are processes: all cores if left out; 0 computes in this process, with the same generators. A trial
+    that fails is named in a RuntimeError; what was finished stays in the cache.
     """
     try:
         from joblib import Memory, Parallel, delayed, parallel_config
@@ -199,7 +163,7 @@ def _function(work: Callable[..., Any]) -> Any:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Scalar]:
-    """Return the row with plain Python scalars."""
+    """The row with plain Python scalars."""
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
 
 
@@ -218,10 +182,9 @@ def sources() -> dict[str, bytes]:
 
 
 def source_version(work: Callable[..., Any] | None = None) -> str:
-    """Return the version of the package with a digest of its sources, and of the file of ``work`` if that is elsewhere.
+    """The version of the package with a digest of its sources, and of the file of ``work`` if that is elsewhere.
 
-    A result in the cache is used again only if nothing changed that it could depend on. The digest is in every CSV row,
-    after the ``+``.
+    A result in the cache is used again only if nothing changed that it could depend on. The digest is in every CSV row.
     """
     hashed = hashlib.sha256(b"".join(sources().values()))
     if work is not None:
@@ -232,7 +195,7 @@ def source_version(work: Callable[..., Any] | None = None) -> str:
 
 
 def stream(*identity: Any) -> np.random.Generator:
-    """Return a generator that depends on the identity (strings, numbers, tuples of them) and on nothing else.
+    """A generator that depends on the identity (strings, numbers, tuples of them) and on nothing else.
 
     Examples
     --------
@@ -246,7 +209,7 @@ def stream(*identity: Any) -> np.random.Generator:
 
 
 def _digest(identity: Any) -> bytes:
-    """Return the SHA-256 of the identity's canonical JSON; a float and the equal integer are the same."""
+    """The SHA-256 of the identity's canonical JSON; a float and the equal integer are the same."""
     return hashlib.sha256(json.dumps(_canonical(identity), sort_keys=True, allow_nan=False).encode()).digest()
 
 

@@ -31,32 +31,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class FigureOptions:
-    """What the user asked for.
+    """What the user asked for."""
 
-    Attributes
-    ----------
-    runs : int
-        Repeats of every trial; figures that the paper repeats less often, or that are our own, may take fewer.
-    seed : int
-        The same seed gives the same CSV to the last digit.
-    out : Path
-        Where pictures, tables, the report and the cache go.
-    data : Path or None
-        The data folder; the one that SEMILOCAL_DATA names if None.
-    quick : bool
-        Few repeats and fewer points on the axes: to see that all works.
-    workers : int or None
-        Processes; all cores if None, none at all if 0.
-    show : bool
-        Whether to show progress.
-    """
-
-    runs: int = 60
+    runs: int = 60  # repeats of every trial; some figures take fewer
     seed: int = 1
-    out: Path = Path("results")
-    data: Path | None = None
-    quick: bool = False
-    workers: int | None = None
+    out: Path = Path("results")  # where pictures, tables, the report and the cache go
+    data: Path | None = None  # the data folder; the one that SEMILOCAL_DATA names if None
+    quick: bool = False  # few repeats and fewer points on the axes: to see that all works
+    workers: int | None = None  # processes; all cores if None, none at all if 0
     show: bool = True
 
 
@@ -81,68 +63,34 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of trials: every method at every place of the axes, repeated.
+    """A grid of trials: every method at every place of the axes, repeated."""
 
-    Attributes
-    ----------
-    name : str
-        Of the files.
-    work : callable
-        What a trial does; it gives the columns ``of``.
-    methods : tuple of str, or mapping of str to int
-        Names of `methods.METHODS`; a mapping gives each its own k.
-    axes : mapping of str to tuples
-        Values of every parameter.
-    of : tuple of str
-        Columns that get mean, standard deviation and interval.
-    sources : tuple of str
-        Names of datasets or of populations made here; one that is not there is left out, and the result says why.
-    quick : int
-        Repeats of a quick look.
-    most : int or None
-        Repeats that are enough.
-    quick_axes : mapping
-        Axes of a quick look that are shorter.
-    by : tuple of str
-        Columns of the rows that make groups, besides the parameters.
-    figure : str
-        What the trials belong to, if not ``name``.
-    label, title : str
-        Of the figure.
-    purpose : str
-        Which promise of a method counts here.
-    participants : str
-        What stands for one of them.
-    parameters : mapping
-        What a reader must know besides the axes.
-    """
-
-    name: str
-    work: Work
-    methods: tuple[str, ...] | Mapping[str, int]
-    axes: Mapping[str, tuple[Any, ...]]
-    of: tuple[str, ...]
-    sources: tuple[str, ...] = ()
-    quick: int = 2
-    most: int | None = None
-    quick_axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    by: tuple[str, ...] = ()
-    figure: str = ""
-    label: str = ""
+    name: str  # of the files
+    work: Work  # what a trial does; it gives the columns ``of``
+    methods: tuple[str, ...] | Mapping[str, int]  # a mapping gives each its own k
+    axes: Mapping[str, tuple[Any, ...]]  # values of every parameter
+    of: tuple[str, ...]  # columns that get mean, standard deviation and interval
+    sources: tuple[str, ...] = ()  # datasets, or populations made here; one that is not there is left out
+    quick: int = 2  # repeats of a quick look
+    most: int | None = None  # repeats that are enough
+    quick_axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # axes of a quick look that are shorter
+    by: tuple[str, ...] = ()  # columns of the rows that make groups, besides the parameters
+    figure: str = ""  # what the trials belong to, if not ``name``
+    label: str = ""  # of the figure, as its title
     title: str = ""
-    purpose: Purpose = "counts"
-    participants: str = ""
-    parameters: Mapping[str, object] = field(default_factory=dict)
+    purpose: Purpose = "counts"  # which promise of a method counts
+    participants: str = ""  # what stands for one of them
+    parameters: Mapping[str, object] = field(default_factory=dict)  # what a reader must know besides the axes
 
     def repeats(self, options: FigureOptions) -> int:
-        """Return how often every trial is repeated."""
+        """How often every trial is repeated."""
         return min(options.runs, self.quick if options.quick else options.runs, self.most or options.runs)
 
     def gather(self, options: FigureOptions) -> Gathered:
         """Run the trials on the sources that are there, or read them from the cache.
 
-        Writes ``name.csv`` (one row per group, with the mean of the facts about regions) and ``name_runs.csv`` (one
-        row per trial).
+        Writes ``name.csv`` (one row per group, with the mean of the facts about regions) and ``name_runs.csv`` (one row
+        per trial).
         """
         found, missing = present(self.sources, options.data)
         if missing and not found:
@@ -181,7 +129,7 @@ class Study:
 
 
 def select(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str, Any]]:
-    """Return the rows whose columns have the wanted values, in their order.
+    """The rows whose columns have the wanted values, in their order.
 
     Examples
     --------
@@ -192,7 +140,7 @@ def select(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str
 
 
 def present(names: Sequence[str], folder: Path | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the sources that can be read, with their fingerprints, and for the others what is missing."""
+    """The sources that can be read, with their fingerprints, and for the others what is missing."""
     available: dict[str, str] = {}
     missing: dict[str, str] = {}
     for name in names:
@@ -204,7 +152,7 @@ def present(names: Sequence[str], folder: Path | None) -> tuple[dict[str, str], 
 
 
 def lines(summary: Sequence[Mapping[str, Any]], purpose: Purpose) -> tuple[Line, ...]:
-    """Return the table of a figure's methods: what each promises, and shares below k averaged over its groups."""
+    """The table of a figure's methods: what each promises, and shares below k averaged over its groups."""
     found = []
     for method in dict.fromkeys(row["method"] for row in summary):
         shares = [_average(select(summary, method=method), name) for name in FACTS[1:]]
@@ -216,7 +164,7 @@ def lines(summary: Sequence[Mapping[str, Any]], purpose: Purpose) -> tuple[Line,
 
 
 def table(results: Sequence[Result], *, version: str) -> list[dict[str, Scalar]]:
-    """Return flat rows: version, figure, method, parameters, seed, run, and then what the trial gave.
+    """Flat rows: version, figure, method, parameters, seed, run, and then what the trial gave.
 
     How long a trial took is left out: it would differ each time.
     """
@@ -238,19 +186,11 @@ def table(results: Sequence[Result], *, version: str) -> list[dict[str, Scalar]]
 def summarise(
     rows: Sequence[Row], *, by: Sequence[str], of: Sequence[str], facts: Sequence[str] = ()
 ) -> list[dict[str, Scalar]]:
-    """Return mean, standard deviation and 95 % confidence interval of the mean for each group of rows.
+    """Mean, standard deviation and 95 % confidence interval of the mean for each group of rows, in their order.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        As from `table`.
-    by : sequence of str
-        Columns that make a group; groups come in the order of their first row.
-    of : sequence of str
-        Columns of numbers to sum up; ``x`` gives ``x_mean``, ``x_std``, ``x_low``, ``x_high``. The interval is
-        Student's t; with one run it is NaN: one number says nothing about it.
-    facts : sequence of str
-        Columns of which the mean alone is taken, over the rows that have them.
+    Columns ``by`` make a group. ``x`` in ``of`` gives ``x_mean``, ``x_std``, ``x_low``, ``x_high``; the interval is
+    Student's t, NaN with one run: one number says nothing about it. Of ``facts`` the mean alone is taken, over the rows
+    that have them.
 
     Examples
     --------
@@ -280,7 +220,7 @@ def _average(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return mean, standard deviation (n − 1) and half the width of the interval."""
+    """Mean, standard deviation (n − 1) and half the width of the interval."""
     from scipy.stats import t
 
     n = len(values)

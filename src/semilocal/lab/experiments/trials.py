@@ -55,13 +55,10 @@ FACTS = ("regions", "regions_below", "participants_below")
 
 
 def facts_of(regions: Regions | None, k: int) -> Row:
-    """Return what a method did to crowds; nothing is known without regions.
+    """What a method did to crowds; nothing is known without regions.
 
-    Returns
-    -------
-    dict
-        ``regions``; ``regions_below`` and ``participants_below``: shares of the regions that hold somebody, and of
-        participants, with fewer than k in the region.
+    ``regions``; ``regions_below`` and ``participants_below``: shares of the regions that hold somebody, and of
+    participants, with fewer than k in the region.
     """
     if regions is None:
         return dict.fromkeys(FACTS)
@@ -110,7 +107,7 @@ def density_trial(trial: Trial) -> list[Row]:
 
 
 def released_values(trial: Trial) -> tuple[Floats, Released]:
-    """Return what `density_trial` measures, for the pictures: the people, and everybody's released value."""
+    """What `density_trial` measures, for the pictures: the people, and everybody's released value."""
     points = synthetic.truncated_gaussian(trial["n"], trial.shared_rng("n"), box=PLANE, scale=BUMP_SPREAD)
     return points, way_of(trial.method, "each")(points, gaussian_bump(BUMP_SPREAD), _at(trial, PLANE, "density"))
 
@@ -119,7 +116,7 @@ def released_values(trial: Trial) -> tuple[Floats, Released]:
 
 
 def uniform_queries(m: int, rng: np.random.Generator) -> Floats:
-    """Return m boxes in the unit square: each side U(0.1, 0.3), the place uniform among those that fit."""
+    """Boxes in the unit square, float64[m, 2, 2]: each side U(0.1, 0.3), the place uniform among those that fit."""
     size = rng.uniform(0.1, 0.3, size=(m, 2))
     lower = rng.uniform(0.0, 1.0 - size)
     return np.stack([lower, lower + size], axis=1)
@@ -144,36 +141,14 @@ ASKED = {"paper": paper_sides, "blocks": block_sides, "cities": city_sides}  # s
 
 
 def anchored_queries(
-    points: Floats,
-    m: int,
-    rng: np.random.Generator,
-    *,
-    asked: str = "paper",
-    fewest: int = 20,
+    points: Floats, m: int, rng: np.random.Generator, *, asked: str = "paper", fewest: int = 20,
     largest_share: float = 0.05,
-) -> tuple[Floats, Integers]:
-    """Return m boxes that each contain a data point, and their true counts.
+) -> tuple[Floats, Integers]:  # fmt: skip
+    """Boxes that each contain a data point, float64[m, 2, 2], and their exact counts, int64[m]: no private ones.
 
-    A data point is drawn, and the sides of a box; the box lies so that the point is at a uniform place in it, and may
-    reach over the border of the square; it is kept if its true count is between `fewest` and `largest_share` of all
-    points, both included.
-
-    Parameters
-    ----------
-    points : float64[n, 2]
-        The participants of the trial, in the unit square.
-    m : int
-        Boxes wanted.
-    rng : numpy Generator
-        The only source of randomness.
-    asked : str
-        How sides are drawn: a key of `ASKED`.
-
-    Returns
-    -------
-    boxes : float64[m, 2, 2]
-    counts : int64[m]
-        Exact, half-open boxes. They are not private: they are the truth that errors are measured against.
+    One of the points (float64[n, 2], in the unit square) is drawn, and the sides of a box, as `ASKED` says; the box
+    lies so that the point is at a uniform place in it, and may reach over the border of the square; it is kept if its
+    true count is between `fewest` and `largest_share` of all points, both included.
     """
     most = largest_share * len(points)
     if most < fewest:
@@ -204,17 +179,17 @@ def anchored_queries(
 
 
 def anchored_floor(n: int) -> float:
-    """Return the smallest denominator of the error on real data: 10·max(1, 10⁻⁴n)."""
+    """The smallest denominator of the error on real data: 10·max(1, 10⁻⁴n)."""
     return 10.0 * max(1.0, 1e-4 * n)
 
 
 def uniform_floor(n: int) -> float:
-    """Return the smallest denominator of the error on the synthetic clusters: 10⁻⁴n."""
+    """The smallest denominator of the error on the synthetic clusters: 10⁻⁴n."""
     return 1e-4 * n
 
 
 def ring(n: int, rng: np.random.Generator) -> Floats:
-    """Return n people around a circle in the unit square, radius 0.35 with a spread of 0.02: float64[n, 2]."""
+    """People around a circle in the unit square, radius 0.35 with a spread of 0.02: float64[n, 2]."""
     angle, radius = rng.uniform(0.0, 2.0 * np.pi, n), rng.normal(0.35, 0.02, n)
     around = 0.5 + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
     return np.asarray(np.clip(around, 0.0, 1.0))
@@ -243,27 +218,14 @@ def table_people(name: str, n: int, rng: np.random.Generator, *, data: Path | No
 
 
 def draw_people(
-    source: str,
-    n: int,
-    rng: np.random.Generator,
-    *,
-    data: Path | None = None,
-    stands_for: str = "row",
+    source: str, n: int, rng: np.random.Generator, *, data: Path | None = None, stands_for: str = "row",
     asked: str = "paper",
-) -> People:
-    """Return the participants of a trial, its queries, their true counts, and the smallest denominator of the error.
+) -> People:  # fmt: skip
+    """The participants of a trial, its queries, their true counts, and the smallest denominator of the error.
 
-    Parameters
-    ----------
-    source : str
-        ``"clusters"`` (uniform queries); ``"uniform"``, ``"ring"`` or a dataset (anchored queries); ``"dpbench/…"``, a
-        table of DPBench (its ranges).
-    data : Path, optional
-        The folder of the datasets; the one that SEMILOCAL_DATA names if left out.
-    stands_for : {"row", "person"}
-        What stands for one participant: any row of a dataset, or one row of a different person each time.
-    asked : str
-        How the sides of anchored queries are drawn: a key of `ASKED`.
+    ``source`` is ``"clusters"`` (uniform queries); ``"uniform"``, ``"ring"`` or a dataset (anchored queries, with sides
+    as ``asked`` says); ``"dpbench/…"``, a table of DPBench (its ranges). For one participant stands any row of a
+    dataset, or one row of a different "person" each time. ``data`` is the folder of the datasets.
     """
     if source.startswith(TABLES):
         return table_people(source.removeprefix(TABLES), n, rng, data=data)
@@ -294,7 +256,7 @@ def _people_of(trial: Trial, data: Path | None) -> People:
 def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
     """Answer range queries once; parameters are ``n``, ``epsilon``, ``k``, and those of `draw_people`.
 
-    Rows hold the mean relative error, the mean absolute error in people, and if ``moved`` is given the earth mover's
+    Rows hold the mean relative error, the mean absolute error in people, and with ``maps`` the earth mover's
     distance between the answers about a grid of 32 x 32 cells and the truth.
     """
     alike = {name: value for name, value in trial.parameters if name not in ("epsilon", "k", "delta")}
@@ -306,7 +268,7 @@ def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
     found = way_of(trial.method, "counts")(points, at)
     answers = found.result(boxes)
     row: Row = {"mre": mean_relative_error(answers, truth, floor=floor), "mae": float(np.abs(answers - truth).mean())}
-    if trial.get("moved"):
+    if trial.get("maps"):
         low = np.stack(np.divmod(np.arange(MAP_SIDE**2), MAP_SIDE), axis=1) / MAP_SIDE
         squares = np.stack([low, low + 1 / MAP_SIDE], axis=1)
         places = np.minimum((points * MAP_SIDE).astype(np.int64), MAP_SIDE - 1) @ [MAP_SIDE, 1]
@@ -320,7 +282,7 @@ def counts_trial(trial: Trial, *, data: Path | None = None) -> list[Row]:
 
 @functools.lru_cache(maxsize=1)
 def housing() -> tuple[Floats, Integers, float]:
-    """Return California Housing: positions in the unit square (scaled from its public box), labels, the median value.
+    """California Housing: positions in the unit square (scaled from its public box), labels, the median value.
 
     The label is 1 where the median house value of the block group exceeds the median over all of them.
     """
@@ -354,7 +316,7 @@ def classifier_trial(trial: Trial) -> list[Row]:
 
 
 def classifier(name: str, seed: int) -> Any:
-    """Return a classifier of scikit-learn by its name in the figures."""
+    """A classifier of scikit-learn by its name in the figures."""
     try:
         from sklearn.ensemble import RandomForestClassifier
         from sklearn.linear_model import LogisticRegression
@@ -371,7 +333,7 @@ def classifier(name: str, seed: int) -> Any:
 
 
 def scores(truth: Integers, predicted: Integers) -> Row:
-    """Return F1, precision and recall of the class 1."""
+    """F1, precision and recall of the class 1."""
     from sklearn.metrics import precision_recall_fscore_support
 
     precision, recall, f1, _ = precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0)

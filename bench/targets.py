@@ -1,6 +1,6 @@
 """What the local protocol must reach, and what it reaches: range counts, means, and learning from positions.
 
-Knows the limits and measures against them. Draws no picture: it prints a table. ε is for any two positions of a
+Knows the limits and measures against them. ε is for any two positions of a
 region, k = 20; a limit holds for the average over runs.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .report import Claim
-from .summary import FigureOptions, Output, Study, select, write_rows
-from .trials import NEIGHBOURS, PARTICIPANTS, classifier_trial, counts_trial, mean_trial
+from semilocal.lab.experiments.report import Claim
+from semilocal.lab.experiments.summary import FigureOptions, Output, Study, select
+from semilocal.lab.experiments.trials import NEIGHBOURS, PARTICIPANTS, classifier_trial, counts_trial, mean_trial
 
 __all__ = ["F1", "MEANS", "RANGES", "Verdict", "make", "verdicts"]
 
@@ -78,7 +78,7 @@ def verdicts(
 
 
 def make(options: FigureOptions) -> Output:
-    """Measure, print the table, and write it to ``targets.csv``."""
+    """Measure, and say what is reached."""
     ranges: list[Mapping[str, Any]] = []
     missing: dict[str, str] = {}
     for (n, delta), sources in RANGES.items():
@@ -118,8 +118,6 @@ def make(options: FigureOptions) -> Output:
         figure="targets",
     ).gather(options)
     found_all = list(verdicts(ranges, means.summary, learned.summary))
-    rows = [{**vars(one), "runs": options.runs, "quick": options.quick} for one in found_all]
-    write_rows(options, "targets", rows)
     text, claims = [], []
     for question in dict.fromkeys(one.question for one in found_all):
         asked = [one for one in found_all if one.question == question]
