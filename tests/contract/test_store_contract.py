@@ -100,6 +100,8 @@ def test_a_token_works_once_and_is_stored_hashed(store: Store, database: str) ->
         "token-used",
         "stored",
     ]
+    again = [ask(first, "slt_unknown"), ask(first, None), ask(first, other), ask(first, token)]
+    assert store.apply(again).outcomes == ["bad-token", "bad-token", "token-used", "again"]
     if database.startswith("sqlite"):
         raw = b"".join(path.read_bytes() for path in Path(database[10:]).parent.iterdir())
         assert token.encode() not in raw

@@ -82,6 +82,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             _COLLECT, "run the collection server",
             ("semilocal serve", "semilocal serve --host 0.0.0.0 --db postgresql://localhost/semilocal --workers 4"),
         ),
+        "backup": Command(
+            _COLLECT, "copy a server's database while it is served, and check the copy",
+            ("semilocal backup --db sqlite:////var/lib/semilocal/service.db --out backup.db",),
+        ),
         "campaign": Command(_COLLECT, "create, list, show, start or close campaigns on a server"),
         "tokens": Command(_COLLECT, "make one-time enrolment tokens for a campaign"),
         "join": Command(

@@ -149,7 +149,8 @@ def read_hidden(text: str | None, *, option: str, variable: str) -> str:
     Parameters
     ----------
     text : str or None
-        ``@FILE``, ``-`` for a prompt without echo, or the value itself; None takes the environment variable.
+        ``@FILE``, ``-`` for a prompt without echo, or the value itself. None takes the environment variable, which has
+        the value or ``@FILE``.
     option, variable : str
         Names, for messages and the environment.
 
@@ -159,7 +160,9 @@ def read_hidden(text: str | None, *, option: str, variable: str) -> str:
         Empty if it was not given at all.
     """
     if text is None:
-        return os.environ.get(variable, "").strip()
+        text = os.environ.get(variable, "").strip()
+        if not text.startswith("@"):
+            return text
     if text == "-":
         if sys.stdin.isatty():
             return _line(getpass.getpass(f"{option.lstrip('-')}: "), option, "the prompt")

@@ -46,8 +46,7 @@ LOOK_SECONDS = 1.0
 BEAT_SECONDS = 15.0
 HTML, EVENTS = "text/html", "text/event-stream"
 _HEADERS = {
-    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
-    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "Cross-Origin-Opener-Policy": "same-origin",
 }  # fmt: skip
 Look = Callable[[], Awaitable[tuple[dict[str, Any], asyncio.Event]]]
 _documents: WeakKeyDictionary[Store, RoundDocuments] = WeakKeyDictionary()

@@ -86,7 +86,7 @@ class App:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
             return
-        watched = Watched(send, self.context.metrics)
+        watched = Watched(scope, receive, send, self.context.metrics)
         report = upload = None
         try:
             if len(scope["query_string"]) > QUERY_BYTES:
@@ -96,11 +96,11 @@ class App:
             if scope["method"] == "PUT":
                 report, upload = report_path(scope["path"]), upload_path(scope["path"])
             if report is not None:
-                await put_report(self.context, scope, receive, watched, *report)
+                await put_report(self.context, scope, watched.receive, watched.send, *report)
             elif upload is not None:
-                await put_upload(self.context, scope, receive, watched, *upload)
+                await put_upload(self.context, scope, watched.receive, watched.send, *upload)
             else:
-                await self.router(scope, receive, watched)
+                await self.router(scope, watched.receive, watched.send)
         except ClientDisconnect:
             return
         except Exception as error:
@@ -108,7 +108,7 @@ class App:
             if report is not None:
                 self.context.metrics.refused(report[0], problem.token)
             if not watched.status:
-                await send_answer(watched, problem.status, problem.headers, problem.body, scope["method"])
+                await send_answer(watched.send, problem.status, problem.headers, problem.body, scope["method"])
         if self.access_log:
             log.info("%s %s %d", scope["method"], printable(nameless(scope["path"])), watched.status)
 

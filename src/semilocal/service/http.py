@@ -41,6 +41,7 @@ SELDOM = Seldom()  # the same fault is logged once a minute
 MSGPACK = "application/msgpack"
 BODY_SECONDS = 20.0
 CLOSE = ((b"connection", b"close"),)
+NOSNIFF = (b"x-content-type-options", b"nosniff")
 TASK = re.compile(r"[0-9a-f]{64}\Z")
 _PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
 _OF_A_DEVICE = re.compile("(/(?:participants|reports|uploads)/)[^/]+")
@@ -51,17 +52,33 @@ _REGION = re.compile(r"(0|[1-9][0-9]{0,18})-([1-9][0-9]{0,18})\Z")
 
 
 class Watched:
-    """Sends on, and remembers the status of the answer; 0 before it has begun."""
+    """One exchange: receives and sends on, and remembers the answer's status; 0 before it has begun.
 
-    __slots__ = ("_metrics", "_send", "status")
+    An answer that is given before the body was read to its end closes the connection: else the rest, however long,
+    would be read for nothing.
+    """
 
-    def __init__(self, send: Send, metrics: Metrics) -> None:
-        self._send, self._metrics, self.status = send, metrics, 0
+    __slots__ = ("_has_body", "_metrics", "_receive", "_send", "status")
 
-    def __call__(self, message: Any) -> Awaitable[None]:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, metrics: Metrics) -> None:
+        self._receive, self._send, self._metrics, self.status = receive, send, metrics, 0
+        self._has_body = any(
+            name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+            for name, value in scope["headers"]
+        )
+
+    async def receive(self) -> Any:
+        """The next part of the request."""
+        message = await self._receive()
+        self._has_body = self._has_body and message.get("more_body", False)
+        return message
+
+    def send(self, message: Any) -> Awaitable[None]:
+        """Send a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self._metrics.answered(self.status)
+            message["headers"] = [*message["headers"], NOSNIFF, *(CLOSE if self._has_body else ())]
         return self._send(message)
 
 
@@ -129,9 +146,9 @@ def number_of(request: Request, name: str, *, default: int | None, low: int, hig
 
 
 async def read_body(receive: Receive, size: int, limit: int) -> bytes:
-    """The body, unless it is longer than the limit or does not come: then the connection is closed."""
+    """The body, unless it is longer than the limit or does not come."""
     if size > limit:
-        raise Problem("too-large", f"the body has {size} bytes; {limit} are allowed", headers=CLOSE)
+        raise Problem("too-large", f"the body has {size} bytes; {limit} are allowed")
     parts, length, more = [], 0, True
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -142,10 +159,10 @@ async def read_body(receive: Receive, size: int, limit: int) -> bytes:
                 parts.append(message.get("body", b""))
                 length += len(parts[-1])
                 if length > limit:
-                    raise Problem("too-large", f"{limit} bytes are allowed", headers=CLOSE)
+                    raise Problem("too-large", f"{limit} bytes are allowed")
                 more = message.get("more_body", False)
     except TimeoutError:
-        raise Problem("too-slow", "the body took too long", headers=CLOSE) from None
+        raise Problem("too-slow", "the body took too long") from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -25,7 +25,7 @@ from ..protocol.task import Task
 from ..transcript.checkpoints import public_key
 from .stores.base import Store, check_url
 
-__all__ = ["ENVIRONMENT", "NO_KEYS", "Keyring", "key_file", "open_keys", "registered_key"]
+__all__ = ["ENVIRONMENT", "NO_KEYS", "Keyring", "key_file", "open_keys", "registered_key", "secret_from"]
 
 ENVIRONMENT = "SEMILOCAL_SIGNING_KEY"
 _REGISTERED = "server-key"
@@ -64,6 +64,17 @@ class Keyring(NamedTuple):
 
 
 NO_KEYS = Keyring(b"", MappingProxyType({}))
+
+
+def secret_from(variable: str) -> str:
+    """A secret in an environment variable, or in the file that it names after an @; empty if there is none."""
+    text = os.environ.get(variable, "")
+    if not text.startswith("@"):
+        return text
+    found = _read_private(Path(text[1:]))
+    if found is None:
+        raise InvalidInput(f"{variable} names {text[1:]}, which is not there")
+    return ",".join(line.strip() for line in found.splitlines() if line.strip())
 
 
 def key_file(url: str) -> Path:
@@ -151,13 +162,13 @@ def _read_private(file: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InvalidInput(f"cannot read the key file {file}: {error.strerror}") from None
+        raise InvalidInput(f"cannot read the secret in {file}: {error.strerror}") from None
     with os.fdopen(handle) as stream:
         mode = stat.S_IMODE(os.fstat(handle).st_mode)
         if mode & 0o077:
             raise InvalidInput(
-                f"{file} holds signing keys but has permissions {mode:04o}: others may have read it. Allowed is 0600. "
-                f"If nobody has, run: chmod 600 {file}; else make a new key with --new-key"
+                f"{file} holds a secret but has permissions {mode:04o}: others may have read it. Allowed is 0600. "
+                f"If nobody has, run: chmod 600 {file}; else make a new one (a signing key with --new-key)"
             )
         return stream.read(1 << 20)
 

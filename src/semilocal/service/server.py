@@ -19,6 +19,7 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -29,7 +30,7 @@ from ..words import number_of
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App
 from .faults import Seldom
-from .keys import ENVIRONMENT, Keyring, key_file, open_keys
+from .keys import ENVIRONMENT, Keyring, key_file, open_keys, secret_from
 from .metrics import FOLDER
 from .pair.form import PairSettings
 from .pair.service import PairService
@@ -78,11 +79,19 @@ def build_app(
     gc.freeze()
     gc.set_threshold(*GARBAGE)
     store = open_store(database, worker=worker, check=False)
-    pairs = None if pair is None else PairService(store, clock=time.time, keys=keys, settings=pair)
-    service = Service(store, clock=time.time, keys=keys, max_waiters=most_connections() * 4 // 5, pairs=pairs)
+    clock = steady_clock()
+    pairs = None if pair is None else PairService(store, clock=clock, keys=keys, settings=pair)
+    service = Service(store, clock=clock, keys=keys, max_waiters=most_connections() * 4 // 5, pairs=pairs)
     app = App(service, admin=admin, access_log=access_log, more=find_routes(more))
     _leave_on_signals(app)
     return app
+
+
+def steady_clock() -> Callable[[], float]:
+    """Unix time, read once and then counted on evenly: whoever sets the wall clock closes no round of this process."""
+    count = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    start = time.time() - count()
+    return lambda: start + count()
 
 
 def app_from_environment() -> App:
@@ -180,7 +189,7 @@ def serve(
     Notes
     -----
     The admin token is taken from the environment variable SEMILOCAL_ADMIN_TOKEN; without it one is made and printed at
-    the first start. Signing keys in SEMILOCAL_SIGNING_KEY are taken instead of the file.
+    the first start. Signing keys in SEMILOCAL_SIGNING_KEY are taken instead of the file. Both may name a file: @FILE.
     """
     try:
         import uvicorn
@@ -201,7 +210,7 @@ def serve(
         )
     if log_level not in LOG_LEVELS:
         raise InvalidInput(f"--log-level must be one of {', '.join(LOG_LEVELS)}; got {log_level!r}")
-    token = os.environ.get(_ADMIN, "")
+    token = secret_from(_ADMIN)
     if token:
         check_admin_token(token)
     set_up_logging(log_level)
@@ -220,7 +229,7 @@ def serve(
         store = open_store(database, worker="start")  # a wrong schema is refused here, before any worker starts
         try:
             file = key_file(database) if keys_in is None else Path(keys_in)
-            keys = open_keys(store, file=file, environment=os.environ.get(ENVIRONMENT, ""), new=new_key)
+            keys = open_keys(store, file=file, environment=secret_from(ENVIRONMENT), new=new_key)
             admin, fresh = (admin_hash(token), None) if token else first_admin_token(store)
             _warn_about_pairs(store, pair)
         finally:

@@ -47,6 +47,8 @@ class PairVerification:
         One per bucket, as far as they follow the rule.
     trees : list of Tree
         The same, replayed.
+    rejected : tuple of int
+        People whose reports both servers rejected: at the root, and below it.
     unnamed : int
         Buckets that nobody named; each is a final cell of the map.
     differences : list of Difference
@@ -55,6 +57,7 @@ class PairVerification:
     pair: PairTask | None = None
     published: list[Published] = field(default_factory=list)
     trees: list[Tree] = field(default_factory=list)
+    rejected: tuple[int, int] = (0, 0)
     unnamed: int = 0
     differences: list[Difference] = field(default_factory=list)
 
@@ -77,16 +80,22 @@ class PairVerification:
             empty = f", {self.unnamed} of them buckets that nobody named" if self.unnamed else ""
             inside = " inside a bucket" if self.pair.bucket_depth else ""
             out += [
-                "Checked:",
+                f"Checked: {number_of(people, 'report')}, {self._rejected()}",
                 f"  the rule gives the same {number_of(cells + self.unnamed, 'final cell')} from the same published "
-                f"numbers{empty}; "
-                f"{number_of(people, 'report')}, task {self.pair.id.hex()[:16]}",
+                f"numbers{empty}; task {self.pair.id.hex()[:16]}",
                 f"  no path of cells costs more than its budget, epsilon / 2 = {self.pair.pooled.path_budget:g}; any "
                 f"change of position{inside} costs two paths, epsilon = {self.pair.pooled.epsilon:g} (delta = 0)",
                 *self._value_lines(),
                 f"  signatures of {self.pair.leader.name} and {self.pair.helper.name}, by the keys that the task names",
             ]
         return out + difference_lines(self.differences)
+
+    def _rejected(self) -> str:
+        first, later = self.rejected
+        if not first + later:
+            return "nobody rejected"
+        inside = f", {later:,} of them below the root: they are in the number of reports and in no opened cell"
+        return f"{first + later:,} people rejected: their uploads failed the check{inside if later else ''}"
 
     def _value_lines(self) -> list[str]:
         assert self.pair is not None
@@ -132,6 +141,8 @@ def verify_pair(
             name = pair.operator(role).name
             found.add("bad-signature", f"the {role}'s signature is not that of {name} over this task and these numbers")
     _check_buckets(found, pair, signed.trees)
+    first = sum(sum(tree.rejected[:1]) for tree in signed.trees)
+    found.rejected = first, sum(sum(tree.rejected) for tree in signed.trees) - first
     found.unnamed = len(pair.unnamed_buckets(tree.bucket for tree in signed.trees))
     for tree in signed.trees:
         _check_tree(found, pair, tree)

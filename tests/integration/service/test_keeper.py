@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ import msgspec
 import pytest
 
 from semilocal.errors import StoreUnavailable
+from semilocal.service import server
 from semilocal.service.admin import create_campaign
+from semilocal.service.keys import NO_KEYS
 from semilocal.service.rounds import start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
@@ -273,6 +276,7 @@ def test_a_disk_that_takes_no_more_is_seen_by_a_real_write(tmp_path: Path) -> No
 WHOLE_CAMPAIGN = """
 import asyncio, pathlib, sys, tempfile
 from semilocal.service import server
+from semilocal.service import server
 from semilocal.service.admin import admin_hash
 from semilocal.protocol.plan import Release
 from semilocal.testing import *
@@ -307,3 +311,25 @@ def test_everything_a_campaign_needs_is_loaded_at_the_start() -> None:
         [sys.executable, "-c", WHOLE_CAMPAIGN], capture_output=True, text=True, check=False, cwd=root, timeout=HANG
     )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_a_wall_clock_that_is_set_closes_no_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SQLiteStore(str(tmp_path / "service.db"))
+    store.close()
+
+    async def main() -> None:
+        app = server.build_app(store.url, admin=bytes(32), keys=NO_KEYS)
+        service, real = app.service, time.time
+        create_campaign(service.store, open_campaign(WHOLE), now=real())
+        start(service.store, WHOLE.id, service.clock())
+        for jump in (10**8, -(10**8)):
+            with monkeypatch.context() as patch:
+                patch.setattr(time, "time", lambda jump=jump: real() + jump)
+                await service.tick()
+                status = service.store.status(WHOLE.id)
+                assert status is not None
+                assert (status.round, status.closed) == (1, 0)
+                assert abs(service.clock() - real()) < 10**6
+        service.store.close()
+
+    asyncio.run(main())

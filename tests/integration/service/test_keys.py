@@ -11,7 +11,7 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.protocol.messages import Seal, decode
 from semilocal.service.admin import create_campaign
-from semilocal.service.keys import Keyring, open_keys, registered_key
+from semilocal.service.keys import ENVIRONMENT, Keyring, open_keys, registered_key, secret_from
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import check_signature
@@ -146,3 +146,22 @@ def test_a_campaign_whose_key_is_gone_is_a_fault_and_no_other_waits_for_it(tmp_p
 
     asyncio.run(asyncio.wait_for(main(), HANG))
     store.close()
+
+
+def test_secrets_of_the_environment_may_lie_in_private_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, keys = tmp_path / "keys", [bytes([number]) * 32 for number in (1, 2)]
+    file.write_text("".join(f"{key.hex()}\n" for key in keys))
+    file.chmod(0o600)
+    monkeypatch.setenv(ENVIRONMENT, f"@{file}")
+    store = open_store(url_of(tmp_path))
+    assert open_keys(store, file=tmp_path / "no", environment=secret_from(ENVIRONMENT)) == Keyring.of(keys)
+    store.close()
+    file.chmod(0o640)
+    with pytest.raises(InvalidInput, match="others may have read it"):
+        secret_from(ENVIRONMENT)
+    monkeypatch.setenv(ENVIRONMENT, "@/nowhere")
+    with pytest.raises(InvalidInput, match="is not there"):
+        secret_from(ENVIRONMENT)
+    for text in ("", "plain"):
+        monkeypatch.setenv(ENVIRONMENT, text)
+        assert secret_from(ENVIRONMENT) == text

@@ -156,11 +156,24 @@ def test_what_is_no_report_of_this_round_is_refused_with_its_token(client: Clien
     assert client.ask(request(6)) == (201, digest(request(6)))
 
 
-def test_a_report_that_is_too_large_is_refused_unread_and_its_connection_closed(client: Client) -> None:
-    client.socket.sendall(request(6, BODY + bytes(5000)).partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+@pytest.mark.parametrize(
+    ("start", "status"),
+    [
+        (request(6, BODY).partition(b"Content")[0], 413),
+        (request(6, BODY).partition(b"Content")[0].replace(b" HTTP", b"?" + b"x" * 300 + b" HTTP"), 413),
+        (b"POST /tasks HTTP/1.1\r\nHost: x\r\n", 401),
+        (b"PUT /nowhere HTTP/1.1\r\nHost: x\r\n", 404),
+        (b"GET /key HTTP/1.1\r\nHost: x\r\n", 200),
+    ],
+)  # fmt: skip
+def test_what_is_answered_before_its_body_has_come_is_not_read_on(client: Client, start: bytes, status: int) -> None:
+    client.socket.sendall(start + b"Content-Length: 50000000\r\n\r\n")
     data = client.rest + answer(client.socket)
-    assert data.startswith(b"HTTP/1.1 413")
-    assert b"too-large" in data
+    assert data.startswith(b"HTTP/1.1 %d" % status)
+    assert b"connection: close" in data
+    assert b"x-content-type-options: nosniff" in data
+    with pytest.raises(ConnectionError):
+        client.socket.sendall(bytes(50_000_000))
 
 
 def test_a_body_without_end_is_cut_off(client: Client) -> None:

@@ -58,9 +58,17 @@ def test_an_honest_transcript_has_no_difference_and_gives_the_result() -> None:
     assert found.published[0].to_bytes() == PUBLISHED.to_bytes()
     assert pooled_counts(found.published[0]).total == 2_000
     text = "\n".join(found.lines())
+    assert found.lines()[0] == "Checked: 2,000 reports, nobody rejected"
     assert "City" in text
     assert "University" in text
     assert "No difference" in text
+
+
+def test_the_first_line_says_how_many_people_were_rejected() -> None:
+    """Of those below the root the number of reports does not tell: it stays as it is."""
+    tree = BucketTree(1, PUBLISHED.to_bytes(), (3, 2, *[0] * (LEVELS - 2)))
+    first = verify_pair(signed(trees=(tree,)).to_bytes()).lines()[0]
+    assert first.startswith("Checked: 2,000 reports, 5 people rejected: their uploads failed the check, 2 of them")
 
 
 # -- one change per field: the signatures find it ----------------------------------------------------------------------

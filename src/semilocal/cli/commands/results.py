@@ -181,7 +181,8 @@ def _of_pair(client: AdminClient, task: str) -> _Found:
         files["regions.geojson"] = _json(found.to_geojson())
     files["transcript.slt"] = data
     cells, reports = number_of(len(found.partition), "final cell"), number_of(found.total, "report")
-    words, numbers = [f"{cells}, {reports}; {found.guarantee.sentence()}"], {"reports": f"{found.total:,}"}
+    rejected = f"{document['rejected']:,} people rejected, whose uploads failed the check"
+    words, numbers = [f"{cells}, {reports}; {rejected}; {found.guarantee.sentence()}"], {"reports": f"{found.total:,}"}
     if isinstance(found, Mean):
         what, (low, high) = found.spent.entries[0].what, found.interval()
         numbers[what] = f"{found.value:.6g}, 95 % interval {low:.6g} to {high:.6g}"

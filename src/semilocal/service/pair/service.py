@@ -49,7 +49,7 @@ STOP_SECONDS = 5.0
 LONGEST_PAUSE = 10.0
 REASONS = {
     "bad-upload": (
-        "the leader's envelope does not open: it was sealed for another key, pair, report, public part, bucket or token"
+        "an envelope does not open: it was sealed for another key, pair, report, public part, bucket or token"
     ),
     "not-open-yet": "uploads begin when both operators have confirmed the pair",
     "uploads-closed": "uploads are closed; this one was not stored before",

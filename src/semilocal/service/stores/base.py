@@ -35,8 +35,8 @@ from .pairs import PairTables
 
 __all__ = [
     "OLDEST", "Applied", "Cursor", "Enrolment", "Incoming", "Item", "Locked", "LockedCampaign", "Outcome", "ReportRow",
-    "SQLStore", "Store", "What", "check_database", "check_url", "check_version", "judge_enrolments", "judge_reports",
-    "migrations", "open_store",
+    "SQLStore", "Store", "What", "campaign_of", "check_database", "check_url", "check_version", "judge_enrolments",
+    "judge_reports", "migrations", "open_store",
 ]  # fmt: skip
 
 C = TypeVar("C")
@@ -162,17 +162,22 @@ def judge_enrolments(
         registered = names.get(item.pseudonym, verifier)
         if token is not None and item.token in used:
             token = (used[item.token],)
-        if registered is not None:
-            same = hmac.compare_digest(item.verifier, registered)
-            outcomes.append("again" if same else "pseudonym-taken")
+        refused: Outcome | None = None
+        if campaign.enrolment == "tokens":
+            if token is None or item.used_by is None:
+                refused = "bad-token"
+            elif token[0] not in (None, item.used_by):
+                refused = "token-used"
+        if registered is not None and not hmac.compare_digest(item.verifier, registered):
+            outcomes.append("pseudonym-taken")
+        elif registered is not None:
+            outcomes.append(refused or "again")
         elif phase not in ("enrolling", "collecting"):
             outcomes.append("campaign-ended" if phase == "cancelled" else "enrolment-closed")
         elif campaign.capacity is not None and enrolled + len(names) >= campaign.capacity:
             outcomes.append("enrolment-closed")
-        elif campaign.enrolment == "tokens" and (token is None or item.used_by is None):
-            outcomes.append("bad-token")
-        elif campaign.enrolment == "tokens" and token is not None and token[0] is not None:
-            outcomes.append("token-used")
+        elif refused is not None:
+            outcomes.append(refused)
         else:
             outcomes.append("stored")
             names[item.pseudonym] = item.verifier
@@ -424,7 +429,7 @@ class SQLStore(ABC, Generic[C]):
     def campaign(self, task: bytes) -> Campaign | None:
         """The campaign of a task."""
         rows = self._read("SELECT body FROM campaigns WHERE task = ?", task)
-        return _campaign_of(task, rows[0][0]) if rows else None
+        return campaign_of(task, rows[0][0]) if rows else None
 
     def status(self, task: bytes) -> Status | None:
         """Where a campaign stands."""
@@ -517,7 +522,7 @@ class SQLStore(ABC, Generic[C]):
 
     def _campaign(self, connection: C, number: int) -> Campaign:
         sql = "SELECT task, body FROM campaigns WHERE id = ?"
-        return _campaign_of(*self._run(connection, sql, number).fetchone())
+        return campaign_of(*self._run(connection, sql, number).fetchone())
 
     def _add_reports(
         self, connection: C, number: int, phase: Phase, closed: int, items: list[Incoming]
@@ -587,7 +592,7 @@ class SQLStore(ABC, Generic[C]):
             yield LockedCampaign(self, connection, number, campaign, status, fold)
 
 
-def _campaign_of(task: bytes, body: bytes) -> Campaign:
+def campaign_of(task: bytes, body: bytes) -> Campaign:
     """A stored campaign; refuses one whose task this version reads in another way than the one that made it."""
     try:
         campaign = _read_campaign(body)

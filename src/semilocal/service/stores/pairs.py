@@ -265,10 +265,15 @@ class PairTables:
                     connection, "pair_uploads", ("report", "digest"), {"pair": number}, [row.report for row in rows]
                 )
             )
+            refused = store._select_in(connection, "pair_refused", ("report", "pair"), {"pair": number}, list(known))
             hashes = [row.token for row in rows if row.token is not None] if enrolment == "tokens" else []
             free = dict(store._select_in(connection, "pair_tokens", ("hash", "used"), {"pair": number}, hashes))
             left = None if capacity is None else capacity - received
             outcomes, new = _judge(rows, phase=phase, tokens=enrolment == "tokens", known=known, free=free, left=left)
+            if refused:  # the helper could not open its envelope: no retry is told that all is well
+                lost = {report for report, _ in refused}
+                pairs = zip(rows, outcomes, strict=True)
+                outcomes = ["bad-upload" if row.report in lost else outcome for row, outcome in pairs]
             if new:
                 columns = {name: [getattr(row, name) for row in new] for name in UploadRow._fields[:-1]}
                 store._insert_rows(connection, "pair_uploads", {"pair": number}, columns)

@@ -166,6 +166,7 @@ def test_every_forged_report_is_rejected_and_nobody_else(
         assert rejected_by(servers) == set(names)
         assert verify_pair(signed.to_bytes()).sound
         assert sum(signed.trees[0].rejected) == len(forged)
+        assert f"{len(forged)} people rejected" in verify_pair(signed.to_bytes()).lines()[0]
         assert len(signed.published()[0].opened) == LEVELS, "every level was checked"
         assert only_noise_differs(signed)
 
@@ -236,6 +237,7 @@ def test_every_forged_value_is_rejected_and_nobody_else(stores: tuple[Store, Sto
         assert [name for report, name in names.items() if report not in rejected_by(servers)] == []
         assert rejected_by(servers) == set(names)
         assert sum(signed.trees[0].rejected) == len(forged)
+        assert f"{len(forged)} people rejected" in verify_pair(signed.to_bytes()).lines()[0]
         assert off(signed, pair) <= 1
 
     run_pair(stores, body)
@@ -337,6 +339,9 @@ def test_an_envelope_opens_for_its_server_report_and_public_part_only(stores: tu
         # the leader cannot open the helper's envelope: the helper refuses it when it is forwarded
         stolen = msgspec.structs.replace(mine, helper_envelope=yours.helper_envelope)
         assert (await servers.put(pair, stolen)).status_code == 201
+        await servers.tick()
+        again = await servers.put(pair, stolen)  # the leader knows now
+        assert (again.status_code, again.json()["token"]) == (422, "bad-upload")
         signed = await servers.finish(pair)
         assert replay(signed.published()[0]).people == HONEST
         assert (await servers.state(pair))["refused"] == 1
