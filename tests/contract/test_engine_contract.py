@@ -18,10 +18,10 @@ from semilocal.arrays import Floats
 from semilocal.engines import open_source
 from semilocal.engines.histogram import Histogram
 from semilocal.engines.run import SourceRun
-from semilocal.engines.source import Attached, PointsSource, Source
+from semilocal.engines.source import Attached, Source
 from semilocal.errors import OutsideDomain
 from semilocal.hierarchy.tables import from_cuts
-from tests.helpers.engine_runs import box_of, compare, joined, people, same_rows
+from tests.helpers.engine_runs import PointsSource, box_of, compare, joined, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
@@ -34,7 +34,7 @@ def table_of(points: Floats) -> Any:
     return pyarrow.table(dict(zip(NAMES, points.T, strict=False)))
 
 
-def in_memory(points: Floats, box: Box, folder: Path) -> Source:
+def in_array(points: Floats, box: Box, folder: Path) -> Source:
     return PointsSource(points, box)
 
 
@@ -80,7 +80,7 @@ def in_spark(points: Floats, box: Box, folder: Path, spark: Any) -> Source:
     return SparkSource(frame, NAMES[: box.dimensions], box, order="row")
 
 
-SOURCES = [in_memory, in_table, in_parquet, in_csv, in_reader, in_duckdb]
+SOURCES = [in_array, in_table, in_parquet, in_csv, in_reader, in_duckdb]
 
 
 @pytest.fixture(name="opens", params=SOURCES, ids=lambda opens: opens.__name__)
@@ -102,7 +102,7 @@ def test_a_histogram_has_the_hierarchys_own_cells(opens: Opens, kind: str, depth
     points, box = people(3000, 2, kind=kind), box_of(2)
     tree = BinaryTree(box, 40)
     found = opens(points, box).histogram(tree, depth)
-    expected = Histogram.of(depth, tree.locate(points, depth))
+    expected = Histogram.of_sorted(depth, np.sort(tree.locate(points, depth)))
     assert found.depth == depth
     assert np.array_equal(found.cells, expected.cells)
     assert np.array_equal(found.counts, expected.counts)
@@ -114,7 +114,7 @@ def test_refining_counts_the_rows_of_the_given_cells_alone(opens_also: Opens) ->
     source = opens_also(points, box)
     cells = source.histogram(tree, 4).cells[::3]
     inside = np.isin(tree.locate(points, 4), cells)
-    expected = Histogram.of(20, tree.locate(points[inside], 20))
+    expected = Histogram.of_sorted(20, np.sort(tree.locate(points[inside], 20)))
     found = source.refine(tree, cells, 4, 20)
     assert np.array_equal(found.cells, expected.cells)
     assert np.array_equal(found.counts, expected.counts)

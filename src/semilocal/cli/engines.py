@@ -1,4 +1,4 @@
-"""Which engine reads the positions of a job, and the rows it opens.
+"""Whether the positions of a job are streamed, and the rows that are.
 
 Knows options and files. Computes nothing itself.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engines import Engine, choose_engine, open_source
+from ..engines import open_source
 from ..engines.files import PARQUET, list_files
 from ..engines.source import Source
 from ..errors import InvalidInput
@@ -28,9 +28,10 @@ from .arguments import named_domain
 from .job_options import JobOptions, PositionOptions
 from .people import check_people, warn_of_others
 
-__all__ = ["OwnValue", "engine_of", "open_rows", "position_columns"]
+__all__ = ["OwnValue", "open_rows", "position_columns", "streams_rows"]
 
 _STREAMED = (*PARQUET, ".csv", ".csv.gz")
+_IN_MEMORY = 1 << 29  # bytes of a file that is read into memory if nobody says otherwise
 
 
 class OwnValue(NamedTuple):
@@ -41,27 +42,25 @@ class OwnValue(NamedTuple):
     high: float
 
 
-def engine_of(file: Path, bounds: str, options: JobOptions) -> Engine:
-    """The engine that was asked for; "auto" takes Arrow for large files and folders, if nothing needs memory.
+def streams_rows(file: Path, bounds: str, options: JobOptions) -> bool:
+    """Whether rows are streamed, which "auto" does for large files and folders, if nothing needs memory.
 
-    Refuses options that an engine cannot have.
+    Refuses options that need all positions in memory where they are not.
     """
     data = options.data
     needs = {"--clip": data.clip, "--bounds data": bounds == "data"}
     several = file.is_dir() or (not file.exists() and has_magic(str(file)))
     if data.engine == "memory" or (data.engine == "auto" and any(needs.values()) and not several):
-        return "memory"
+        return False
     for option, used in needs.items():
         if used:
             raise InvalidInput(
                 f"{option} needs all positions in memory; leave it out, or take --engine memory and one file"
             )
-    if data.engine != "auto":
-        return data.engine
-    if several:
-        return "arrow"
+    if data.engine == "arrow" or several:
+        return True
     streamed = file.exists() and str(file).lower().endswith(_STREAMED) and find_spec("pyarrow") is not None
-    return choose_engine([file]) if streamed else "memory"
+    return streamed and file.stat().st_size > _IN_MEMORY
 
 
 def position_columns(bounds: str, data: PositionOptions) -> tuple[list[str] | None, dict[str, float] | None]:
@@ -77,14 +76,9 @@ def position_columns(bounds: str, data: PositionOptions) -> tuple[list[str] | No
 
 
 def open_rows(
-    file: Path,
-    bounds: str,
-    options: JobOptions,
-    engine: Engine,
-    rng: np.random.Generator,
-    value: OwnValue | None = None,
+    file: Path, bounds: str, options: JobOptions, rng: np.random.Generator, value: OwnValue | None = None
 ) -> tuple[Source, AnyTree | None, Column | None]:
-    """The rows of files in an engine, the tree that --bounds names if it is not a box, and the column of --value."""
+    """The rows of files as a source, the tree that --bounds names if it is not a box, and the column of --value."""
     data, people = options.data, options.people
     columns, leaves = position_columns(bounds, data)
     asked = [] if value is None else [value.name]
@@ -103,7 +97,7 @@ def open_rows(
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary files hold rows, and must go
     key = draw_key(rng) if people.user is not None else 0
     source = open_source(
-        file, names, box, engine=engine, person=people.user, rows_per_person=people.rows_each, key=key, values=own,
+        file, names, box, person=people.user, rows_per_person=people.rows_each, key=key, values=own,
         leaves=leaves, rows_are_people=people.user is None,
     )  # fmt: skip
     with options.output.step(f"reading {file.name}"):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ..engines import Engine
 from ..io.progress import Progress
 from ..protocol.promise import Trust
 from ..release.job import DELTA, TRUSTS, K
@@ -104,7 +103,7 @@ class PositionOptions:
     x: Annotated[str | None, option(metavar="COLUMN")] = None
     y: Annotated[str | None, option(metavar="COLUMN")] = None
     columns: Annotated[str | None, option(metavar="A,B,C"), ADVANCED] = None
-    engine: Annotated[Engine, option(help=ENGINE_HELP), ADVANCED] = "auto"
+    engine: Annotated[Literal["auto", "memory", "arrow"], option(help=ENGINE_HELP), ADVANCED] = "auto"
     clip: Annotated[bool, ADVANCED] = False
     public_data: Annotated[bool, ADVANCED] = False
 

@@ -40,7 +40,7 @@ from ..simulation.simulate import Run
 from ..words import number_of
 from .arguments import named_domain
 from .catalogue import DONE
-from .engines import OwnValue, engine_of, open_rows, position_columns
+from .engines import OwnValue, open_rows, position_columns, streams_rows
 from .job_options import JobOptions, MapFiles, PageFiles, Promise, task_options
 from .people import person_labels, row_owners
 
@@ -212,8 +212,8 @@ def _read(
 ) -> _Rows:  # fmt: skip
     """Read the positions, and a column of values if one is asked for."""
     data, people, bounds = options.data, options.people, promise.bounds
-    if (engine := engine_of(file, bounds, options)) != "memory":
-        source, tree, own = open_rows(file, bounds, options, engine, draws, value)
+    if streams_rows(file, bounds, options):
+        source, tree, own = open_rows(file, bounds, options, draws, value)
         return _Rows(source, source.box, tree, own)
     columns, leaves = position_columns(bounds, data)
     if only_counted and leaves is None and (located := _read_located(file, promise, options, columns)):

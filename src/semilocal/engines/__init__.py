@@ -7,30 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-
-from ..arrays import is_integer
+from ..arrays import as_integer
 from ..errors import InvalidInput
 from ..simulation.people import MAX_KEY
 from ..simulation.person_columns import SOURCE, refuse_content_as_person, refuse_person_columns
-from .source import PointsSource, Source
+from .source import Source
 
 if TYPE_CHECKING:
     from ..geometry.box import Box
 
-__all__ = ["ENGINES", "Engine", "choose_engine", "open_source"]
+__all__ = ["Engine", "open_source"]
 
-Engine = Literal["auto", "memory", "arrow", "duckdb", "spark"]
-ENGINES: tuple[Engine, ...] = ("auto", "memory", "arrow", "duckdb", "spark")
-IN_MEMORY = 1 << 29  # bytes of files that are read into memory if nobody says otherwise
-
-
-def choose_engine(files: Sequence[Path]) -> Engine:
-    """Which engine ``"auto"`` means for these files: memory up to 512 MiB of one file, else Arrow."""
-    small = len(files) == 1 and files[0].stat().st_size <= IN_MEMORY
-    return "memory" if small else "arrow"
+Engine = Literal["auto", "arrow", "duckdb", "spark"]
 
 
 def open_source(
@@ -42,15 +32,15 @@ def open_source(
 
     Parameters
     ----------
-    rows : path, sequence of paths, pyarrow object, callable, Spark frame, or array
-        Files, folders and patterns are Parquet or CSV. A ``pyarrow.Table`` or ``Dataset``; a callable
+    rows : path, sequence of paths, pyarrow object, callable, DuckDB query or relation, or Spark frame
+        Files, folders and patterns are CSV, Parquet or GeoJSON. A ``pyarrow.Table`` or ``Dataset``; a callable
         that gives a new ``RecordBatchReader`` each time it is called; or what the engine calls its rows.
     columns : sequence of str
         One column per axis of the box.
     box : Box
         The public domain. Rows outside it are refused before anything is released.
-    engine : {"auto", "memory", "arrow", "duckdb", "spark"}
-        "auto" takes what the rows are: Arrow for files.
+    engine : {"auto", "arrow", "duckdb", "spark"}
+        "auto" takes what the rows are: Arrow for files. DuckDB also reads files; a query needs to be called one.
     person : str, optional
         The column that says whose row it is. Without it every row counts as another person, and rows with a column that
         looks like a person are refused.
@@ -74,16 +64,18 @@ def open_source(
 
     Examples
     --------
-    >>> import semilocal as sl
+    >>> import pytest; pyarrow = pytest.importorskip("pyarrow")
+    >>> import numpy as np, semilocal as sl
     >>> box, homes = sl.Box((0, 0), (1, 1)), np.random.default_rng(3).beta(2, 5, (20_000, 2))
     >>> def count(rows):
     ...     return sl.counts(rows, box, epsilon=1.0, trust="curator", rng=np.random.default_rng(1))
-    >>> there, here = count(open_source(homes, ["x", "y"], box)), count(homes)
+    >>> table = pyarrow.table({"x": homes[:, 0], "y": homes[:, 1]})
+    >>> there, here = count(open_source(table, ["x", "y"], box)), count(homes)
     >>> there.published.to_bytes() == here.published.to_bytes()
     True
     """
-    if engine not in ENGINES:
-        raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+    if engine not in get_args(Engine):
+        raise InvalidInput(f"engine must be one of {', '.join(get_args(Engine))}; got {engine!r}")
     kind = type(rows).__module__.split(".")[0]
     if engine == "auto":
         engine = {"duckdb": "duckdb", "_duckdb": "duckdb", "pyspark": "spark"}.get(kind, "arrow")  # type: ignore[assignment]
@@ -92,35 +84,42 @@ def open_source(
     )
     if leaves is not None and not (files and len(columns) == 1):
         raise InvalidInput("leaves are for one column of files; turn other labels into positions with tree.positions")
-    if isinstance(rows, np.ndarray):
-        return PointsSource(box.check(rows), box)
     if person is not None and rows_are_people:
         raise InvalidInput("give person or rows_are_people, not both")
     if person is not None:
         refuse_content_as_person(person, [*columns, *values], SOURCE)
-    if not is_integer(key) or not 0 <= key <= MAX_KEY:
-        raise InvalidInput(f"key must be an integer from 0 to {MAX_KEY}; got {key!r}")
+    elif rows_per_person != 1:
+        raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
+    as_integer(key, "key", low=0, high=MAX_KEY)
     if order is not None and engine not in ("spark", "duckdb"):
         raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
     chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person, "key": key}
-    of_files: dict[str, Any] = {**chosen, "values": values, "leaves": leaves}
     source: Any
     if engine == "spark":
-        from .spark import choose_source
+        from .spark import SparkSource
 
-        source = choose_source(rows, columns, box, files=files, order=order, **of_files)
-        names = source.rows.columns
+        if files:
+            raise InvalidInput("files are for Arrow and DuckDB; let Spark read them, and give the frame")
+        source = SparkSource(rows, columns, box, order=order, **chosen)
+        names = source.everybody.rows.columns
     elif engine == "duckdb":
         from .duckdb import open_rows as open_duckdb
 
-        source = open_duckdb(rows, columns, box, order=order, connection=connection, **of_files)
+        source = open_duckdb(
+            rows, columns, box, order=order, connection=connection, values=values, leaves=leaves, **chosen
+        )
+        names = source.names
+    elif files:
+        from .arrow import open_files
+
+        source = open_files(rows, columns, box, values=values, leaves=leaves, **chosen)
         names = source.names
     else:
-        from .arrow import open_files, open_rows
+        from .arrow import open_rows
 
-        source = open_files(rows, columns, box, **of_files) if files else open_rows(rows, columns, box, **chosen)
+        source = open_rows(rows, columns, box, **chosen)
         names = source.names
     if person is None and not rows_are_people:
         others = [name for name in names if name not in (*columns, *values, order)]
         refuse_person_columns("the rows", others, SOURCE)  # not `rows`, which may be a query with positions in it
-    return cast(Source, source)
+    return source  # type: ignore[no-any-return]

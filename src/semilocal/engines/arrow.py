@@ -29,9 +29,9 @@ from ..simulation.people import Scores, smallest_scores
 from ..whole_file import whole_file
 from .files import BATCH, check_files, check_numbers, list_files, load_arrow, reason_of
 from .histogram import Lookup
-from .source import Source, Survey, Wanted, attached_batches, check_axes, refuse_unknown
+from .source import Source, Survey, Wanted, attached_batches, check_axes
 
-__all__ = ["ArrowSource", "ChosenRows", "open_files", "open_rows", "write_rows"]
+__all__ = ["ArrowSource", "open_files", "open_rows", "write_rows"]
 
 Reader = Callable[[Sequence[str]], Iterable[Any]]
 
@@ -39,30 +39,11 @@ Reader = Callable[[Sequence[str]], Iterable[Any]]
 class ArrowSource(Source):
     """A source over record batches; use :func:`semilocal.engines.open_source`.
 
-    Parameters
-    ----------
-    read : callable
-        ``read(columns)`` gives the record batches with these columns, in the same order each time.
-    columns : sequence of str
-        One per axis of the box.
-    box : Box
-    schema : pyarrow.Schema
-        Of what ``read`` gives.
-    person : str, optional
-        The column that says whose row it is. A keyed score of the row's number chooses among the rows of a person.
-    rows_per_person : int
-    key : int
-        Of the choice, 0 to 2**64 - 1; keep it with the run. The same key chooses the same rows.
-    leaves : mapping of str to float, optional
-        The positions are labels of one column, and these are the numbers that stand for them; spaces around a label do
-        not count. Rows with other labels are refused here.
-    inputs : sequence of Path
-        The files that are read, so that no output replaces one of them.
-    names : sequence of str
-        All columns of all files; those of the schema if left out.
+    ``read(columns)`` gives the record batches with these columns, of this ``schema``, in the same order each time. Of a
+    ``person`` at most ``rows_per_person`` rows are chosen by ``key``. With ``leaves`` the positions are labels of one
+    column, and these are the numbers that stand for them; spaces around a label do not count. ``inputs`` are files that
+    no output may replace, ``names`` all columns of all of them.
     """
-
-    everybody: ArrowSource | None = None  # all rows, where those of this source were chosen out of them before
 
     def __init__(
         self, read: Reader, columns: Sequence[str], box: Box, *, schema: Any, person: str | None = None,
@@ -74,8 +55,6 @@ class ArrowSource(Source):
         self.columns, self.schema, self.person = tuple(columns), schema, person
         self.rows_per_person, self.inputs = rows_per_person, tuple(inputs)
         self._read, self._key, self._leaves = read, key, leaves
-        if person is None and rows_per_person != 1:
-            raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
         check_axes(columns, box)
         check_numbers(schema, self.columns if leaves is None else (), "the rows")
         for name in (*self.columns, *(() if person is None else (person,))):
@@ -93,11 +72,12 @@ class ArrowSource(Source):
             yield self._numbers(batch, [*self.columns, *others])
 
     def _numbers(self, batch: Any, columns: Sequence[str]) -> Floats:
-        out = np.empty((len(batch), len(columns)))
+        labels = () if self._leaves is None else self.columns
+        out = np.empty((len(columns), len(batch))).T  # every column stays in one piece
         for place, name in enumerate(columns):
             column = batch.column(name)
-            if self._leaves is not None and name in self.columns:
-                out[:, place] = _stand_for(column, self._leaves)
+            if name in labels:
+                out[:, place] = _stand_for(column, self._leaves or {})
             else:
                 out[:, place] = column.cast("float64").to_numpy(zero_copy_only=False)
         return out
@@ -124,7 +104,7 @@ class ArrowSource(Source):
     def _people(self) -> Integers:
         """Numbers of the chosen rows, ascending."""
         assert self.person is not None
-        chosen, seen = ChosenRows(self._key, self.rows_per_person), 0
+        chosen, seen = _ChosenRows(self._key, self.rows_per_person), 0
         for batch in self._batches([self.person]):
             column = batch.column(self.person)
             if column.null_count:
@@ -143,23 +123,16 @@ class ArrowSource(Source):
 
     def check(self) -> None:
         """Refuse rows that are not finite or outside, with how many there are; also those that are not chosen."""
-        if (every := self._everybody) is self:
-            super().check()
-        else:
-            every.check()
+        super(ArrowSource, self._everybody()).check()
 
     def check_value(self, name: str, low: float, high: float) -> None:
         """Refuse a column if a value is missing or outside its range; also of rows that are not chosen."""
-        if (every := self._everybody) is self:
-            super().check_value(name, low, high)
-        else:
-            every.check_value(name, low, high)
+        super(ArrowSource, self._everybody()).check_value(name, low, high)
 
-    @property
     def _everybody(self) -> ArrowSource:
         """All rows, chosen or not."""
         if self.person is None:
-            return self.everybody or self
+            return self
         every = copy(self)
         every.person = None
         every.__dict__.pop("_surveyed", None)
@@ -183,27 +156,18 @@ class ArrowSource(Source):
             if first < 0 and bad.any():
                 first = rows + int(np.argmax(bad))
             rows, unknown = rows + len(batch), unknown + int(np.count_nonzero(bad))
-        refuse_unknown(self.columns[0], rows, unknown, first)
+        if unknown:  # no label is repeated
+            raise InvalidInput(
+                f"column {self.columns[0]!r} holds no leaf of the table in {unknown:,} of {rows:,} rows, the first in "
+                f"row {first:,}; correct them, or remove them first: nothing was released"
+            )
 
     # -- writing -------------------------------------------------------------------------------------------
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
-        """Every row with its region.
+        """Every row with its region: batches, or the ``path`` of a new Parquet file with what ``Wanted`` says.
 
-        Parameters
-        ----------
-        path : str or Path, optional
-            A Parquet file to write. It must not be there yet. Without it the batches are given one by one.
-        keep : sequence of str, optional
-            Columns to write beside the region; none if left out, because positions are what is to be protected.
-        region : str
-            Name of the column with the index of the region, "region" if left out.
-        add : mapping of str to array, optional
-            Columns that follow from the region: one value per region.
-
-        Returns
-        -------
-        Path, or an iterator of Attached
+        Nothing is kept beside the region if nothing is said, because positions are what is to be protected.
         """
         path = options.pop("path", None)
         if path is None and not options:
@@ -229,22 +193,10 @@ def write_rows(
     path: Path, parts: Iterable[tuple[Sequence[Any], npt.NDArray[np.int32]]], add: Mapping[str, npt.NDArray[Any]], *,
     kept: Sequence[Any] = (), region: str = "region", inputs: Sequence[Path] = (),
 ) -> Path:  # fmt: skip
-    """Write rows with their regions to a Parquet file, batch by batch.
+    """Write rows with their regions to a Parquet file, batch by batch; it appears when it is complete.
 
-    Parameters
-    ----------
-    path : Path
-        It must not be there yet, and appears when it is complete.
-    parts : iterable of (sequence of pyarrow.Array, int32[b])
-        Columns that are kept, and the regions of the same rows.
-    add : mapping of str to array
-        Columns that follow from the region.
-    kept : sequence of pyarrow.Field
-        Of the columns that are kept.
-    region : str
-        Name of the column with the index of the region.
-    inputs : sequence of Path
-        Files that the rows come from.
+    ``parts`` are the columns that are kept, of these fields, and the regions int32[b] of the same rows. What is to
+    ``add`` follows from the region. The file must not be there yet, and is none of the ``inputs``.
     """
     arrow = load_arrow()
     added = {name: np.asarray(values) for name, values in add.items()}
@@ -290,23 +242,9 @@ def open_files(
     person: str | None = None, leaves: Mapping[str, float] | None = None, make: type[ArrowSource] = ArrowSource,
     **named: Any,
 ) -> ArrowSource:  # fmt: skip
-    """A source over files of any format that :mod:`semilocal.engines.files` reads.
+    """A source over files, folders or patterns; all files must have the columns and values, as numbers.
 
-    Parameters
-    ----------
-    paths : str, Path or sequence of them
-        Files, folders or patterns such as ``"points/*.parquet"``. All files must have the columns, as numbers.
-    columns : sequence of str
-        One per axis.
-    box : Box
-    values : sequence of str
-        Further columns of numbers.
-    person, leaves
-        See :class:`ArrowSource`.
-    make : type
-        The source, a kind of :class:`ArrowSource`.
-    **named
-        What it takes beside.
+    ``make`` is the kind of :class:`ArrowSource`, and ``named`` what it takes beside.
     """
     load_arrow()
     numbers = [*(columns if leaves is None else ()), *values]
@@ -329,27 +267,23 @@ def open_rows(rows: Any, columns: Sequence[str], box: Box, **named: Any) -> Arro
     arrow = load_arrow()
     if isinstance(rows, arrow.RecordBatchReader):
         raise InvalidInput("a reader can be read once only; give a callable that opens a new one each time")
-    if isinstance(rows, arrow.Table | arrow.dataset.Dataset):
-        stored = arrow.dataset.InMemoryDataset(rows) if isinstance(rows, arrow.Table) else rows
-
-        def read(wanted: Sequence[str]) -> Iterable[Any]:
-            batches: Iterable[Any] = stored.to_batches(columns=list(wanted), batch_size=BATCH)
-            return batches
-
-        return ArrowSource(read, columns, box, schema=rows.schema, **named)
+    if isinstance(rows, arrow.Table):
+        return ArrowSource(
+            lambda wanted: rows.select(list(wanted)).to_batches(BATCH), columns, box, schema=rows.schema, **named
+        )
+    if hasattr(rows, "to_batches"):
+        return ArrowSource(
+            lambda wanted: rows.to_batches(columns=list(wanted), batch_size=BATCH), columns, box, schema=rows.schema,
+            **named,
+        )  # fmt: skip
     if callable(rows):
-        return ArrowSource(_selected(rows), columns, box, schema=rows().schema, **named)
+        return ArrowSource(
+            lambda wanted: (batch.select(list(wanted)) for batch in rows()), columns, box, schema=rows().schema, **named
+        )
     raise InvalidInput(
         f"rows must be files, a pyarrow Table or Dataset, or a callable that gives a RecordBatchReader; got a "
         f"{type(rows).__name__}"
     )
-
-
-def _selected(opens: Callable[[], Any]) -> Reader:
-    def read(wanted: Sequence[str]) -> Iterable[Any]:
-        return (batch.select(list(wanted)) for batch in opens())
-
-    return read
 
 
 # -- one row per person, chosen while rows go by: a keyed score of the row's number decides --------------------------
@@ -358,17 +292,10 @@ def _selected(opens: Callable[[], Any]) -> Reader:
 _PENDING = 1 << 21  # rows that may wait before they are sorted by person
 
 
-class ChosenRows:
-    """The rows that are chosen so far.
+class _ChosenRows:
+    """The rows that are chosen so far."""
 
-    Parameters
-    ----------
-    key : int
-        0 to 2**64 - 1.
-    rows_per_person : int
-    """
-
-    def __init__(self, key: int, rows_per_person: int = 1) -> None:
+    def __init__(self, key: int, rows_per_person: int) -> None:
         self._scores, self._most = Scores.of(key), rows_per_person
         self._parts: list[tuple[Words, Integers, Integers]] = []
         self._waiting, self._size = 0, 0

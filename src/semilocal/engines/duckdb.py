@@ -9,17 +9,16 @@ Knows relations and SQL of DuckDB. Knows no mechanisms and no randomness.
 from __future__ import annotations
 
 import glob
-import os
 import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import EngineFailed, InvalidInput, MissingExtra, listed_columns
+from ..errors import EngineFailed, InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from .arrow import ArrowSource, open_files
@@ -30,7 +29,6 @@ from .source import Wanted
 __all__ = ["DuckDBSource", "load_duckdb", "open_rows", "reporting_failures"]
 
 _QUERY = ("select", "with", "from")
-_TWIN, _RANK = "semilocal twin", "semilocal rank"
 
 
 class DuckDBSource(ArrowSource):
@@ -39,50 +37,26 @@ class DuckDBSource(ArrowSource):
     connection: Any = None
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
-        """Every row with its region, as a relation.
+        """Every row with its region, INTEGER, as a relation; ``options`` are those of ``Wanted``.
 
         The rows pass through this process once, batch by batch, into a temporary Parquet file that the relation reads;
         it is deleted with the source.
-
-        Parameters
-        ----------
-        region : str
-            Name of the new column, "region" if left out: the index of the row's region, INTEGER.
-        add : mapping of str to array, optional
-            Further columns per region, such as its centre: arrays with one value for each region.
-        keep : sequence of str, optional
-            Columns of the rows to keep; all if left out.
-
-        Returns
-        -------
-        duckdb.DuckDBPyRelation
         """
         wanted = Wanted.check(self.schema.names, **options)
-        path = self.write(Path(_folder_of(self)) / "rows.parquet", hierarchy, lookup, wanted)
+        folder = tempfile.mkdtemp(prefix="semilocal-")
+        weakref.finalize(self, shutil.rmtree, folder, True)
+        path = self.write(Path(folder) / "rows.parquet", hierarchy, lookup, wanted)
         return self.connection.read_parquet(glob.escape(str(path)))
 
 
 def open_rows(
-    data: Any, columns: Sequence[str], box: Box, *, order: str | None = None, connection: Any = None, **named: Any
-) -> DuckDBSource:
-    """Open files, a query, or a relation as a source.
+    data: Any, columns: Sequence[str], box: Box, *, order: str | None, connection: Any, values: Sequence[str],
+    leaves: Mapping[str, float] | None, **chosen: Any,
+) -> DuckDBSource:  # fmt: skip
+    """Files, an address that DuckDB can read (``"s3://..."``), a query, or a relation as a source.
 
-    Parameters
-    ----------
-    data : str, Path, sequence of them, or duckdb.DuckDBPyRelation
-        Files, folders and patterns such as ``"points/*.parquet"``; an address that DuckDB can read (``"s3://..."``);
-        or a query (``"SELECT x, y FROM ..."``).
-    columns : sequence of str
-        Columns with the positions, one per axis of the box.
-    box : Box
-    order : str, optional
-        The column that has the number of each row; files need none. Without it the order is the one in which the engine
-        gives the rows: none for a query that joins or groups.
-    connection : duckdb.DuckDBPyConnection, optional
-        Where queries and relations belong to. Nothing is changed in it. Without it a relation must belong to DuckDB's
-        default connection.
-    **named
-        ``person``, ``rows_per_person``, ``key``, ``values`` and ``leaves`` of :func:`semilocal.engines.open_source`.
+    ``order`` is the column that has the number of each row; files need none. ``connection`` is the one that a query or
+    relation belongs to; ``values`` and ``leaves`` are for files. ``chosen`` says which rows of a person are taken.
     """
     duckdb = load_duckdb()
     query = isinstance(data, str) and data.lstrip().lower().startswith(_QUERY) and " " in data.strip()
@@ -94,11 +68,11 @@ def open_rows(
     if query or isinstance(data, duckdb.DuckDBPyRelation) or (isinstance(data, str) and "://" in data):
         with reporting_failures():
             relation = own.sql(data) if query else _at(own, data) if isinstance(data, str) else data
-        source = _from_relation(relation, columns, box, order=order, connection=own, **named)
+        source = _from_relation(relation, columns, box, order, chosen)
     else:
         if order is not None:
             raise InvalidInput("order is for queries and relations; rows of files have numbers already")
-        source = open_files(data, columns, box, make=DuckDBSource, **named)
+        source = open_files(data, columns, box, values=values, leaves=leaves, make=DuckDBSource, **chosen)
     source.connection = own
     return source  # type: ignore[no-any-return]
 
@@ -109,64 +83,31 @@ def _at(connection: Any, address: str) -> Any:
 
 
 def _from_relation(
-    relation: Any, columns: Sequence[str], box: Box, *, order: str | None, connection: Any, person: str | None = None,
-    rows_per_person: int = 1, key: int = 0, values: Sequence[str] = (), leaves: None = None,
-) -> DuckDBSource:  # fmt: skip
+    relation: Any, columns: Sequence[str], box: Box, order: str | None, chosen: Mapping[str, Any]
+) -> DuckDBSource:
+
     def read(wanted: Sequence[str]) -> Iterator[Any]:
         rows = relation if order is None else relation.order(_quoted(order))
         with reporting_failures():
             yield from rows.project(", ".join(map(_quoted, wanted))).to_arrow_reader(BATCH)
 
+    person = chosen["person"]
     with reporting_failures():
         schema = relation.limit(0).to_arrow_table().schema
-    every = DuckDBSource(read, columns, box, schema=schema)
-    if person is None:
-        return every
-    if person not in relation.columns:
-        raise InvalidInput(f"there is no column {person!r}; the columns are {listed_columns(relation.columns)}")
-    every.check()  # also the rows that are not chosen
-    with reporting_failures():
-        nobody = int(relation.filter(f"{_quoted(person)} IS NULL").aggregate("count(*)").fetchall()[0][0])
-    if nobody:
-        raise InvalidInput(
-            f"{nobody:,} rows have no value in column {person!r}, which says whose row it is; remove them first: "
-            "nothing was released"
-        )
-    if order is not None:
-        return DuckDBSource(read, columns, box, schema=schema, person=person, rows_per_person=rows_per_person, key=key)
+    if person is None or order is not None or person not in relation.columns:
+        return DuckDBSource(read, columns, box, schema=schema, **chosen)
+    # An engine may give the rows in another order the next time: they are numbered in the order of their contents.
     folder = tempfile.mkdtemp(prefix="semilocal-")
     try:
-        path = os.path.join(folder, "people.parquet")
+        path = Path(folder) / "people.parquet"
         with reporting_failures():
-            _chosen_by_content(relation, person, rows_per_person, key).write_parquet(path)
-        chosen: Any = open_files(path, columns, box, make=DuckDBSource)
+            relation.order("ALL").write_parquet(str(path))
+        source: Any = open_files(path, columns, box, make=DuckDBSource, **chosen)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(chosen, shutil.rmtree, folder, True)
-    chosen.everybody, chosen.rows_per_person = every, rows_per_person
-    return chosen  # type: ignore[no-any-return]
-
-
-def _chosen_by_content(relation: Any, person: str, rows_per_person: int, key: int) -> Any:
-    """At most a given number of rows of every person, each with the same chance.
-
-    The rows have no number, because an engine may give them in another order the next time: a keyed hash of their
-    contents and, among equal rows, of a number takes its place.
-    """
-    every = ", ".join(map(_quoted, relation.columns))
-    texts = ", ".join(f"coalesce('=' || CAST({_quoted(column)} AS VARCHAR), '')" for column in relation.columns)
-    twins = relation.project(f'*, row_number() OVER (PARTITION BY {every}) AS "{_TWIN}"')
-    scored = f"sha256(concat_ws(chr(31), '{key:016x}', {texts}, CAST(\"{_TWIN}\" AS VARCHAR)))"
-    ranked = twins.project(f'*, row_number() OVER (PARTITION BY {_quoted(person)} ORDER BY {scored}) AS "{_RANK}"')
-    return ranked.filter(f'"{_RANK}" <= {int(rows_per_person)}').project(every)
-
-
-def _folder_of(source: DuckDBSource) -> str:
-    """A new folder that is deleted with the source."""
-    folder = tempfile.mkdtemp(prefix="semilocal-")
     weakref.finalize(source, shutil.rmtree, folder, True)
-    return folder
+    return source  # type: ignore[no-any-return]
 
 
 def _quoted(column: str) -> str:

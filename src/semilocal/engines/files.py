@@ -20,35 +20,22 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from glob import glob
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 import numpy as np
 
-from ..arrays import Floats, Integers, arrow_values, is_number, on_all_cores
+from ..arrays import Floats, Integers, arrow_values, is_number
 from ..errors import InvalidInput, MissingExtra, listed_columns
 from ..geometry.places import DEGREES, LATITUDE, LONGITUDE
 from ..words import delimiter_of
 
 __all__ = [
-    "AXES",
-    "BATCH",
-    "PARQUET",
-    "Batches",
-    "Pieces",
-    "TableFile",
-    "check_files",
-    "check_numbers",
-    "codes_of",
-    "geometry_of",
-    "list_files",
-    "load_arrow",
-    "open_file",
-    "open_parquet",
-    "reason_of",
+    "AXES", "BATCH", "PARQUET", "Batches", "TableFile", "check_files", "check_numbers", "codes_of", "geometry_of",
+    "list_files", "load_arrow", "open_file", "open_parquet", "reason_of",
 ]  # fmt: skip
 
 PARQUET = (".parquet", ".parq", ".pq")  # how the names of such files end
@@ -57,18 +44,17 @@ NOBODY = -1  # code of an empty label
 WORTH_IT = 1 << 20  # bytes; smaller CSV files are read before pyarrow is loaded
 CHUNK = 1 << 20
 BATCH = 1 << 17  # rows that are decoded at once: they stay in the cache
-_AHEAD = 4  # batches that are read before they are needed
+_BLOCK = 1 << 22  # bytes of CSV that are parsed at once
 _LONGEST_HEADER = 1_000_000  # characters
 _GZIP = b"\x1f\x8b"
 _GEOMETRIES = ("MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection")
 
 
 def load_arrow() -> Any:
-    """The module pyarrow, with its datasets."""
+    """The module pyarrow, with the formats; its datasets would load pandas."""
     try:
         import pyarrow
         import pyarrow.csv
-        import pyarrow.dataset
         import pyarrow.parquet
     except ImportError:
         raise MissingExtra("pyarrow", "parquet") from None
@@ -91,22 +77,6 @@ def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     return out
 
 
-class Pieces(NamedTuple):
-    """Columns of numbers that need not be in memory together.
-
-    Attributes
-    ----------
-    rows : int
-        Of the whole file.
-    each : sequence of callables
-        Every piece, ready to be read by a thread of its own: it gives the number of a row, and the columns of the rows
-        from there on, float64[m] each; again and again.
-    """
-
-    rows: int
-    each: Sequence[Callable[[], Iterator[tuple[int, list[Floats]]]]]
-
-
 class Batches(NamedTuple):
     """A pyarrow schema, and a function that gives record batches of some columns, in the order of the rows."""
 
@@ -117,28 +87,46 @@ class Batches(NamedTuple):
 class TableFile:
     """One file: which columns there are, and what they hold."""
 
-    kind = ""
     row_word = "row"
     columns: tuple[str, ...] = ()
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
-        """Columns of numbers float64[k, n], and of any content as codes int64[n] each: equal content, equal code."""
-        raise NotImplementedError
-
-    def pieces(self, wanted: Sequence[str]) -> Pieces | None:
-        """Columns of numbers in pieces; None if :meth:`read` has to look at the file line by line."""
-        return None
-
-    def texts(self, names: Sequence[str]) -> list[list[Any]]:
-        """Columns as they are written: one list per name."""
-        raise NotImplementedError
-
     def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Batches:
         """The rows as record batches; columns of numbers and texts have these types where the format has none."""
         raise NotImplementedError
+
+    def in_batches(self) -> bool:
+        """Whether batches are a quick way to the numbers, with no other care than that of looking at each line."""
+        return True
+
+    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
+        """Columns of numbers float64[k, n], and of any content as codes int64[n] each: equal content, equal code."""
+        rows = self.rows(wanted, labels)
+        check_numbers(rows.schema, wanted, self.path)
+        batches = list(rows.batches(list(dict.fromkeys([*wanted, *labels]))))
+        starts = list(itertools.accumulate(map(len, batches), initial=0))
+        found = np.empty((len(wanted), starts[-1]))
+        for start, batch in zip(starts, batches, strict=False):
+            for out, column in zip(found, self.numbers(batch, wanted, start), strict=True):
+                out[start : start + len(batch)] = column
+        kinds = [(name, rows.schema.field(name).type) for name in labels]
+        joined = [load_arrow().chunked_array([part.column(name) for part in batches], kind) for name, kind in kinds]
+        return found, list(map(codes_of, joined))
+
+    def numbers(self, batch: Any, names: Sequence[str], start: int) -> list[Floats]:
+        """Columns of a record batch, float64[b] each; refuses a row without a value. ``start`` is its first row."""
+        for name in names:
+            if (column := batch.column(name)).null_count:
+                row = start + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                self.refuse(row, f"column {name!r} is empty", "remove such rows first")
+        return [arrow_values(batch.column(name).cast("float64")) for name in names]
+
+    def texts(self, names: Sequence[str]) -> list[list[Any]]:
+        """Columns as they are written: one list per name."""
+        batches = list(self.rows((), names).batches(names))
+        return [[text for batch in batches for text in batch.column(name).to_pylist()] for name in names]
 
     def spelled(self, name: str) -> str:
         """A column as the file spells it: capitals do not matter if only one is meant."""
@@ -170,14 +158,6 @@ class TableFile:
         return f"{self.row_word} {row}"
 
 
-def _scanned(dataset: Any, path: Path, columns: Sequence[str]) -> Iterator[Any]:
-    """Record batches of a pyarrow dataset of one file."""
-    with _undamaged(path):
-        yield from dataset.to_batches(
-            columns=list(columns), batch_size=BATCH, batch_readahead=_AHEAD, fragment_readahead=1
-        )
-
-
 def open_file(path: Path) -> TableFile:
     """The reader of a file, by the ending of its name."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -204,13 +184,8 @@ def check_numbers(schema: Any, columns: Sequence[str], where: object) -> None:
             raise InvalidInput(f"{where}: column {name!r} holds {kind}, not numbers; choose another column")
 
 
-def check_files(
-    paths: Sequence[Path], numbers: Sequence[str], texts: Sequence[str], *, alike: bool = False
-) -> list[tuple[TableFile, Batches]]:
-    """Files with their rows; refuses a file without a column, or with texts of another type than the first file's.
-
-    With ``alike`` the numbers must be of the same type as well, for an engine that would cut them.
-    """
+def check_files(paths: Sequence[Path], numbers: Sequence[str], texts: Sequence[str]) -> list[tuple[TableFile, Batches]]:
+    """Files with their rows; refuses a file without a column, or with texts of another type than the first file's."""
     opened = []
     for file in map(open_file, paths):
         if missing := [name for name in (*numbers, *texts) if name not in file.columns]:
@@ -220,7 +195,7 @@ def check_files(
         rows = file.rows(numbers, texts)
         check_numbers(rows.schema, numbers, file.path)
         opened.append((file, rows))
-        for name in (*(numbers if alike else ()), *texts):
+        for name in texts:
             one, other = (schema.field(name).type for schema in (rows.schema, opened[0][1].schema))
             if one != other:
                 raise InvalidInput(
@@ -262,7 +237,6 @@ def codes_of(column: Any) -> Integers:
 
 
 class _CsvFile(TableFile):
-    kind = "csv"
     row_word = "data line"
     _delimiter = ","
 
@@ -282,53 +256,16 @@ class _CsvFile(TableFile):
             raise InvalidInput(f"{path}, line 1: {listed_columns(repeated[:1])} is there twice; rename one of them")
         self.columns = names
 
+    def in_batches(self) -> bool:
+        if self.path.stat().st_size < WORTH_IT or find_spec("pyarrow") is None:
+            return False
+        return _is_plain(self.path, self._header_line)
+
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
-        table = self.quick(wanted, labels)
-        if table is None:
-            return self._read_lines(wanted, labels)
-        numbers = np.empty((len(wanted), len(table)))
-        for name, out in zip(wanted, numbers, strict=True):
-            np.concatenate([np.empty(0), *map(arrow_values, table.column(name).chunks)], out=out)
-        return numbers, [codes_of(table.column(name)) for name in labels]
-
-    def pieces(self, wanted: Sequence[str]) -> Pieces | None:
-        table = self.quick(wanted)
-        if table is None:
-            return None
-        batches = table.to_batches()
-        starts = np.cumsum([0, *map(len, batches)])
-
-        def piece(number: int) -> Iterator[tuple[int, list[Floats]]]:
-            yield int(starts[number]), [arrow_values(batches[number].column(name)) for name in wanted]
-
-        return Pieces(len(table), [partial(piece, number) for number in range(len(batches))])
-
-    def quick(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> Any:
-        """Columns of numbers and texts as a pyarrow table: several times faster than line by line.
-
-        None if the file is small or not plain enough, or pyarrow is not there.
-        """
-        if self.path.stat().st_size < WORTH_IT or set(wanted) & set(labels):
-            return None
-        if not _is_plain(self.path, self._header_line):
-            return None
-        try:
-            from pyarrow import ArrowInvalid, csv, float64, string
-        except ImportError:
-            return None
-        try:
-            with _open_bytes(self.path) as file:
-                return csv.read_csv(
-                    file if self.path.suffix.lower() == ".gz" else self.path,
-                    read_options=csv.ReadOptions(column_names=list(self.columns), skip_rows=self._header_line),
-                    parse_options=csv.ParseOptions(delimiter=self._delimiter, quote_char=False),
-                    convert_options=csv.ConvertOptions(
-                        include_columns=list(dict.fromkeys([*wanted, *labels])), null_values=[],
-                        column_types={**dict.fromkeys(wanted, float64()), **dict.fromkeys(labels, string())},
-                    ),
-                )  # fmt: skip
-        except ArrowInvalid:
-            return None
+        if self.in_batches() and not set(wanted) & set(labels):
+            with contextlib.suppress(InvalidInput):
+                return super().read(wanted, labels)
+        return self._read_lines(wanted, labels)
 
     def _read_lines(self, wanted: Sequence[str], labels: Sequence[str]) -> tuple[Floats, list[Integers]]:
         """Line by line, which can name the line that is wrong."""
@@ -366,11 +303,16 @@ class _CsvFile(TableFile):
     def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Batches:
         arrow = load_arrow()
         kinds = dict.fromkeys(texts, arrow.string()) | dict.fromkeys(numbers, arrow.float64())
-        form = arrow.dataset.CsvFileFormat(
-            arrow.csv.ParseOptions(delimiter=self._delimiter),
-            convert_options=arrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=True, null_values=[""]),
-            read_options=arrow.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_line),
-        )
+
+        def opened(columns: Sequence[str]) -> Any:
+            return arrow.csv.open_csv(
+                self.path,
+                arrow.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_line, block_size=_BLOCK),
+                arrow.csv.ParseOptions(delimiter=self._delimiter),
+                arrow.csv.ConvertOptions(
+                    column_types=kinds, strings_can_be_null=True, null_values=[""], include_columns=columns
+                ),
+            )
 
         @contextlib.contextmanager
         def naming_the_line() -> Iterator[None]:
@@ -383,11 +325,10 @@ class _CsvFile(TableFile):
 
         def batches(columns: Sequence[str]) -> Iterator[Any]:
             with naming_the_line():
-                yield from _scanned(dataset, self.path, columns)
+                yield from opened(columns)
 
         with naming_the_line():
-            dataset = arrow.dataset.dataset(str(self.path), format=form)
-        return Batches(dataset.schema, batches)
+            return Batches(opened([]).schema, batches)
 
     def place(self, row: int) -> str:
         with self._lines() as lines:  # only on the way to an error: lines are not remembered while reading
@@ -466,11 +407,11 @@ def _is_number(text: str) -> bool:
 # -- Parquet ---------------------------------------------------------------------------------------------------------
 
 
-def open_parquet(path: Path, **named: Any) -> Any:
+def open_parquet(path: Path) -> Any:
     """A ``pyarrow.parquet.ParquetFile``."""
     arrow = load_arrow()
     try:
-        return arrow.parquet.ParquetFile(path, **named)
+        return arrow.parquet.ParquetFile(path)
     except (arrow.ArrowInvalid, OSError) as error:
         raise InvalidInput(f"{path}: is not a Parquet file ({str(error).splitlines()[0]}); check the file") from None
 
@@ -511,13 +452,11 @@ def geometry_of(schema: Any) -> Geometry | None:
 class _ParquetFile(TableFile):
     """Points of a GeoParquet file are columns, too, if no others are called like positions."""
 
-    kind = "parquet"
     _points: Geometry | None = None
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._file = open_parquet(path, memory_map=True, pre_buffer=False)
-        self._schema = self._file.schema_arrow
+        self._schema = open_parquet(path).schema_arrow
         self.columns = tuple(self._schema.names)
         found = geometry_of(self._schema)
         named = any(name.lower() in (*AXES[0], *AXES[1]) for name in self.columns)
@@ -525,90 +464,37 @@ class _ParquetFile(TableFile):
             self._points = found
             self.columns = (*found.axes, *(name for name in self.columns if name != found.name))
 
-    def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
-        pieces = self.pieces(wanted)
-        found = np.empty((len(wanted), pieces.rows))
-
-        def fill(piece: Callable[[], Iterator[tuple[int, list[Floats]]]]) -> None:
-            for start, columns in piece():
-                for column, out in zip(columns, found, strict=True):
-                    out[start : start + len(column)] = column
-
-        if wanted:
-            on_all_cores(fill, pieces.each)
-        with _undamaged(self.path):
-            others = self._file.read(columns=list(labels)) if labels else None
-        return found, [codes_of(others.column(name)) for name in labels if others is not None]
-
-    def pieces(self, wanted: Sequence[str]) -> Pieces:
-        check_numbers(self._schema, [name for name in wanted if not self._is_axis(name)], self.path)
-        metadata = self._file.metadata
-        starts = np.cumsum([0, *(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))])
-
-        def piece(group: int) -> Iterator[tuple[int, list[Floats]]]:
-            file = load_arrow().parquet.ParquetFile(self.path, metadata=metadata, memory_map=True, pre_buffer=False)
-            start, stored = int(starts[group]), self._stored(wanted)
-            with _undamaged(self.path):
-                for batch in file.iter_batches(BATCH, row_groups=[group], columns=stored, use_threads=False):
-                    named = self._named(batch, wanted, start)
-                    yield start, [self._numbers(column, name, start) for name, column in named]
-                    start += len(batch)
-
-        return Pieces(metadata.num_rows, [partial(piece, group) for group in range(metadata.num_row_groups)])
-
     def _is_axis(self, name: str) -> bool:
         return self._points is not None and name in self._points.axes
 
-    def _stored(self, wanted: Sequence[str]) -> list[str]:
-        """The columns that hold these."""
-        return list(
-            dict.fromkeys(self._points.name if self._points and self._is_axis(name) else name for name in wanted)
-        )
-
-    def _named(self, batch: Any, wanted: Sequence[str], start: int) -> list[tuple[str, Any]]:
+    def _with_points(self, batch: Any, columns: Sequence[str], start: int) -> Any:
         """Columns of a record batch; the coordinates of points in place of their geometry."""
-        axes: dict[str, Floats] = {}
-        if self._points is not None and any(map(self._is_axis, wanted)):
-            points = batch.column(self._points.name)
-            coordinates, wrong = _coordinates(points)
+        arrow, axes = load_arrow(), dict[str, Any]()
+        if self._points is not None and any(map(self._is_axis, columns)):
+            coordinates, wrong = _coordinates(batch.column(self._points.name))
             if wrong.any():
                 self.refuse(start + int(np.argmax(wrong)), "the geometry is not a Point", "correct or remove it")
-            axes = dict(zip(self._points.axes, map(load_arrow().array, coordinates.T), strict=True))
-        return [(name, axes[name] if name in axes else batch.column(name)) for name in wanted]
-
-    def _numbers(self, column: Any, name: str, start: int) -> Floats:
-        if column.null_count:
-            row = start + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            self.refuse(row, f"column {name!r} is empty", "remove such rows first")
-        return arrow_values(column if load_arrow().types.is_float64(column.type) else column.cast("float64"))
-
-    def texts(self, names: Sequence[str]) -> list[list[Any]]:
-        with _undamaged(self.path):
-            table = self._file.read(columns=self._stored(names))
-        found = dict(self._named(table.combine_chunks().to_batches()[0], names, 0)) if len(table) else {}
-        return [found[name].to_pylist() if found else [] for name in names]
+            axes = dict(zip(self._points.axes, map(arrow.array, coordinates.T), strict=True))
+        found = [axes[name] if name in axes else batch.column(name) for name in columns]
+        return arrow.RecordBatch.from_arrays(found, names=list(columns))
 
     def rows(self, numbers: Sequence[str], texts: Sequence[str]) -> Batches:
         arrow = load_arrow()
-        # Without this, Arrow keeps the bytes of a whole file until its last row was read.
-        options = arrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
-        form = arrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
-        dataset = arrow.dataset.dataset(str(self.path), format=form)
 
-        def with_points(columns: Sequence[str]) -> Iterator[Any]:
-            start = 0
-            for batch in _scanned(dataset, self.path, self._stored(columns)):
-                named = self._named(batch, columns, start)
-                yield arrow.RecordBatch.from_arrays([column for _, column in named], names=[name for name, _ in named])
-                start += len(batch)
+        def batches(columns: Sequence[str]) -> Iterator[Any]:
+            start, stored = 0, columns
+            if self._points is not None:
+                stored = list(dict.fromkeys(self._points.name if self._is_axis(name) else name for name in columns))
+            with _undamaged(self.path):
+                for batch in open_parquet(self.path).iter_batches(BATCH, columns=stored):
+                    yield batch if self._points is None else self._with_points(batch, columns, start)
+                    start += len(batch)
 
-        if self._points is None:
-            return Batches(dataset.schema, partial(_scanned, dataset, self.path))
         fields = [
-            arrow.field(name, arrow.float64()) if self._is_axis(name) else dataset.schema.field(name)
+            arrow.field(name, arrow.float64()) if self._is_axis(name) else self._schema.field(name)
             for name in self.columns
         ]
-        return Batches(arrow.schema(fields), with_points)
+        return Batches(arrow.schema(fields), batches)
 
 
 def _coordinates(column: Any) -> tuple[Floats, Any]:
@@ -637,7 +523,6 @@ _POINT = 21  # bytes: the order of bytes, the kind, two coordinates
 
 
 class _GeoJsonFile(TableFile):
-    kind = "geojson"
     row_word = "feature"
 
     def __init__(self, path: Path) -> None:
@@ -656,6 +541,9 @@ class _GeoJsonFile(TableFile):
         self._features = features
         named = dict.fromkeys(str(name) for feature in features for name in _properties(feature))
         self.columns = (*DEGREES, *(name for name in named if name not in DEGREES))
+
+    def in_batches(self) -> bool:
+        return False  # it is in memory
 
     def read(self, wanted: Sequence[str], labels: Sequence[str] = ()) -> tuple[Floats, list[Integers]]:
         found = np.empty((len(wanted), len(self._features)))

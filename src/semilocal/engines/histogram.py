@@ -28,21 +28,11 @@ CHANGED = "the rows changed while they were read: run it on data that nobody wri
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Cells of one depth that have people, and how many.
+    """Cells of one depth that have people, and how many."""
 
-    Attributes
-    ----------
-    depth : int
-        Of the cells, in levels of the hierarchy.
-    cells : uint64[m]
-        Ascending, none twice.
-    counts : int64[m]
-        All above 0.
-    """
-
-    depth: int
-    cells: Cells
-    counts: Integers
+    depth: int  # of the cells, in levels of the hierarchy
+    cells: Cells  # uint64[m], ascending, none twice
+    counts: Integers  # int64[m], all above 0
 
     __repr__ = short_repr
 
@@ -61,40 +51,17 @@ class Histogram:
         return int(self.counts.sum())
 
     @classmethod
-    def of(cls, depth: int, cells: Cells) -> Histogram:
-        """From the cell of every person, in any order.
-
-        Examples
-        --------
-        >>> Histogram.of(1, np.array([3, 2, 3], np.uint64)).counts.tolist()
-        [1, 2]
-        """
-        return cls.of_sorted(depth, np.sort(cells))
-
-    @classmethod
     def of_sorted(cls, depth: int, cells: Cells) -> Histogram:
         """From the cell of every person, ascending."""
-        starts = _starts(cells)
+        starts = np.flatnonzero(np.concatenate([np.ones(min(len(cells), 1), dtype=bool), cells[1:] != cells[:-1]]))
         return cls(depth, cells[starts], np.diff(starts, append=len(cells)))
-
-
-def _starts(ordered: Cells) -> Integers:
-    """Where each different number of an ascending array begins."""
-    if not len(ordered):
-        return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
 class GrowingHistogram:
     """A histogram that grows batch by batch; rows wait until they are a quarter as many as there are cells.
 
-    It is the largest thing in memory: no more than one of its two columns is copied at a time.
-
-    Parameters
-    ----------
-    depth : int
-    pending : int
-        Rows that may wait however few cells there are.
+    It is the largest thing in memory: no more than one of its two columns is copied at a time. So many rows may be
+    ``pending`` however few cells there are.
 
     Examples
     --------
@@ -144,18 +111,13 @@ class GrowingHistogram:
 class HistogramRanks:
     """Ranks of people who are known by their cells only.
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    histogram : Histogram
-    refine : callable, optional
-        ``refine(cells, depth, deeper)``: the histogram at depth ``deeper`` of the people in these cells of depth
-        ``depth``. Called when a code inside a cell is asked about; then the people of that cell, and of all cells that
-        are as crowded, are known at the deepest level. Without it that is refused.
+    ``refine(cells, depth, deeper)`` is the histogram at depth ``deeper`` of the people in these cells of depth
+    ``depth``. Called when a code inside a cell is asked about; then the people of that cell, and of all cells that are
+    as crowded, are known at the deepest level.
     """
 
     def __init__(
-        self, hierarchy: Hierarchy, histogram: Histogram, refine: Callable[[Cells, int, int], Histogram] | None = None
+        self, hierarchy: Hierarchy, histogram: Histogram, refine: Callable[[Cells, int, int], Histogram]
     ) -> None:
         self._hierarchy, self._refine = hierarchy, refine
         self._depth = histogram.depth
@@ -203,30 +165,22 @@ class HistogramRanks:
         entries = entries[~self._fine[entries]]
         if not len(entries):
             return
-        if self._refine is None:
-            raise InvalidInput(f"a code inside a cell was asked for; the histogram ends at depth {self._depth}")
         counts = np.diff(self._before)
         crowded = np.flatnonzero((counts >= counts[entries].min()) & ~self._fine)
         entries = np.union1d(entries, crowded)
         self.refined = True
         cells = self._hierarchy.ancestors(self._first[entries], self._depth)
-        self._replace(entries, entries + 1, self._refine(cells, self._depth, self._hierarchy.max_depth))
-
-    def _replace(self, start: Integers, stop: Integers, finer: Histogram) -> None:
-        """Put the finer cells in place of the entries from each start to its stop."""
-        people = int((self._before[stop] - self._before[start]).sum())
-        if people != finer.total:
+        finer = self._refine(cells, self._depth, self._hierarchy.max_depth)
+        if int(counts[entries].sum()) != finer.total:
             raise InvalidInput(CHANGED)
-        edges = np.zeros(len(self._first) + 1, dtype=np.int8)  # the ranges do not overlap
-        edges[start] += 1
-        edges[stop] -= 1
-        kept = np.cumsum(edges[:-1], dtype=np.int8) == 0
+        kept = np.ones(len(self._first), dtype=bool)
+        kept[entries] = False
         finest = self._hierarchy.span(finer.cells)[0]
         self._first = self._first[kept]
         place = np.searchsorted(self._first, finest)
         self._first = np.insert(self._first, place, finest)
         self._fine = np.insert(self._fine[kept], place, True)
-        self._before = _sums_before(np.insert(np.diff(self._before)[kept], place, finer.counts))
+        self._before = _sums_before(np.insert(counts[kept], place, finer.counts))
 
 
 def _sums_before(counts: Integers) -> Integers:
@@ -238,15 +192,9 @@ def _sums_before(counts: Integers) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """From codes to regions: a row whose code is from ``first[i]`` to below ``first[i + 1]`` belongs to region i.
+    """From codes to regions: a row whose code is from ``first[i]`` to below ``first[i + 1]`` belongs to region i."""
 
-    Attributes
-    ----------
-    first : uint64[m]
-        First code (deepest level) of each region, ascending; the regions cover the domain.
-    """
-
-    first: Cells
+    first: Cells  # uint64[m], first code (deepest level) of each region, ascending; the regions cover the domain
 
     __repr__ = short_repr
 

@@ -42,25 +42,7 @@ _ENOUGH = 32  # sampled rows that show how dense a cell is: fewer would let chan
 
 @dataclass(frozen=True, eq=False)
 class SourceRun:
-    """A finished simulation over a source: what :class:`semilocal.Run` is, without anything per row.
-
-    Attributes
-    ----------
-    task : Task
-    partition : Partition
-    rounds : int
-    splits : Splits
-    answers, announcements : int
-        As of a :class:`semilocal.Run`.
-    lookup : Lookup
-        Which region each code is in.
-    source : Source
-    participants : int
-    refined : bool
-        Whether some cells were counted again.
-    simulated : bool
-        Always True: one program played all participants.
-    """
+    """A finished simulation over a source: what :class:`semilocal.Run` is, without anything per row."""
 
     task: Task
     partition: Partition
@@ -68,11 +50,11 @@ class SourceRun:
     splits: Splits
     answers: int
     announcements: int
-    lookup: Lookup
+    lookup: Lookup  # which region each code is in
     source: Source
     participants: int
-    refined: bool
-    simulated: bool = True
+    refined: bool  # whether some cells were counted again
+    simulated: bool = True  # one program played all participants
 
     __repr__ = short_repr
 
@@ -82,26 +64,13 @@ class SourceRun:
 
 
 def run_source(
-    source: Source,
-    task: Task,
-    *,
-    rng: np.random.Generator,
-    depth: int | None = None,
+    source: Source, task: Task, *, rng: np.random.Generator, depth: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> SourceRun:
-    """Play the protocol for the people of a source.
+) -> SourceRun:  # fmt: skip
+    """Play the protocol for the people of a source, with the regions of :func:`semilocal.simulate` for the same seed.
 
-    Parameters
-    ----------
-    source : Source
-        In the box of the task.
-    task : Task
-    rng : numpy.random.Generator
-        The same seed gives the same regions as :func:`semilocal.simulate` on the same rows.
-    depth : int, optional
-        Of the histogram, in levels; the deepest if left out. Changes the cost, not the result.
-    progress : callable, optional
-        Called after every step with its number and the regions in play.
+    ``depth``, that of the histogram in levels (the deepest if left out), changes the cost, not the result. ``progress``
+    is called after every step with its number and the regions in play.
     """
     check_task(task)
     check_generator(rng, needed=True)
@@ -116,17 +85,9 @@ def run_source(
 
 
 def count_source(source: Source, task: PooledTask, words: noise.Words, *, mark: Mark | None) -> Published:
-    """Play a pooled task over the people of a source.
+    """Play a pooled task over a source that has at most ``task.max_reports`` rows of every person.
 
-    Parameters
-    ----------
-    source : Source
-        In the box of the task, with at most ``task.max_reports`` rows of every person.
-    task : PooledTask
-    words : Words
-        Where the noise comes from; see :mod:`semilocal.pooled.noise`.
-    mark : Mark or None
-        Set it if the noise is seeded, or if one program plays both servers.
+    Set the mark if the noise is seeded, or if one program plays both servers.
     """
     ranks = rank_source(source, task.hierarchy, crowd=max(1, int(task.threshold)))
     return play_pooled(task, RankedCounter(task, ranks, words), mark=mark)
@@ -135,12 +96,8 @@ def count_source(source: Source, task: PooledTask, words: noise.Words, *, mark: 
 def rank_source(source: Source, hierarchy: Hierarchy, *, depth: int | None = None, crowd: int = 1) -> HistogramRanks:
     """The people of a source in the order of their codes, known by a histogram that refines itself where it must.
 
-    Parameters
-    ----------
-    depth : int, optional
-        Of the histogram, in levels; chosen from a sample if left out.
-    crowd : int
-        Cells with fewer people than this are likely not divided. Changes the cost, not the result.
+    Its depth is chosen from a sample if left out, so that nearly all cells have fewer people than a ``crowd``, which
+    are likely not divided. Both change the cost, not the result.
     """
     check_box(source, hierarchy)
     if not source.guarded:
@@ -164,12 +121,7 @@ def check_box(source: Source, hierarchy: Hierarchy) -> None:
 def choose_depth(hierarchy: Hierarchy, sample: Any, people: int, *, crowd: int) -> int:
     """The depth at which nearly everybody is in a cell of fewer people than ``crowd``.
 
-    Parameters
-    ----------
-    sample : float64[s, d]
-    people : int
-        How many people the sample stands for.
-    crowd : int
+    The sample float64[s, d] stands for so many people.
 
     Examples
     --------

@@ -32,73 +32,40 @@ from ..protocol.column import refuse_values
 from .histogram import GrowingHistogram, Histogram, Lookup
 
 __all__ = [
-    "Attached", "PointsSource", "Source", "Survey", "Wanted", "attached_batches", "check_axes", "is_in",
-    "refuse_bad_rows", "refuse_unknown", "refuse_values",
+    "Attached", "Source", "Survey", "Wanted", "attached_batches", "check_axes", "is_in", "refuse_bad_rows",
+    "refuse_values",
 ]  # fmt: skip
 
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
-_CHUNK = 1 << 18  # rows of an array that are looked at in one go
 
 
 class Attached(NamedTuple):
-    """Some rows in a row, and where they ended.
+    """Some rows in a row, and where they ended."""
 
-    Attributes
-    ----------
-    positions : float64[b, d]
-    regions : int32[b]
-        Index of the region in the partition.
-    others : float64[b, c]
-        Further columns that were asked for.
-    """
-
-    positions: Floats
-    regions: npt.NDArray[np.int32]
-    others: Floats = np.empty((0, 0))
+    positions: Floats  # float64[b, d]
+    regions: npt.NDArray[np.int32]  # int32[b], index of the region in the partition
+    others: Floats = np.empty((0, 0))  # float64[b, c], further columns that were asked for
 
 
 class Survey(NamedTuple):
-    """What one scan says about the rows.
-
-    Attributes
-    ----------
-    rows : int
-    missing, outside, null : int
-        Rows that are NaN or infinite, outside the box, or have no value.
-    first : int
-        The first such row; -1 if there is none.
-    sample : float64[s, d]
-        Positions at even distances, at most ``2 * SAMPLE``.
-    """
+    """What one scan says about the rows."""
 
     rows: int
-    missing: int
-    outside: int
-    null: int
-    first: int
-    sample: Floats
+    missing: int  # rows that are NaN or infinite
+    outside: int  # rows outside the box
+    null: int  # rows that have no value
+    first: int  # the first such row; -1 if there is none
+    sample: Floats  # float64[s, d], positions at even distances, at most 2 * SAMPLE
 
 
 class Source:
     """Rows of people inside a box; a subclass has ``batches`` of positions, and everything else follows from them.
 
-    Depths are in levels of the hierarchy.
-
-    Parameters
-    ----------
-    box : Box
-        The domain that the rows must be in; its axes are the source's columns, in this order.
-
-    Attributes
-    ----------
-    rows_per_person : int
-        The most rows that anybody has, chosen by the source; 1 unless more were asked for.
-    guarded : bool
-        Whether ``sample`` and ``histogram`` refuse bad rows themselves, so that no scan is needed for it alone.
+    Depths are in levels of the hierarchy. The axes of the box are the source's columns, in this order.
     """
 
-    rows_per_person = 1
-    guarded = False
+    rows_per_person = 1  # the most rows that anybody has, chosen by the source
+    guarded = False  # whether `sample` and `histogram` refuse bad rows themselves, so that no scan is needed for it
 
     def __init__(self, box: Box) -> None:
         self.box = box
@@ -181,9 +148,7 @@ class Source:
         return attached_batches(self, hierarchy, lookup)
 
     def _codes(self, hierarchy: Hierarchy) -> Iterator[Cells]:
-        for batch in self.batches():
-            for start in range(0, len(batch), _CHUNK):
-                yield hierarchy.codes(batch[start : start + _CHUNK])
+        return map(hierarchy.codes, self.batches())
 
 
 def attached_batches(
@@ -196,60 +161,19 @@ def attached_batches(
         yield Attached(positions, lookup.regions(hierarchy.codes(positions)), read[:, axes:])
 
 
-class PointsSource(Source):
-    """Positions that are in memory, or in a file that is mapped into it.
-
-    Parameters
-    ----------
-    points : array_like, shape (n, d)
-    box : Box
-    """
-
-    def __init__(self, points: npt.ArrayLike, box: Box) -> None:
-        super().__init__(box)
-        self._points = np.asarray(points, dtype=np.float64).reshape(-1, box.dimensions)
-
-    def count(self) -> int:
-        """Number of rows."""
-        return len(self._points)
-
-    def batches(self, *others: str) -> Iterator[Floats]:
-        """Positions in chunks; there are no further columns."""
-        if others:
-            raise InvalidInput(
-                f"positions in memory have no column {others[0]!r}; give the values themselves, one number per row"
-            )
-        for start in range(0, len(self._points), _CHUNK):
-            yield self._points[start : start + _CHUNK]
-
-
 @dataclass(frozen=True)
 class Wanted:
-    """Which columns ``attach`` gives.
+    """Which columns ``attach`` gives."""
 
-    Attributes
-    ----------
-    keep : tuple of str
-        Columns of the rows.
-    region : str
-        Name of the column with the index of the region.
-    add : mapping of str to array
-        Columns with one value per region.
-    """
-
-    keep: tuple[str, ...]
-    region: str
-    add: Mapping[str, npt.NDArray[Any]]
+    keep: tuple[str, ...]  # columns of the rows
+    region: str  # name of the column with the index of the region
+    add: Mapping[str, npt.NDArray[Any]]  # columns with one value per region
 
     @classmethod
     def check(
-        cls,
-        columns: Sequence[str],
-        *,
-        keep: Sequence[str] | None = None,
-        region: str = "region",
+        cls, columns: Sequence[str], *, keep: Sequence[str] | None = None, region: str = "region",
         add: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> Wanted:
+    ) -> Wanted:  # fmt: skip
         """Check the options against the columns that the rows have."""
         kept = tuple(columns if keep is None else keep)
         if missing := [name for name in kept if name not in columns]:
@@ -273,18 +197,9 @@ def refuse_bad_rows(
     box: Box, *, rows: int, missing: int = 0, outside: int = 0, null: int = 0, first: int | None = None,
     some: Callable[[], Floats] | None = None,
 ) -> None:  # fmt: skip
-    """Refuse rows that no cell can hold. One message for all engines.
+    """Refuse rows that no cell can hold: NaN or infinite, outside the box, or without a value.
 
-    Parameters
-    ----------
-    rows : int
-        How many rows there are.
-    missing, outside, null : int
-        How many of them are NaN or infinite, outside the box, or have no value.
-    first : int, optional
-        The first such row, from 0, if it is known.
-    some : callable, optional
-        Gives a few positions, float64[s, d], which may show what went wrong. None of them is printed.
+    ``some`` gives a few positions, float64[s, d], which may show what went wrong. None of them is printed.
     """
     kinds = {"have no value (NULL)": null, "are NaN or infinite": missing, f"lie outside the domain {box}": outside}
     bad = [f"{number:,} {what}" for what, number in kinds.items() if number]
@@ -295,16 +210,6 @@ def refuse_bad_rows(
             raise OutsideDomain(f"{what}. {mistake}: nothing was released")
         fix = "remove them" if not outside else "remove them, or take a larger box"
         raise OutsideDomain(f"{what}; {fix} first: nothing was released")
-
-
-def refuse_unknown(column: str, rows: int, unknown: int, first: int = -1) -> None:
-    """Refuse rows whose label is not a leaf, before anything is released; no label is repeated."""
-    if unknown:
-        where = f", the first in row {first:,}" if first >= 0 else ""
-        raise InvalidInput(
-            f"column {column!r} holds no leaf of the table in {unknown:,} of {rows:,} rows{where}; correct them, or "
-            "remove them first: nothing was released"
-        )
 
 
 def _judge(batch: Floats, box: Box) -> tuple[Flags, Flags]:

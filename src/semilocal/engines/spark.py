@@ -9,17 +9,10 @@ Knows rows and expressions of Spark. Knows no mechanisms and no randomness.
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -29,52 +22,43 @@ from ..errors import EngineFailed, InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from ..simulation.people import LOW_BITS, PRIME, Scores
-from .files import check_files, list_files, open_file
 from .histogram import CHANGED, Histogram, Lookup
-from .source import SAMPLE, Source, Wanted, check_axes, is_in, refuse_bad_rows, refuse_unknown, refuse_values
+from .source import SAMPLE, Source, Wanted, check_axes, is_in, refuse_bad_rows, refuse_values
 
-__all__ = ["SparkSource", "choose_source", "load_spark", "open_files", "reporting_failures", "score", "session"]
+__all__ = ["SparkSource", "load_spark", "reporting_failures", "score"]
 
 _BATCH = 1 << 17  # rows of a batch that is streamed through the driver
 _FIRST_ROWS = 1000  # rows that show what went wrong
-_ROW, _TWIN, _RANK, _FILE, _BLOCK, _SHIFT, _LABEL, _LEAF = (
-    f"semilocal {what}" for what in ("row", "twin", "rank", "file", "block", "shift", "label", "leaf")
-)
-_PATTERN = re.compile(r"[\[\]{}*?\\]")
+_TWIN, _RANK = "semilocal twin", "semilocal rank"  # columns that rows are chosen by
 _NULL, _INFINITE, _OUTSIDE = -1, -2, -3  # in place of a cell
-# Reached from this machine alone, and silent unless something fails.
-_LOCAL = {
-    "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.log.level": "ERROR",
-    "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
-}  # fmt: skip
 
 
 class SparkSource(Source):
-    """A DataFrame of Spark as a source.
+    """A DataFrame of Spark as a source; use :func:`semilocal.engines.open_source`.
 
-    Parameters
-    ----------
-    rows : pyspark.sql.DataFrame
-        One row per person. Cache it if it is expensive to compute: it is read several times.
-    columns : sequence of str
-        Numeric columns with the positions, one per axis of the box.
-    box : Box
-    order : str, optional
-        The column that has the number of each row. A DataFrame has no order by itself: without it, rows are ordered by
-        their contents where an order is needed.
+    A DataFrame has no order by itself: without ``order``, the column that has the number of each row, rows are ordered
+    by their contents where an order is needed. Of a ``person`` at most ``rows_per_person`` rows are chosen by ``key``.
     """
 
     guarded = True  # bad rows are counted beside the cells
-    everybody: SparkSource | None = None  # all rows, where those of this source were chosen out of them
 
-    def __init__(self, rows: Any, columns: Sequence[str], box: Box, *, order: str | None = None) -> None:
+    def __init__(
+        self, rows: Any, columns: Sequence[str], box: Box, *, order: str | None = None, person: str | None = None,
+        rows_per_person: int = 1, key: int = 0,
+    ) -> None:  # fmt: skip
         load_spark()
         super().__init__(box)
         self.rows, self.columns, self.order = rows, tuple(columns), order
+        self.rows_per_person = rows_per_person
+        self.everybody = self  # all rows, chosen or not
         check_axes(columns, box)
         self._check_numbers([*columns, *([] if order is None else [order])])
-        if taken := [name for name in rows.columns if name.startswith("semilocal ") and name != _ROW]:
+        if taken := [name for name in rows.columns if name in (_TWIN, _RANK)]:
             raise InvalidInput(f"the name of column {taken[0]!r} is reserved; rename it first")
+        if person is not None:
+            self.everybody = SparkSource(rows, columns, box, order=order)
+            self.everybody.check()
+            self.rows = _choose_rows(rows, person, rows_per_person, key, order)
 
     # -- checks --------------------------------------------------------------------------------------------
 
@@ -91,9 +75,8 @@ class SparkSource(Source):
 
     def check_value(self, name: str, low: float, high: float) -> None:
         """Refuse a column if a value is missing or outside its range; also of rows that are not chosen. One scan."""
-        source = self if self.everybody is None else self.everybody
-        source._check_numbers([name])
-        rows, null, missing, outside = source._conditions([name], Box((low,), (high,)))
+        self._check_numbers([name])
+        rows, null, missing, outside = self.everybody._conditions([name], Box((low,), (high,)))
         refuse_values(name, low, high, rows=rows, bad=null + missing + outside, missing=null + missing)
 
     def _conditions(self, columns: Sequence[str], box: Box) -> tuple[int, int, int, int]:
@@ -181,26 +164,15 @@ class SparkSource(Source):
     # -- regions -------------------------------------------------------------------------------------------
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
-        """Every row with its region, as a DataFrame. Its rows have no order.
-
-        Parameters
-        ----------
-        region : str
-            Name of the new column, "region" if left out: the index of the row's region, INT.
-        add : mapping of str to array, optional
-            Further columns per region, such as its centre: arrays with one value for each region.
-        keep : sequence of str, optional
-            Columns of the rows to keep; all if left out.
-
-        Returns
-        -------
-        pyspark.sql.DataFrame
-        """
+        """Every row with its region, an INT, as a DataFrame without an order; ``options`` are those of ``Wanted``."""
+        import pyarrow
         from pyspark.sql.types import IntegerType, StructField, StructType
 
-        wanted = Wanted.check([name for name in self.rows.columns if name != _ROW], **options)
+        wanted = Wanted.check(self.rows.columns, **options)
         axes, kept = self.box.dimensions, len(wanted.keep)
-        added = self._table(wanted.add).schema.fields if wanted.add else []
+        added: list[Any] = []
+        if wanted.add:
+            added = self.rows.sparkSession.createDataFrame(pyarrow.table(dict(wanted.add))).schema.fields
         rows = self.rows.selectExpr(*map(_quoted, wanted.keep), *_numbers(self.columns))
         schema = StructType([*rows.schema.fields[:kept], StructField(wanted.region, IntegerType()), *added])
 
@@ -219,10 +191,7 @@ class SparkSource(Source):
     # -- rows ----------------------------------------------------------------------------------------------
 
     def batches(self, *others: str) -> Iterator[Floats]:
-        """Positions float64[b, d] and further columns, in the order of the rows.
-
-        Spark sorts them; the driver holds one batch, and Spark's part of it the batches of one task.
-        """
+        """Positions float64[b, d] and further columns, sorted by Spark; the driver holds the batches of one task."""
         self._check_numbers(others)
         numbers = _numbers([*self.columns, *others])
         sorts = [f"axis{place}" for place in range(len(numbers))]
@@ -235,11 +204,6 @@ class SparkSource(Source):
                 if self.order is not None:
                     last = _ascending(columns.pop(0).to_numpy(zero_copy_only=False), last, self.order)
                 yield _stacked(columns)
-
-    def _table(self, columns: Mapping[str, npt.NDArray[Any]]) -> Any:
-        import pyarrow
-
-        return self.rows.sparkSession.createDataFrame(pyarrow.table(dict(columns)))
 
 
 def _quoted(column: str) -> str:
@@ -341,112 +305,7 @@ def reporting_failures() -> Iterator[None]:
         raise EngineFailed(f"{known}. Nothing was released") from error
 
 
-# -- files, people and labels as frames ------------------------------------------------------------------------------
-
-
-def session() -> Any:
-    """The session that is running, or a local one; refused without Java."""
-    sql = load_spark()
-    active = sql.SparkSession.getActiveSession()
-    if active is not None:
-        return active
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java", path=os.path.join(home, "bin") if home else None) is None:
-        raise EngineFailed(
-            "Spark needs Java 17 or later, and there is no java "
-            + (f"in JAVA_HOME = {home}" if home else "on the path")
-            + "; install it (on Debian: apt install openjdk-17-jre-headless), or use the engine 'duckdb' or 'arrow'"
-        )
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers take any python3 on the path
-    builder = sql.SparkSession.builder.master("local[*]").appName("semilocal")
-    for name, value in _LOCAL.items():
-        builder = builder.config(name, value)
-    with reporting_failures(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # Spark's own, about versions of pandas
-        return builder.getOrCreate()
-
-
-def open_files(paths: Any, numbers: Sequence[str], *, texts: Sequence[str] = ()) -> Any:
-    """Parquet or CSV files as one DataFrame with numbered rows; files whose columns differ are refused.
-
-    Parameters
-    ----------
-    paths : str, Path or sequence of them
-        Files, folders and patterns.
-    numbers, texts : sequence of str
-        Columns that must be in all files.
-    """
-    files = list_files(paths)
-    kinds = {open_file(path).kind for path in files}
-    if len(kinds) > 1 or not kinds <= {"csv", "parquet"}:
-        raise InvalidInput("the files are of different formats; give Parquet files or CSV files, not both")
-    opened = check_files(files, numbers, texts, alike=True)
-    spark, names = session(), opened[0][0].columns
-    alone = [_PATTERN.sub(r"\\\g<0>", str(path)) for path in files]  # Spark would take people[1].csv for a pattern
-    with reporting_failures():
-        if kinds == {"parquet"}:
-            return _numbered(spark.read.parquet(*alone), files)
-        if any(file.columns != names for file, _ in opened):
-            raise InvalidInput(f"{files[0]} and others have their columns in different orders; make them the same")
-        schema = ", ".join(f"{_quoted(name)} {'DOUBLE' if name in numbers else 'STRING'}" for name in names)
-        return _numbered(spark.read.csv(alone, header=True, schema=schema, mode="FAILFAST"), files)
-
-
-def _numbered(frame: Any, files: Sequence[Path]) -> Any:
-    """The rows of files with a column ``_ROW``: their numbers in the order of the files.
-
-    Spark reads blocks of files in any order, but the rows of a block in theirs. One scan counts the rows of each block;
-    the sums say with which number it begins.
-    """
-    import pyarrow
-    from pyspark.sql.functions import broadcast, count, min
-
-    row = _quoted(_ROW)
-    parts = {_FILE: "_metadata.file_path", _BLOCK: "_metadata.file_block_start", _ROW: "monotonically_increasing_id()"}
-    placed = frame.selectExpr("*", *(f"{what} AS {_quoted(name)}" for name, what in parts.items()))
-    by = [_quoted(_FILE), _quoted(_BLOCK)]
-    found = placed.groupBy(*by).agg(count(row), min(row)).collect()
-    ranks = {os.path.realpath(name): rank for rank, name in enumerate(files)}
-    begins, shifts = 0, []
-    for file, block, rows, first in sorted(found, key=lambda block_row: (ranks[_local(block_row[0])], block_row[1])):
-        shifts.append((file, block, begins - first))
-        begins += rows
-    names, blocks, numbers = zip(*shifts, strict=True) if shifts else ((), (), ())
-    table = pyarrow.table({
-        _FILE: pyarrow.array(names, pyarrow.string()), _BLOCK: pyarrow.array(blocks, pyarrow.int64()),
-        _SHIFT: pyarrow.array(numbers, pyarrow.int64()),
-    })  # fmt: skip
-    joined = placed.join(broadcast(frame.sparkSession.createDataFrame(table)), [_FILE, _BLOCK])
-    every = [_quoted(column) for column in frame.columns]
-    return joined.selectExpr(*every, f"{row} + {_quoted(_SHIFT)} AS {row}")
-
-
-def _local(address: str) -> str:
-    """The path of a file that Spark calls by its address."""
-    return os.path.realpath(unquote(urlsplit(address).path))
-
-
-def choose_source(
-    rows: Any, columns: Sequence[str], box: Box, *, files: bool = False, person: str | None, rows_per_person: int,
-    key: int, order: str | None = None, values: Sequence[str] = (), leaves: Mapping[str, float] | None = None,
-) -> SparkSource:  # fmt: skip
-    """A source of a DataFrame or of files; the parameters are those of :func:`semilocal.engines.open_source`."""
-    frame = rows
-    if files:
-        numbers, labels = (columns, ()) if leaves is None else ((), columns)
-        frame = open_files(rows, [*numbers, *values], texts=[*labels, *(() if person is None else (person,))])
-        order = order or _ROW
-    if leaves is not None:
-        with reporting_failures():
-            frame = _without_labels(frame, columns[0], leaves)
-    source = SparkSource(frame, columns, box, order=order)
-    if person is not None:
-        everybody = source
-        everybody.check()  # also the rows that are not chosen
-        source = SparkSource(_choose_rows(frame, person, rows_per_person, key, order), columns, box, order=order)
-        source.everybody = everybody
-    source.rows_per_person = rows_per_person
-    return source
+# -- rows of people ---------------------------------------------------------------------------------------------------
 
 
 def _choose_rows(frame: Any, person: str, rows_per_person: int, key: int, order: str | None) -> Any:
@@ -490,19 +349,3 @@ def _polynomial(terms: Sequence[int], x: str) -> str:
     for term in terms[1:]:
         out = f"(({out} * {x} + {term}) % {PRIME})"
     return out
-
-
-def _without_labels(frame: Any, column: str, leaves: Mapping[str, float]) -> Any:
-    """The same frame with numbers in place of labels; a broadcast table is joined."""
-    import pyarrow
-    from pyspark.sql.functions import broadcast
-
-    table = pyarrow.table({_LABEL: list(leaves), _LEAF: list(leaves.values())})
-    label = rf"regexp_replace(CAST({_quoted(column)} AS STRING), r'^\s+|\s+$', '')"
-    rows = frame.selectExpr("*", f"{label} AS {_quoted(_LABEL)}")
-    rows = rows.join(broadcast(frame.sparkSession.createDataFrame(table)), _LABEL, "left")
-    kept = [_quoted(_LEAF) + f" AS {_quoted(name)}" if name == column else _quoted(name) for name in frame.columns]
-    mapped = rows.selectExpr(*kept)
-    every, labelled = mapped.selectExpr("count(*)", f"count({_quoted(column)})").collect()[0]
-    refuse_unknown(column, every, every - labelled)
-    return mapped

@@ -7,7 +7,7 @@ name the place in the file, the axis and how many, never where anybody is: see :
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -142,30 +142,22 @@ def read_located(path: Path, columns: Sequence[str], tree: Hierarchy) -> SortedC
     """The deepest cells of all positions in a file, in the order of the tree: 8 bytes of a position are kept.
 
     The numbers of the whole file are never in memory together. None if there is no row, anything is wrong with one, or
-    the file has to be read line by line; :func:`read_points` says why.
-
-    Parameters
-    ----------
-    path : Path
-    columns : sequence of str
-        One for each axis of the tree's domain.
-    tree : Hierarchy
+    the file is better read line by line; :func:`read_points` says why.
     """
-    pieces = open_file(path).pieces(columns)
-    if pieces is None or not pieces.rows:
+    file = open_file(path)
+    if not file.in_batches():
         return None
-    codes = np.empty(pieces.rows, dtype=np.uint64)
-
-    def locate(piece: Callable[[], Iterator[tuple[int, list[Floats]]]]) -> None:
-        for start, numbers in piece():
-            codes[start : start + len(numbers[0])] = tree.codes(np.stack(numbers).T)  # every column stays in one piece
-
+    start, parts = 0, [np.empty(0, dtype=np.uint64)]
     try:
-        on_all_cores(locate, pieces.each)
+        for batch in file.rows(columns, ()).batches(columns):
+            numbers = file.numbers(batch, columns, start)
+            parts.append(tree.codes(np.stack(numbers).T))  # every column stays in one piece
+            start += len(batch)
     except InvalidInput:
         return None
+    codes = np.concatenate(parts)
     sort_on_all_cores(codes)
-    return SortedCodes(codes)
+    return SortedCodes(codes) if start else None
 
 
 def choose_columns(

@@ -8,7 +8,7 @@ many take part, epsilon, delta, k. Never on the data.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import Integers, as_integer, as_number, check_generator, exact, short_repr, shown
+from ..engines import Engine, open_source
 from ..engines.histogram import Lookup
 from ..engines.run import SourceRun, run_source
 from ..engines.source import Source
@@ -49,7 +50,7 @@ from .points import pooled_points, quantize
 
 __all__ = [
     "DELTA", "TREE_SHARE", "TRUSTS", "AnyTask", "Done", "Job", "K", "Options", "Question", "Rows", "Split",
-    "ValueOptions", "choosing_key", "plan_split", "which_trust",
+    "ValueOptions", "plan_split", "run_on_engine", "which_trust",
 ]  # fmt: skip
 
 AnyTask = Task | PooledTask
@@ -247,28 +248,6 @@ class Job:
         )  # fmt: skip
         if rows != 1 and job.users is None and not isinstance(points, Source):
             raise InvalidInput("rows_per_user needs users, which say whose row it is")
-        return job
-
-    @classmethod
-    def on_engine(
-        cls, box: Box | None, task: AnyTask | None, rows: int, rng: np.random.Generator | None, options: dict[str, Any]
-    ) -> Job:
-        """Counts of a source that is opened in the job's domain later: of a task, or of a box and options."""
-        if task is not None:
-            if box is not None or options:
-                named = ", ".join([*(["box"] if box is not None else []), *options])
-                raise InvalidInput(f"give a task, or a box and options, not both; got a task and {named}")
-            trust: Trust = task.trust if isinstance(task, PooledTask) else "nobody"
-            return cls(
-                question="counts", data=None, epsilon=task.epsilon, trust=trust, rng=rng, rows=rows, task=task
-            )  # fmt: skip
-        if not isinstance(box, Box) and (box is not None or options.get("hierarchy") is None):
-            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy or a task; got {shown(box)}")
-        if "epsilon" not in options:
-            raise InvalidInput("epsilon is missing: the most that anybody may lose")
-        given = {"trust": None, **options, "rng": rng, "rows_are_people": True}
-        job = replace(cls.of("counts", np.empty((0, 1)), None, box, **given), rows=rows)
-        job.planned()
         return job
 
     def __post_init__(self) -> None:
@@ -499,12 +478,35 @@ class Job:
         return Mark(seeded=self.rng is not None, seed=self.seed)
 
 
-def choosing_key(person: str | None, rows_per_user: int, rng: np.random.Generator | None) -> int:
-    """The key by which a source chooses rows of everybody. Checks what is asked for."""
-    as_integer(rows_per_user, "rows_per_user", low=1, high=MAX_ROWS_PER_USER)
-    if person is None and rows_per_user != 1:
+def run_on_engine(
+    engine: Engine, rows: Any, columns: Sequence[str] | None, box: Box | None, task: AnyTask | None,
+    options: dict[str, Any],
+) -> Done:  # fmt: skip
+    """Counts of rows that an engine has, of a task, or of a box and options; see :func:`semilocal.duckdb.run`."""
+    person, each, rng = options.pop("person", None), options.pop("rows_per_user", 1), options.pop("rng", None)
+    opened = {name: options.pop(name) for name in ("order", "connection", "rows_are_people") if name in options}
+    if person is None and each != 1:
         raise InvalidInput("rows_per_user needs person, the column that says whose row it is")
-    return 0 if person is None else draw_key(np.random.default_rng() if rng is None else rng)
+    if task is not None:
+        if box is not None or options:
+            named = ", ".join([*(["box"] if box is not None else []), *options])
+            raise InvalidInput(f"give a task, or a box and options, not both; got a task and {named}")
+        trust: Trust = task.trust if isinstance(task, PooledTask) else "nobody"
+        job = Job(question="counts", data=None, epsilon=task.epsilon, trust=trust, rng=rng, rows=each, task=task)
+    else:
+        if not isinstance(box, Box) and (box is not None or options.get("hierarchy") is None):
+            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy or a task; got {shown(box)}")
+        if "epsilon" not in options:
+            raise InvalidInput("epsilon is missing: the most that anybody may lose")
+        given = {"trust": None, **options, "rng": rng, "rows_are_people": True}
+        job = replace(Job.of("counts", np.empty((0, 1)), None, box, **given), rows=each)
+        job.planned()
+    key = 0 if person is None else draw_key(np.random.default_rng() if rng is None else rng)
+    names = job.domain.names if columns is None else tuple(columns)
+    source = open_source(
+        rows, names, job.domain, engine=engine, person=person, rows_per_person=each, key=key, **opened
+    )  # fmt: skip
+    return replace(job, data=source).run()
 
 
 def which_trust(trust: Any) -> Trust:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,9 +167,9 @@ def test_every_engine_reads_the_same_delimiters(
     np.savetxt(path, points, delimiter=delimiter, header=f"x{delimiter}y", comments="")
     said = [
         run_json(capsys, "counts", path, "--grid", "3x3", *JOB, "--trust", "curator", "--engine", engine)
-        for engine in ("memory", "arrow", "duckdb")
+        for engine in ("memory", "arrow")
     ]
-    assert said[0] == said[1] == said[2]
+    assert said[0] == said[1]
     assert said[0]["participants"] == 300
 
 
@@ -185,16 +185,16 @@ def test_points_of_geoparquet_and_geojson_are_read_by_every_engine(
     said = [
         run_json(capsys, "counts", tmp_path / name, *job, engine)
         for name in ("in.parquet", "in.geojson")
-        for engine in ("memory", "arrow", "duckdb")
+        for engine in ("memory", "arrow")
     ]
     assert all(one == said[0] for one in said)
     assert said[0]["participants"] == 300
 
 
-@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
-def test_the_command_line_writes_a_point_for_every_row_of_an_engine(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
+def test_the_command_line_writes_a_point_for_every_row_that_is_streamed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    engine = "arrow"
     points = people(4000, 2)
     write(tmp_path / "in.parquet", points)
     job = ("points", tmp_path / "in.parquet", *JOB, "--trust", "nobody", "--k", "20")
@@ -213,30 +213,26 @@ def test_engines_write_the_same_transcript_and_it_verifies(capsys: pytest.Captur
     pytest.importorskip("cryptography")
     path = write(tmp_path / "in.parquet", people(600, 2))
     job = ("partition", path, *JOB, "--trust", "nobody", "--k", "20")
-    for engine in ("memory", "arrow", "duckdb"):
+    for engine in ("memory", "arrow"):
         run_json(capsys, *job, "--engine", engine, "--transcript", tmp_path / f"{engine}.slt")
-    assert (tmp_path / "arrow.slt").read_bytes() == (tmp_path / "duckdb.slt").read_bytes()
     assert (tmp_path / "arrow.slt").read_bytes() == (tmp_path / "memory.slt").read_bytes()
     assert "No difference." in run(capsys, "verify", tmp_path / "arrow.slt")[1]
 
 
-@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
 @pytest.mark.parametrize("lines", ["0.1,secret17", "0.1,0.2\n0.1,secret17", "0.1,0.2\n17.25\n"])
 def test_what_stands_in_a_file_is_not_in_a_message(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str, lines: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, lines: str
 ) -> None:
     (tmp_path / "in.csv").write_text(f"x,y\n{lines}\n")
-    said = refused(
-        capsys, "counts", tmp_path / "in.csv", *JOB, "--grid", "2x2", "--trust", "curator", "--engine", engine
-    )
+    job = ("counts", tmp_path / "in.csv", *JOB, "--grid", "2x2", "--trust", "curator", "--engine", "arrow")
+    said = refused(capsys, *job)
     assert "secret17" not in said
     assert "17.25" not in said
 
 
-@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
-def test_swapped_axes_and_metres_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str) -> None:
+def test_swapped_axes_and_metres_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     points = np.random.default_rng(1).normal((-118.2, 34.2), 0.2, (500, 2))
-    job = ("--bounds", "california", "--epsilon", "1", "--trust", "curator", "--grid", "2x2", "--engine", engine)
+    job = ("--bounds", "california", "--epsilon", "1", "--trust", "curator", "--grid", "2x2", "--engine", "arrow")
     for name, wrong, words in (
         ("swapped.csv", points[:, ::-1], "The axes look swapped"), ("metres.csv", points * 111_000, "look like metres"),
     ):  # fmt: skip
@@ -256,15 +252,15 @@ def test_a_file_with_a_person_column_needs_a_word_about_people(
 
 @pytest.mark.parametrize("engine", ["arrow", "duckdb"])
 def test_a_person_column_of_a_later_file_is_seen(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: Any
 ) -> None:
     write(tmp_path / "a.parquet", people(600, 2))
     write(tmp_path / "b.parquet", people(600, 2), user=np.arange(600) // 3)
-    job = ("counts", tmp_path, *JOB, "--grid", "2x2", "--trust", "curator", "--engine", engine)
+    job = ("counts", tmp_path, *JOB, "--grid", "2x2", "--trust", "curator")
     assert "b.parquet: column 'user' looks like a person" in refused(capsys, *job)
     assert run_json(capsys, *job, "--rows-are-people")["participants"] == 1200
     with pytest.raises(InvalidInput, match="'user' looks like a person"):
-        open_source(tmp_path, ["x", "y"], BOX, engine=cast(Any, engine))
+        open_source(tmp_path, ["x", "y"], BOX, engine=engine)
 
 
 @pytest.mark.parametrize("given", ["rows", "rows/*.parquet", "rows/?.parquet", "rows/[ab].parquet"])
@@ -280,7 +276,8 @@ def test_a_folder_or_a_pattern_may_name_one_small_file(
 
 def test_attached_batches_are_the_rows_of_memory(tmp_path: Path) -> None:
     points = people(5000, 2, kind="rounded")
-    found = compare(points, TASK, source_of(write(tmp_path / "in.parquet", points)), depth=2)
+    table = parquet.read_table(write(tmp_path / "in.parquet", points))
+    found = compare(points, TASK, source_of(lambda: table.to_reader(max_chunksize=777)), depth=2)
     parts = list(found.attach())
     assert len(parts) > 1
     same_rows(points, TASK, type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True))))

@@ -15,8 +15,6 @@ import pytest
 
 import semilocal as sl
 from semilocal.engines import open_source
-from semilocal.engines.spark import open_files as open_spark_files
-from semilocal.engines.spark import session
 from semilocal.errors import EngineFailed, InvalidInput
 from semilocal.hierarchy.tables import from_cuts
 from semilocal.pooled.task import PooledTask
@@ -138,7 +136,7 @@ def test_every_row_of_a_person_has_the_same_chance_also_equal_ones(folder: Path)
     table = pyarrow.table({"x": np.where(np.arange(80_000) % 4 == 0, 1.0, 2.0), "y": np.zeros(80_000), "who": who})
     parquet.write_table(table, folder / "a.parquet")
     for rows in (folder / "a.parquet", f"SELECT * FROM '{folder}/a.parquet'"):
-        source = sl.duckdb.source(rows, ["x", "y"], BOX, person="who", rng=np.random.default_rng(5))
+        source = open_source(rows, ["x", "y"], BOX, engine="duckdb", person="who", key=5)
         others = int(np.count_nonzero(np.concatenate(list(source.batches()))[:, 0] == 1.0))
         assert abs(others - 5000) < 6.5 * np.sqrt(20_000 * 0.25 * 0.75)
 
@@ -226,11 +224,11 @@ def test_a_file_whose_name_is_a_pattern_is_read_alone(tmp_path: Path, name: str,
         write = write_csv if ends == "csv" else parquet.write_table
         write(rows, tmp_path / f"{file}.{ends}")
     own = tmp_path / f"{name}.{ends}"
-    assert np.concatenate(list(sl.duckdb.source(own, ["x", "y"], BOX).batches())).tolist() == [[0.0, 2.0]]
-    folder = np.concatenate(list(sl.duckdb.source(tmp_path, ["x", "y"], BOX).batches()))
+    assert np.concatenate(list(open_source(own, ["x", "y"], BOX, engine="duckdb").batches())).tolist() == [[0.0, 2.0]]
+    folder = np.concatenate(list(open_source(tmp_path, ["x", "y"], BOX, engine="duckdb").batches()))
     assert np.sort(folder[:, 0]).tolist() == [0.0, 1.0, 2.0]
     with pytest.raises(InvalidInput, match=f"{re.escape(own.name)}: has no column 'z'"):
-        sl.duckdb.source(own, ["x", "z"], BOX)
+        open_source(own, ["x", "z"], BOX, engine="duckdb")
 
 
 def test_files_that_do_not_agree_are_not_rounded_or_swapped(folder: Path) -> None:
@@ -238,13 +236,13 @@ def test_files_that_do_not_agree_are_not_rounded_or_swapped(folder: Path) -> Non
     mixed.mkdir()
     parquet.write_table(pyarrow.table({"x": [1, 2], "y": [1.0, 2.0]}), mixed / "a.parquet")
     parquet.write_table(pyarrow.table({"x": [1.5, 2.5], "y": [1.0, 2.0]}), mixed / "b.parquet")
-    source = sl.duckdb.source(mixed, ["x", "y"], BOX)
+    source = open_source(mixed, ["x", "y"], BOX, engine="duckdb")
     assert np.concatenate(list(source.batches()))[:, 0].tolist() == [1.0, 2.0, 1.5, 2.5]
     swapped = folder / "swapped"
     swapped.mkdir()
     (swapped / "a.csv").write_text("x,y\n" + "1,2\n" * 100)
     (swapped / "b.csv").write_text("y,x\n" + "2,1\n" * 100)
-    source = sl.duckdb.source(swapped, ["x", "y"], BOX)
+    source = open_source(swapped, ["x", "y"], BOX, engine="duckdb")
     assert np.unique(np.concatenate(list(source.batches())), axis=0).tolist() == [[1.0, 2.0]]
     (swapped / "c.csv").write_text("x,z\n1,2\n")
     refused("c.csv: has no column 'y'; the columns are 'x', 'z'", swapped)
@@ -284,27 +282,10 @@ def test_open_source_takes_files_and_people_in_duckdb(folder: Path) -> None:
         open_source(folder / "bad.parquet", ["x", "y"], BOX, engine="duckdb", person="who", key=3).check()
 
 
-def test_spark_without_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
-
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    with pytest.raises(EngineFailed, match="Spark needs Java 17 or later, and there is no java on the path; install"):
-        session()
-
-
 def test_no_rows_are_a_result_without_people() -> None:
     found = sl.duckdb.run("SELECT 0.5 AS x, 0.5 AS y WHERE false", box=BOX, epsilon=1.0, trust="curator")
     assert found.result.total == 0
     assert found.attach().fetchall() == []
-
-
-def test_spark_does_not_read_parquet_as_text(folder: Path) -> None:
-    (folder / "points" / "b.csv").write_text("x,y\n1,2\n")
-    with pytest.raises(InvalidInput, match="different formats; give Parquet files or CSV files, not both"):
-        open_spark_files(folder / "points", ["x", "y"])
 
 
 @pytest.mark.parametrize(

@@ -45,14 +45,20 @@ def write(folder: Path, form: str) -> Path:
 
 @pytest.fixture(name="opens", params=["arrow", "duckdb", "spark"])
 def _opens(request: pytest.FixtureRequest) -> Any:
+    """Opens files; in Spark a frame of their rows in another order, with their numbers."""
     engine: Engine = request.param
-    if engine == "spark":
-        request.getfixturevalue("spark")
+    spark = request.getfixturevalue("spark") if engine == "spark" else None
     if engine == "duckdb":
         pytest.importorskip("duckdb")
 
-    def opens(rows: Any, **named: Any) -> Source:
-        return open_source(rows, ["x", "y"], BOX, engine=engine, **named)
+    def opens(rows: Path, **named: Any) -> Source:
+        if spark is None:
+            return open_source(rows, ["x", "y"], BOX, engine=engine, **named)
+        files = sorted(rows.iterdir()) if rows.is_dir() else [rows]
+        table = pyarrow.concat_tables([csv.read_csv(f) if f.suffix == ".csv" else parquet.read_table(f) for f in files])
+        table = table.append_column("row", pyarrow.array(np.arange(len(table))))
+        frame = spark.createDataFrame(table.take(np.random.default_rng(8).permutation(len(table))))
+        return open_source(frame, ["x", "y"], BOX, order="row", **named)
 
     return opens
 
@@ -128,14 +134,7 @@ def test_a_score_is_the_same_number_in_spark(spark: Any) -> None:
 def test_numbers_that_are_there_twice_give_no_order(spark: Any) -> None:
     frame = spark.createDataFrame(pyarrow.table({"x": [0.0, 1.0], "y": [0.0, 1.0], "row": [5, 5]}))
     with pytest.raises(InvalidInput, match="column 'row' must have a different whole number in every row"):
-        list(sl.spark.source(frame, ["x", "y"], BOX, order="row").batches())
-
-
-def test_a_line_that_spark_cannot_read_is_not_repeated(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("x,y\n0.1,0.2\n0.1,secret17\n")
-    with pytest.raises(InvalidInput, match="line 3: column 'y' is not a number") as caught:
-        open_source(tmp_path / "in.csv", ["x", "y"], BOX, engine="spark").check()
-    assert "secret17" not in str(caught.value)
+        list(open_source(frame, ["x", "y"], BOX, order="row").batches())
 
 
 def test_a_source_with_several_rows_of_a_person_promises_to_people(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import semilocal as sl
 from semilocal import Task
 from semilocal.arrays import Floats
-from semilocal.engines import open_source
 from semilocal.engines.run import run_source
 from semilocal.engines.source import Attached
 from semilocal.engines.spark import SparkSource
@@ -22,7 +20,6 @@ from semilocal.release.counts import Counts, run_pooled
 from tests.helpers.engine_runs import box_of, compare, people, same_rows
 
 pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
 
 
@@ -79,16 +76,6 @@ def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
         source.histogram(task.hierarchy, 4)
 
 
-@pytest.mark.parametrize("ends", ["csv", "parquet"])
-def test_a_file_whose_name_is_a_pattern_is_read_alone(spark: Any, tmp_path: Path, ends: str) -> None:
-    write = pytest.importorskip("pyarrow.csv").write_csv if ends == "csv" else parquet.write_table
-    for number, name in enumerate(("people[1]", "people1", "{a,b}?", "a")):
-        write(pyarrow.table({"x": [float(number)], "y": [2.0]}), tmp_path / f"{name}.{ends}")
-    for number, name in ((0, "people[1]"), (2, "{a,b}?")):
-        source = open_source(tmp_path / f"{name}.{ends}", ["x", "y"], box_of(2), engine="spark")
-        assert np.concatenate(list(source.batches())).tolist() == [[number, 2.0]]
-
-
 def test_swapped_axes_are_named(spark: Any) -> None:
     table = pyarrow.table({"lon": [37.7712] * 7, "lat": [-122.4271] * 7})
     box = Box((-123, 37), (-121, 38), names=("lon", "lat"))
@@ -107,6 +94,11 @@ def test_columns_that_cannot_be_positions_are_refused(spark: Any, columns: list[
         SparkSource(spark.sql("SELECT 0.5 AS x, 1 AS y, 'ann' AS name"), columns, box_of(2))
 
 
+def test_files_are_left_to_spark(spark: Any) -> None:
+    with pytest.raises(InvalidInput, match="let Spark read them, and give the frame"):
+        sl.spark.run("people.parquet", ["x", "y"], box=box_of(2), epsilon=1.0, trust="curator")
+
+
 def test_the_whole_job_gives_what_memory_gives_and_chooses_rows_alike(spark: Any) -> None:
     points, box = people(4000, 2), box_of(2)
     task = PooledTask.build(box, epsilon=1.0, trust="curator")
@@ -118,8 +110,7 @@ def test_the_whole_job_gives_what_memory_gives_and_chooses_rows_alike(spark: Any
     assert found.result.published.to_bytes() == run_pooled(task, points, rng=np.random.default_rng(3)).to_bytes()
     again = spark.createDataFrame(table.take(np.random.default_rng(1).permutation(4000)))
     chosen = [
-        sl.spark.source(rows, ["x", "y"], box, person="who", rng=np.random.default_rng(4)).rows.orderBy("who").toArrow()
-        for rows in (frame, again)
+        SparkSource(rows, ["x", "y"], box, person="who", key=4).rows.orderBy("who").toArrow() for rows in (frame, again)
     ]
     assert chosen[0].equals(chosen[1])
     assert chosen[0]["who"].to_pylist() == list(range(1000))

@@ -14,8 +14,7 @@ from semilocal.arrays import Floats
 from semilocal.engines import source as source_module
 from semilocal.engines.histogram import CHANGED
 from semilocal.engines.run import run_source
-from semilocal.engines.source import PointsSource
-from tests.helpers.engine_runs import box_of, compare, joined, people, same_rows
+from tests.helpers.engine_runs import PointsSource, box_of, compare, joined, people, same_rows
 
 CASES = [
     (1, "cut", "binary", "rounded"), (2, "cut", "quad", "spike"), (2, "all", "binary", "normal"),
@@ -46,7 +45,7 @@ def test_a_row_that_is_lost_between_two_scans_is_noticed() -> None:
 
     class Losing(PointsSource):
         def refine(self, *args, **named):  # type: ignore[no-untyped-def]
-            self._points = self._points[:-3]
+            self.points = self.points[:-3]
             return super().refine(*args, **named)
 
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20)

@@ -47,7 +47,7 @@ def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def by_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     with monkeypatch.context() as slow:
-        slow.setattr("semilocal.engines.files._CsvFile.quick", lambda *_: None)
+        slow.setattr("semilocal.engines.files._CsvFile.in_batches", lambda _: False)
         return read_points(path, labels=["id"])
 
 
@@ -72,13 +72,19 @@ def test_what_is_wrong_is_named_as_before(tmp_path: Path, monkeypatch: pytest.Mo
     assert str(quick.value) == str(slow.value)
 
 
-def test_plain_files_really_take_the_quick_way(tmp_path: Path) -> None:
+def by_batches(path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Fails if the file is read line by line."""
+    with monkeypatch.context() as quick:
+        quick.delattr("semilocal.engines.files._CsvFile._read_lines")
+        return read_points(path, labels=["id"])
+
+
+def test_plain_files_really_take_the_quick_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "people.csv"
     path.write_text(PLAIN["commas"].replace("id,x,y", '"id","x","y"'))  # as many programs write it
-    found = files._CsvFile(path).quick(["x", "y"], ["id"])
-    assert found is not None
-    assert [found.column(name).to_pylist() for name in ("x", "y")] == [[1.5, -0.25, 0.1], [2.0, 1000.0, 7.0]]
-    assert files.codes_of(found.column("id")).tolist() == [1, 2, 1]
+    found = by_batches(path, monkeypatch)
+    assert found.points.tolist() == [[1.5, 2.0], [-0.25, 1000.0], [0.1, 7.0]]
+    assert found.labels["id"].tolist() == [1, 2, 1]
 
 
 @pytest.mark.parametrize("name", ["commas", "a byte order mark", "letters", "quoted cells"])
@@ -91,13 +97,13 @@ def test_gzipped_files_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert quick.labels["id"].tolist() == slow.labels["id"].tolist()
 
 
-def test_plain_gzipped_files_take_the_quick_way_and_damaged_ones_are_named(tmp_path: Path) -> None:
+def test_plain_gzipped_files_take_the_quick_way_and_damaged_ones_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "people.csv.gz"
     whole = gzip.compress(PLAIN["commas"].encode())
     path.write_bytes(whole)
-    found = files._CsvFile(path).quick(["x"], ["id"])
-    assert found is not None
-    assert found.column("x").to_pylist() == [1.5, -0.25, 0.1]
+    assert by_batches(path, monkeypatch).points[:, 0].tolist() == [1.5, -0.25, 0.1]
     path.write_bytes(whole[:-6])
     with pytest.raises(InvalidInput, match="gzip data is damaged"):
         read_points(path, labels=["id"])

@@ -59,7 +59,7 @@ def _points(request: jobs.Request, out: Path | None, maps: MapFiles) -> jobs.Out
     if streamed != (out is not None and out.suffix.lower() == ".parquet"):
         raise InvalidInput(
             "rows that an engine streams are written with --out FILE.parquet, and nothing else is; with trust nobody "
-            "give --engine arrow, duckdb or spark and --out FILE.parquet, or --engine memory"
+            "give --engine arrow and --out FILE.parquet, or --engine memory"
         )
     if streamed and cast(Path, out).exists():  # before anything is computed
         raise InvalidInput(f"--out {out}: is there already; nothing is overwritten: name another file")

@@ -7,33 +7,20 @@ of what devices and servers would do, and the result says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
+from .engines.duckdb import reporting_failures
+from .geometry.box import Box
+from .io.files import check_outputs
+from .release.job import AnyTask, Done, run_on_engine
+from .whole_file import whole_file
 
-from ..engines import open_source
-from ..engines.duckdb import DuckDBSource, reporting_failures
-from ..geometry.box import Box
-from ..io.files import check_outputs
-from ..release.job import AnyTask, Done, Job, choosing_key
-from ..whole_file import whole_file
-
-__all__ = ["DuckDBRun", "run", "source"]
+__all__ = ["DuckDBRun", "run"]
 
 
-@dataclass(frozen=True, eq=False)
 class DuckDBRun(Done):
-    """A finished run on DuckDB.
-
-    Attributes
-    ----------
-    files : tuple of str
-        The files that were read.
-    """
-
-    files: tuple[str, ...] = ()
+    """A finished run on DuckDB."""
 
     def write(self, path: str | Path, **options: Any) -> None:
         """Write every row with its region to a Parquet file; see ``attach`` for the options.
@@ -41,50 +28,15 @@ class DuckDBRun(Done):
         The engine writes it; the file appears when it is complete. It is as private as the rows.
         """
         target = Path(path)
-        check_outputs({"path": (target, (".parquet",))}, inputs=self.files)
+        check_outputs({"path": (target, (".parquet",))}, inputs=self.data.inputs)
         with whole_file(target) as part, reporting_failures():
             self.attach(**options).write_parquet(str(part))
 
 
-def source(
-    data: Any,
-    columns: Sequence[str],
-    box: Box,
-    *,
-    person: str | None = None,
-    rows_per_user: int = 1,
-    order: str | None = None,
-    values: Sequence[str] = (),
-    connection: Any = None,
-    rng: np.random.Generator | None = None,
-    rows_are_people: bool = False,
-) -> DuckDBSource:
-    """Rows as a source, for :func:`semilocal.counts`, :func:`semilocal.mean` and the others.
-
-    Parameters are those of :func:`run`, and ``values``: further columns of numbers that a job may name.
-    """
-    key = choosing_key(person, rows_per_user, rng)
-    found = open_source(
-        data, columns, box, engine="duckdb", person=person, rows_per_person=rows_per_user, key=key, values=values,
-        order=order, connection=connection, rows_are_people=rows_are_people,
-    )  # fmt: skip
-    return cast(DuckDBSource, found)
-
-
 def run(
-    data: Any,
-    *,
-    columns: Sequence[str] | None = None,
-    box: Box | None = None,
-    task: AnyTask | None = None,
-    person: str | None = None,
-    rows_per_user: int = 1,
-    order: str | None = None,
-    connection: Any = None,
-    rng: np.random.Generator | None = None,
-    rows_are_people: bool = False,
+    data: Any, *, columns: Sequence[str] | None = None, box: Box | None = None, task: AnyTask | None = None,
     **options: Any,
-) -> DuckDBRun:
+) -> DuckDBRun:  # fmt: skip
     """Count a crowd whose rows DuckDB reads.
 
     Parameters
@@ -131,11 +83,5 @@ def run(
     >>> found.result.total, len(found.attach().columns)
     (20000, 3)
     """
-    asked = Job.on_engine(box, task, rows_per_user, rng, options)
-    names = asked.domain.names if columns is None else tuple(columns)
-    rows = source(
-        data, names, asked.domain, person=person, rows_per_user=rows_per_user, order=order, connection=connection,
-        rng=rng, rows_are_people=rows_are_people,
-    )  # fmt: skip
-    done = replace(asked, data=rows).run()
-    return DuckDBRun(done.result, done.run, data=rows, files=tuple(map(str, rows.inputs)))
+    done = run_on_engine("duckdb", data, columns, box, task, options)
+    return DuckDBRun(done.result, done.run, data=done.data)
