@@ -1,9 +1,10 @@
-"""Write the pages of the reference that are made from the program itself; `make docs` does it before it builds.
+"""Write the parts of the site that are made from others; `make docs` does it before it builds.
 
     python tools/reference_pages.py [DOCS]
 
-The pages are not kept in the repository, so they are never older than the code: ``reference/options.md`` comes from the
-real command line, ``reference/routes.md`` from the service's OpenAPI description.
+They are not kept in the repository, so they are never older than their source: ``reference/options.md`` comes from the
+real command line, ``reference/routes.md`` from the service's OpenAPI description, and each page of ``notebooks/``
+becomes a Jupyter notebook.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from examples import notebook
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTE = "This page is made from the program itself.\n"
@@ -99,9 +102,11 @@ def operation(method: str, found: dict[str, Any]) -> str:
 
 
 def main(docs: Path = DOCS) -> None:
-    """Write both."""
+    """Write all of them."""
     for name, text in (("options", options()), ("routes", routes())):
         (docs / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
+    for page in (docs / "notebooks").glob("*.md"):
+        page.with_suffix(".ipynb").write_text(notebook(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from tests.helpers.service import unmet
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+RAW = "https://raw.githubusercontent.com/semilocal/semilocal/main"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # Registries may change; what a machine installs from is its own setting.
 REGISTRY = re.compile(r"\bpy(?:pi|thonhosted)\.org\b|\bregistry\.\w+\.(?:org|com)\b")
@@ -99,7 +100,10 @@ def test_the_readme_renders(metadata: Message) -> None:
     text = str(metadata.get_payload(decode=False))
     html = markdown.MarkdownIt("commonmark").enable("table").render(text)
     assert all(f"<{tag}" in html for tag in ("h1", "h2", "table", "img", "pre"))
-    assert [found for found in re.findall(r'(?:src|href)="([^"]*)"', html) if not found.startswith("https://")] == []
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', html)
+    assert [found for found in addresses if not found.startswith("https://")] == []
+    assert f"{RAW}/docs/figures/trust.png" in addresses
+    assert f"{PROJECT['urls']['Source']}/blob/main/SECURITY.md" in addresses
 
 
 def test_the_citation_names_this_version() -> None:

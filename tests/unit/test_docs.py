@@ -3,6 +3,7 @@ the one that is tested."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,18 +13,22 @@ import pytest
 
 import semilocal
 from tests.unit.test_imports import LAYERS
+from tools.examples import Example, examples, notebook, run, write
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 # Made by tools/reference_pages.py when the site is built, and not kept.
-GENERATED = {ROOT / "docs" / "reference" / name for name in ("options.md", "routes.md")}
-# Pages outside docs/ are linked by their address in the repository; the package's README has no other links.
+GENERATED = {
+    *(ROOT / "docs" / "reference" / name for name in ("options.md", "routes.md")),
+    *(page.with_suffix(".ipynb") for page in (ROOT / "docs" / "notebooks").glob("*.md")),
+}
+# Pages of the site link to files outside docs/ by their address in the repository.
 REPOSITORY = re.compile(
     r"https://(?:raw\.githubusercontent\.com/semilocal/semilocal|github\.com/semilocal/semilocal/blob)/main/"
 )
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)|href=\"([^\"#]+)\"")
-PYTHON = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
-NEEDS = {  # extras that the Python of a page needs
+NEEDS = {  # extras that the examples of a page need
+    "README.md": ("cyclopts",),
     "docs/howto/testing.md": ("starlette",),
     "docs/howto/polygons.md": ("shapely", "h3"),
     "docs/howto/frames.md": ("polars", "pandas", "geopandas", "narwhals"),
@@ -32,16 +37,6 @@ NEEDS = {  # extras that the Python of a page needs
 
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
-
-
-def python_of(page: str) -> dict[str, object]:
-    """Run all Python blocks of a page, one after another."""
-    blocks = PYTHON.findall((ROOT / page).read_text(encoding="utf-8"))
-    assert blocks
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
-    return names
 
 
 def dead_links(page: Path, text: str) -> list[str]:
@@ -55,21 +50,49 @@ def dead_links(page: Path, text: str) -> list[str]:
     return found
 
 
-def test_the_python_of_the_readme_prints_a_ledger(capsys: object) -> None:
-    spent = str(python_of("README.md")["height"].spent)  # type: ignore[attr-defined]
-    assert "between any two places of one's region" in spent
-    assert "delta" in spent
+SLOW = {"docs/notebooks/operator.md"}
+RUNNING = [page for page in PAGES if any(example.runs for example in examples(page.read_text(encoding="utf-8")))]
 
 
 @pytest.mark.parametrize(
     "page",
-    sorted(name_of(page) for page in PAGES if PYTHON.search(page.read_text("utf-8")) and page.name != "README.md"),
+    [pytest.param(page, marks=[pytest.mark.slow] * (name_of(page) in SLOW)) for page in RUNNING],
+    ids=map(name_of, RUNNING),
 )
-def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for extra in NEEDS.get(page, ()):
+def test_the_examples_of_a_page_run_and_print_what_it_says(page: Path, tmp_path: Path) -> None:
+    for extra in NEEDS.get(name_of(page), ()):
         pytest.importorskip(extra)
-    monkeypatch.chdir(tmp_path)  # pages may write files
-    assert python_of(page)
+    found = examples(page.read_text(encoding="utf-8"))
+    for example, printed in zip(found, run(found, tmp_path), strict=True):
+        assert example.holds(printed), f"{example.code}\nprints\n{printed}\npython tools/examples.py {page} writes it"
+
+
+def test_an_output_that_is_not_real_would_be_seen(tmp_path: Path) -> None:
+    assert not Example("python", "", "6,926 people\n").holds("6,927 people\n")
+    assert Example("sh", "", "task … is open\n").holds("task 4f0c is open\n")
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    write(page)
+    assert page.read_text() == "```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n"
+
+
+def test_the_readme_is_short_and_its_errors_are_those_of_the_notebook() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 100
+    notebook = (ROOT / "docs/notebooks/analyst.md").read_text(encoding="utf-8")
+    for trust in ("curator", "two-servers", "nobody"):
+        (told,) = re.findall(rf"^\| `\"{trust}\"`.*\| (\d+) \|$", readme, flags=re.MULTILINE)
+        (measured,) = re.findall(rf"^{trust} +\d+ +(\d+) +\d+$", notebook, flags=re.MULTILINE)
+        assert told == measured
+
+
+def test_a_notebook_has_the_text_the_code_and_the_outputs_of_its_page() -> None:
+    page = "# Sum\n\n```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n\nThe end.\n"
+    cells = json.loads(notebook(page))["cells"]
+    assert [(cell["cell_type"], cell["source"]) for cell in cells] == [
+        ("markdown", "# Sum"), ("code", "print(1 + 1)"), ("markdown", "The end."),
+    ]  # fmt: skip
+    assert cells[1]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "2\n"}]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -83,13 +106,6 @@ def test_a_dead_link_would_be_seen() -> None:
         "no.md",
         "https://github.com/semilocal/semilocal/blob/main/no.md",
     ]
-
-
-def test_the_readme_works_where_a_registry_shows_it() -> None:
-    """It is shown without the repository around it."""
-    links = ["".join(match) for match in LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))]
-    assert links
-    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_the_reference_has_every_public_name() -> None:
@@ -111,9 +127,8 @@ def test_every_page_is_in_the_navigation_or_in_a_list_of_its_folder() -> None:
     yaml = pytest.importorskip("yaml", reason="the extra 'docs' is not installed")
     named = list(in_navigation(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
     assert len(named) == len(set(named))
-    pages = {
-        page.relative_to(ROOT / "docs").as_posix() for page in {*PAGES, *GENERATED} if ROOT / "docs" in page.parents
-    }
+    markdown = [page for page in {*PAGES, *GENERATED} if ROOT / "docs" in page.parents and page.suffix == ".md"]
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in markdown}
     assert set(named) <= pages
     listed = {f"decisions/{link}" for link, _ in LINK.findall((ROOT / "docs/decisions/README.md").read_text("utf-8"))}
     assert pages - set(named) - listed == set()

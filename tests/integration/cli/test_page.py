@@ -48,7 +48,7 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.
 
 
 def test_pages_have_commands() -> None:
-    assert {"README.md", "two-servers.md", "analyst.md", "operator.md"} <= {page.name for page in PAGES}
+    assert {"README.md", "two-servers.md", "analyst.md", "researcher.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
