@@ -93,13 +93,24 @@ def test_the_operator_watches_a_campaign_of_real_devices_until_its_results(brows
         shows(page, str(last))
         assert len(rounds) >= 2, "the map never moved while the campaign ran"
         found = httpx2.get(f"{server.url}/tasks/{task}/results").json()
-        assert page.locator(".promise > p").first.inner_text() == found["privacy"]["sentence"]
+        assert page.locator(".promise .formula").first.inner_text() == found["privacy"]["sentence"]
         page.locator(".slider input").focus()
         page.keyboard.press("Home")
         shows(page, "0")
         for _ in range(last):
             page.keyboard.press("ArrowRight")
         shows(page, str(last))
+
+
+def drag(page: Page, begin: tuple[float, float], end: tuple[float, float]) -> None:
+    """Over the map, from one place to another in shares of its size."""
+    box = page.locator(".map").bounding_box()
+    assert box is not None
+    (x0, y0), (x1, y1) = ((box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in (begin, end))
+    page.mouse.move(x0, y0)
+    page.mouse.down()
+    page.mouse.move(x1, y1, steps=4)
+    page.mouse.up()
 
 
 def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
@@ -109,13 +120,10 @@ def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
         page = look.page
         page.locator(".phase.finished").wait_for()
         page.get_by_role("button", name="Ask", exact=True).click()
-        box = page.locator(".map").bounding_box()
-        assert box is not None
+        drag(page, (0.01, 0.3), (0.05, 0.5))
+        assert "outside the domain" in page.locator(".ask .error").inner_text()
         with page.expect_request(is_one_question) as asked:
-            page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.3)
-            page.mouse.down()
-            page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.7, steps=4)
-            page.mouse.up()
+            drag(page, (0.4, 0.3), (0.55, 0.7))
         page.locator(".answers tbody tr").wait_for()
         question = json.loads(asked.value.post_data or "")
         answer = httpx2.post(f"{server.url}/tasks/{finished}/counts", json=question).json()["counts"][0]
@@ -345,7 +353,14 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         page.locator('select[name="trust"]').select_option("nobody")
         assert page.locator('input[name="k"]').input_value() == "2.5", "what was typed is kept"
         page.locator('input[name="k"]').fill("50")
+        page.get_by_role("button", name="Draw").click()
+        drag(page, (0.3, 0.3), (0.4, 0.5))
+        drawn = [float(end) for end in page.locator('input[name="bounds"]').input_value().split(",")]
+        assert -180 <= drawn[0] < drawn[2] <= 180
+        assert -90 <= drawn[1] < drawn[3] <= 90
+        page.locator('input[name="bounds"]').fill("california")
         page.locator('input[name="capacity"]').fill("3")
+        page.get_by_text("More", exact=True).click()
         page.locator('input[name="resolution"]').fill("2.5")
         page.locator('input[name="tokens"]').fill("4")
         page.get_by_role("button", name="Show the promise").click()
@@ -391,16 +406,44 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
 
 
 @pytest.mark.parametrize("token", ["sla_wrong_token_wrong_token_wrong", "\u201csla_wrong\u2026\u201d"])
-def test_a_wrong_token_is_refused_and_forgotten(browser: Browser, server: Server, finished: str, token: str) -> None:
-    with looking(browser, f"{server.url}/#/campaign/{finished}") as look:
+def test_a_wrong_token_is_refused_where_it_was_typed(browser: Browser, server: Server, token: str) -> None:
+    with looking(browser, f"{server.url}/#/new") as look:
         page = look.page
-        page.locator("text=Start, close, make tokens").click()
         page.locator('input[name="token"]').fill(token)
-        page.keyboard.press("Enter")
-        page.locator(".admin .error").wait_for()
-        assert "no valid key" in page.locator(".admin .error").inner_text()
-        assert page.locator('input[name="token"]').count() == 1
+        page.get_by_role("button", name="Use").click()
+        page.locator("form.token .error").wait_for()
+        assert page.locator('input[name="token"]').input_value() == token
         look.errors = [error for error in look.errors if "401" not in error]  # the browser logs the refusal
+        page.locator('input[name="token"]').fill(ADMIN_TOKEN)
+        page.get_by_role("button", name="Use").click()
+        page.locator("form.fields").wait_for()
+
+
+@pytest.mark.parametrize(("path", "asked"), [("", "/tasks"), ("#/campaign/", "/overview")])
+def test_a_server_that_is_away_is_asked_again(
+    browser: Browser, server: Server, finished: str, path: str, asked: str
+) -> None:
+    with looking(browser, f"{server.url}/#/new") as look:
+        page = look.page
+        page.route(re.compile(f"{asked}$"), lambda route: route.abort())
+        page.goto(f"{server.url}/{path}{finished if path else ''}")
+        page.get_by_text("the server does not answer; trying again").wait_for()
+        assert page.get_by_text("Loading").count() == 0
+        page.unroute(re.compile(f"{asked}$"))
+        page.locator(".phase.finished").wait_for()
+        assert page.locator(".error").count() == 0
+        look.errors.clear()  # the browser itself notes what did not answer
+
+
+@pytest.mark.parametrize("path", ["no/such/page", f"join/{'0' * 64}", "#/nowhere", f"#/campaign/{'0' * 64}"])
+def test_an_unknown_address_shows_a_page_that_leads_home(browser: Browser, server: Server, path: str) -> None:
+    with looking(browser, f"{server.url}/{path}") as look:
+        look.page.get_by_role("link", name="All campaigns of this server").wait_for()
+        assert look.page.locator("h1").count() == 1
+        assert look.violations() == []
+        look.errors = [error for error in look.errors if "404" not in error]  # the browser logs the refusal
+        look.page.get_by_role("link", name="All campaigns of this server").click()
+        look.page.get_by_role("heading", name="Campaigns").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -129,7 +129,7 @@ def test_both_operators_confirm_and_watch_while_browsers_and_agents_upload_for_o
             under = look.page.locator(".under").inner_text()
             assert "round" not in under
         counts = httpx2.post(f"{leader}/tasks/{task}/counts", json={"boxes": [[[-124.5, 32.5], [-114.1, 42.1]]]}).json()
-        assert page.locator(".promise > p").first.inner_text() == counts["privacy"]["sentence"]
+        assert page.locator(".promise .formula").first.inner_text() == counts["privacy"]["sentence"]
         page.locator('.ask input[name="name"]').fill("everywhere")
         page.get_by_role("button", name="Count").click()
         page.locator(".answers tbody tr").wait_for()

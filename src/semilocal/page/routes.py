@@ -10,7 +10,7 @@ import contextlib
 import gzip
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,7 +19,9 @@ import msgspec
 
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
+from ..geometry.places import named_box
 from ..io.basemap import Lines, basemap_json, read_basemap
+from ..io.map_rows import domain_json
 from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
 from ..service.keys import registered_key
@@ -118,28 +120,40 @@ async def show_pair_cells(context: Context, request: Request) -> Response:
     return _compressed(request, packed)
 
 
-def _ground(lines: Lines | None = None) -> Operation:
-    """The route of what lies behind maps: land and cities, or lines in the place of land."""
+def _ground(lines: Lines | None = None) -> tuple[Operation, Operation]:
+    """The routes of what lies behind maps: land and cities, or lines in the place of land."""
 
     @lru_cache(maxsize=16)
     def packed(box: Box) -> bytes:
         return _packed(basemap_json(box, lines))
 
-    async def answer(context: Context, request: Request, box: Box) -> Response:
-        found = _compressed(request, await context.service.work(packed, box))
+    @cache
+    def packed_world() -> bytes:
+        box = named_box("world")
+        return _packed({"domain": domain_json(box), "ground": basemap_json(box, lines)})
+
+    async def answer(context: Context, request: Request, packed: Callable[[], bytes]) -> Response:
+        found = _compressed(request, await context.service.work(packed))
         found.headers["Cache-Control"] = "no-cache"  # the server may be started with another base map
         return found
 
     async def show(context: Context, request: Request) -> Response:
         live = await context.service.campaign(task_in(request.path_params))
-        return await answer(context, request, live.campaign.task.box)
+        return await answer(context, request, lambda: packed(live.campaign.task.box))
 
     async def show_of_pair(context: Context, request: Request) -> Response:
-        return await answer(context, request, (await pair_of(context, request)).pair.pooled.box)
+        live = await pair_of(context, request)
+        return await answer(context, request, lambda: packed(live.pair.pooled.box))
 
-    return Operation(
-        "get", "/tasks/{task}/coast", show, "What lies behind maps of the domain", (200, 304), JSON, TASK_PROBLEMS,
-        of_pair=show_of_pair,
+    async def show_world(context: Context, request: Request) -> Response:
+        return await answer(context, request, packed_world)
+
+    return (
+        Operation(
+            "get", "/tasks/{task}/coast", show, "What lies behind maps of the domain", (200, 304), JSON, TASK_PROBLEMS,
+            of_pair=show_of_pair,
+        ),
+        Operation("get", "/world", show_world, "A map of the world, to draw a domain on", (200, 304), JSON),
     )  # fmt: skip
 
 
@@ -252,9 +266,9 @@ _ALWAYS = (
         ("unauthorized", "malformed", "wrong-role", "too-large", "unavailable"), JSON, "admin",
     ),
 )  # fmt: skip
-OPERATIONS = (*_ALWAYS, _ground())
+OPERATIONS = (*_ALWAYS, *_ground())
 
 
 def with_basemap(path: str) -> tuple[Operation, ...]:
     """The same routes with the lines of a GeoJSON file in the place of land."""
-    return (*_ALWAYS, _ground(read_basemap(Path(path))))
+    return (*_ALWAYS, *_ground(read_basemap(Path(path))))

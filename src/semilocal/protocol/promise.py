@@ -183,6 +183,16 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return "no crowd is promised: a region may hold one person"
         return f"{wording.published(self.k, self.rows)} except with probability {self.delta:g}"
 
+    def in_words(self) -> str:
+        """What the loss means to a person, before any formula.
+
+        Examples
+        --------
+        >>> print(Guarantee.plain("curator", 1.0).in_words())
+        Which of two places is a person's, if both seemed equally likely, nobody who sees what is published can tell with more than 73 % certainty.
+        """  # noqa: E501
+        return _fill(wording.IN_WORDS[self.adjacency], {"odds": wording.odds_words(self.epsilon or 0.0)})
+
     def sentence(self) -> str:
         """The promise in one line: every loss with its adjacency and delta.
 
@@ -262,7 +272,9 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def to_json(self) -> dict[str, Any]:
         """Numbers and words, ready for JSON; :meth:`from_json` gives the same promise back."""
-        words = {"between": self.between, "sentence": self.sentence(), "text": self.text()}
+        words = {
+            "between": self.between, "plain": self.in_words(), "sentence": self.sentence(), "text": self.text(),
+        }  # fmt: skip
         return {**msgspec.to_builtins(self), **words}
 
     @property
@@ -404,6 +416,7 @@ def device_words(task: Task, plan: Plan) -> dict[str, str]:
         "Your exact position and your own value never leave" if plan.own_words else "Your exact position never leaves"
     )
     before = [
+        promised.in_words(),
         f"What it costs you: {promised.sentence()}",
         f"{kept} this device.",
         "Known to this server alone: that a device at your network address takes part. It is not stored.",

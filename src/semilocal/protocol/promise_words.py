@@ -13,8 +13,9 @@ from typing import Literal
 from ..words import number_of
 
 __all__ = [
-    "BETWEEN", "EITHER", "FROM_DATA", "INSIDE", "LIMITS", "PARTICIPANT", "PROTECTED", "SEEDED", "SIMULATED", "TRUSTED",
-    "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words", "loss_words",
+    "BETWEEN", "EITHER", "FROM_DATA", "INSIDE", "IN_WORDS", "LIMITS", "PARTICIPANT", "PROTECTED", "SEEDED",
+    "SIMULATED", "TRUSTED", "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words",
+    "loss_words",
     "losses_words", "odds_words", "priced", "published", "times_words", "values_words",
 ]  # fmt: skip
 
@@ -31,6 +32,16 @@ BETWEEN: dict[Adjacency, str] = {
     "anywhere": "any two positions of one person anywhere in the domain",
     "presence": "a person taking part or not",
     "nothing": "nothing: this is no differential privacy",
+}
+_GUESS = "nobody who sees what is published can tell with more than {odds} certainty"
+IN_WORDS: dict[Adjacency, str] = {
+    "inside": "Everybody may learn which region a person is in. Which of two places in it is theirs, if both seemed "
+    f"equally likely, {_GUESS}.",
+    "bucket": "Everybody learns which public bucket a person named. Which of two places in it is theirs, if both "
+    f"seemed equally likely, {_GUESS}.",
+    "anywhere": f"Which of two places is a person's, if both seemed equally likely, {_GUESS}.",
+    "presence": f"Whether a person took part, if both seemed equally likely, {_GUESS}.",
+    "nothing": "Nothing is promised: what is published may show where a person is.",
 }
 TRUSTED: dict[Trust, str] = {
     "nobody": "nobody: each device randomizes its own answers",

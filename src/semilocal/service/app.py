@@ -108,7 +108,8 @@ class App:
             if report is not None:
                 self.context.metrics.refused(report[0], problem.token)
             if not watched.status:
-                await send_answer(watched.send, problem.status, problem.headers, problem.body, scope["method"])
+                headers, body = problem.answer(dict(scope["headers"]).get(b"accept", b""))
+                await send_answer(watched.send, problem.status, headers, body, scope["method"])
         if self.access_log:
             log.info("%s %s %d", scope["method"], printable(nameless(scope["path"])), watched.status)
 

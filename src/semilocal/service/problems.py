@@ -5,6 +5,8 @@ Knows tokens. Knows no routes.
 
 from __future__ import annotations
 
+import html
+
 import msgspec
 
 __all__ = ["PROBLEMS", "Problem"]
@@ -103,3 +105,24 @@ class Problem(Exception):
                 **({"field": self.field} if self.field else {}),
             }
         )
+
+    def answer(self, accept: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        """Headers and body: the document, or a page for a person whose browser followed a link to here."""
+        if b"text/html" not in accept:
+            return self.headers, self.body
+        title, detail = self.title.capitalize(), self.detail
+        if self.token == "no-such-route":
+            title, detail = "There is no such page", "The address may be mistyped, or the page was moved."
+        page = _PAGE.format(title=html.escape(title), detail=html.escape(detail))
+        policy = b"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+        more = [(b"content-type", b"text/html; charset=utf-8"), (b"content-security-policy", policy)]
+        return [*more, *self.headers[1:]], page.encode()
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>{title} – semilocal</title>
+<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/style.css"></head>
+<body><header class="top"><a class="brand" href="/">semilocal</a></header>
+<main><h1>{title}</h1><p>{detail}</p><p><a href="/">All campaigns of this server</a></p></main></body></html>
+"""

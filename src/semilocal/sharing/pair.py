@@ -232,6 +232,7 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
         """All that a page which plays a device says of the promise, in lines: before the upload, and after it."""
         shares = "It leaves in two shares only; each alone is random."
         before = [
+            self.promise().in_words(),
             f"What it costs you: {self.cost_words}.",
             f"Known to {self.leader.name}: that a device at your network address uploaded.",
             self.statement(),

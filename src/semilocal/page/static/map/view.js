@@ -78,7 +78,7 @@ const WORDS = "Map. Arrow keys move, plus and minus zoom, 0 shows everything. Wh
 export class MapView extends PlainMap {
   /**
    * @param {import("#map/camera.js").Domain} domain
-   * @param {{theme?: "light" | "dark", onHover?: (row: number) => void, onSelect?: (area: Area) => void}} [options]
+   * @param {{theme?: "light" | "dark", onHover?: (row: number) => void, onSelect?: (area: Area | null) => void}} [options] onSelect: null if what was drawn is outside the domain
    */
   constructor(domain, { theme = "light", onHover = () => {}, onSelect = () => {} } = {}) {
     super(domain, theme, WORDS);
@@ -168,8 +168,7 @@ export class MapView extends PlainMap {
     if (!at || !corner) return;
     const moved = Math.hypot(at[0] - corner[0], at[1] - corner[1]) > 4;
     if (this.asking === "polygon" && !moved) this.#polygon(this.pen.add(this.camera, this.domain, at));
-    const rect = this.asking === "rectangle" && moved && far ? cameras.selection(this.camera, this.domain, corner, far) : null;
-    if (rect) this.onSelect(rect);
+    if (this.asking === "rectangle" && moved && far) this.onSelect(cameras.selection(this.camera, this.domain, corner, far));
   }
 
   /** @param {number} left @param {number} top */
@@ -231,6 +230,7 @@ export class MapView extends PlainMap {
 
   /** @param {CanvasRenderingContext2D} context */
   paintGround(context) {
+    if (!this.frame.size) return super.paintGround(context);
     if (this.needs.geometry) this.#geometry();
     const colours = COLOURS[this.theme];
     /** @param {number[]} rgb */

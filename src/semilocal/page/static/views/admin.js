@@ -28,18 +28,19 @@ export function confirmed(question, yes) {
   });
 }
 
-/** The field for the token. @param {() => void} changed */
+let refusal = ""; // of the token that was typed last
+
+/** The field for the token. The server is asked at once, and a wrong token stays where it was typed. @param {() => void} changed */
 export function tokenForm(changed) {
-  return html`<form class="token" @submit=${(/** @type {Event} */ event) => {
+  return html`<form class="token" @submit=${async (/** @type {Event} */ event) => {
     event.preventDefault();
     const form = /** @type {HTMLFormElement} */ (event.target);
-    api.setToken(String(new FormData(form).get("token") ?? "").trim());
-    form.reset();
+    refusal = await api.useToken(String(new FormData(form).get("token") ?? "").trim());
     changed();
   }}>
-    <label>admin token <input name="token" type="password" required autocomplete="off" /></label>
+    <label>admin token <input name="token" type="password" required autocomplete="off" aria-invalid=${refusal !== ""} aria-describedby="about-token" /></label>
     <button>Use</button>
-    <p class="quiet">Kept in this tab until it is closed or reloaded; sent to this server only.</p>
+    <p class=${refusal ? "error" : "quiet"} id="about-token" role="status">${refusal || "Kept in this tab until it is closed or reloaded; sent to this server only."}</p>
   </form>`;
 }
 
@@ -75,10 +76,9 @@ export class Admin {
   /** @param {unknown} error */
   #failed(error) {
     this.error = /** @type {Error} */ (error).message;
-    if (this.error.startsWith("no valid key")) {
-      api.setToken("");
-      this.progress = null;
-    }
+    if (!this.error.startsWith("no valid key")) return;
+    api.forgetToken();
+    this.progress = null;
   }
 
   /** @param {string} action @param {string} question @param {string} yes */
@@ -122,7 +122,7 @@ export class Admin {
           ${phase === "open" ? html`<button @click=${() => this.#act("start", "End uploads and count?", "Count")}>End uploads</button>` : ""}
           ${over ? html`<span class="quiet">There is nothing left to do.</span>` : html`
             <button class="danger" @click=${() => this.#act("close", "Cancel this campaign? Closed rounds stay public; it cannot be resumed.", "Cancel the campaign")}>Cancel the campaign</button>`}
-          <button class="plain" @click=${() => { api.setToken(""); this.progress = null; this.changed(); }}>Forget the token</button>
+          <button class="plain" @click=${() => { api.forgetToken(); this.progress = null; this.changed(); }}>Forget the token</button>
         </p>
         ${enrolling && enrolment === "tokens" ? html`<form @submit=${(/** @type {Event} */ event) => void this.#makeTokens(event)}>
           <label>tokens <input name="count" type="number" min="1" max="10000" value="10" required /></label><button>Make</button></form>` : ""}

@@ -5,13 +5,23 @@
 
 let token = "";
 
-/** @param {string} value */
-export function setToken(value) {
-  token = value;
+export const hasToken = () => token !== "";
+
+export function forgetToken() {
+  token = "";
 }
 
-export function hasToken() {
-  return token !== "";
+/** Take a token if the server knows it; what is wrong with it, empty if nothing is. @param {string} value */
+export async function useToken(value) {
+  token = value;
+  try {
+    await request("/metrics", { admin: true });
+    return "";
+  } catch (error) {
+    token = "";
+    const { message } = /** @type {Error} */ (error);
+    return message.startsWith("no valid key") ? "this server does not take this token; copy it again" : message;
+  }
 }
 
 /** @param {string} path @param {{method?: string, body?: unknown, admin?: boolean}} [options] */

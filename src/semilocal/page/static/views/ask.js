@@ -2,6 +2,7 @@
 // were released come along; none is about the area itself. A server answers, or the tree of counts in a file.
 
 import { html } from "#vendor/lit-html.js";
+import { bounds } from "#map/camera.js";
 import * as api from "#views/api.js";
 import { corners, count, digits, interval, save } from "#views/parts.js";
 
@@ -22,11 +23,8 @@ function polygonOf({ x0, y0, x1, y1, ring = [[x0, y0], [x1, y0], [x1, y1], [x0, 
   return { type: "Polygon", coordinates: [[...ring, ring[0]]] };
 }
 
-/** What to send to ask about an area. @param {Area} area @param {import("#map/camera.js").Domain} domain @param {number} [step] that coordinates are multiples of, 0 if none is known */
-export function questionOf(area, domain, step = 0) {
-  const asked = area.ring ? { polygons: [polygonOf(area)] } : { boxes: [boxOf(area, domain)] };
-  return step ? { ...asked, rounding: step } : asked;
-}
+/** What to send to ask about an area. @param {Area} area @param {import("#map/camera.js").Domain} domain */
+export const questionOf = (area, domain) => (area.ring ? { polygons: [polygonOf(area)] } : { boxes: [boxOf(area, domain)] });
 
 /** @param {string} value */
 const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
@@ -91,11 +89,11 @@ export function meansOf(answers, domain) {
 
 /**
  * @typedef {{counts: {value: number, stderr: number, interval: number[]}[], means: Released[], note: string, privacy: {sentence: string}}} Found
- * @typedef {(area: Area, step: number) => Promise<Found>} Source what answers
+ * @typedef {(area: Area) => Promise<Found>} Source what answers
  */
 
 /** A campaign's server as a source. @param {string} task @param {import("#map/camera.js").Domain} domain @returns {Source} */
-const serverOf = (task, domain) => (area, step) => api.json(`/tasks/${task}/counts`, { method: "POST", body: { ...questionOf(area, domain, step), means: true } });
+const serverOf = (task, domain) => (area) => api.json(`/tasks/${task}/counts`, { method: "POST", body: { ...questionOf(area, domain), means: true } });
 
 /** An interval as a bar on a scale from 0 to the largest end. @param {Answer} answer @param {number} most */
 function bar({ value, low, high }, most) {
@@ -120,13 +118,18 @@ export class Ask {
     this.error = "";
     this.note = "";
     this.promise = "";
-    this.step = 0; // that coordinates are known to be multiples of
   }
 
-  /** @param {Area} area @param {string} [name] */
+  /** @param {Area | null} area null: outside the domain @param {string} [name] */
   async ask(area, name) {
+    const whole = bounds(this.domain);
+    if (!area || area.x0 < whole.x0 || area.y0 < whole.y0 || area.x1 > whole.x1 || area.y1 > whole.y1) {
+      this.error = `That is outside the domain of this map: ${corners(whole, this.domain)}.`;
+      this.changed();
+      return;
+    }
     try {
-      const answer = await this.source(area, this.step);
+      const answer = await this.source(area);
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
       this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high, means: answer.means }];
       this.note = answer.note;
@@ -187,10 +190,7 @@ export class Ask {
         ${labelled ? "" : html`<form @submit=${(/** @type {Event} */ event) => this.submit(event)}>
           <label class="wide">name <input name="name" maxlength="80" autocomplete="off" /></label>
           ${fields.map(([name, word, value]) => html`<label>${word}
-            <input name=${name} type="number" step="any" required value=${value} min=${/x/.test(name) ? domain.lower[0] : domain.lower[1]}
-              max=${/x/.test(name) ? domain.upper[0] : domain.upper[1]} /></label>`)}
-          ${this.task ? html`<label class="wide">positions are rounded to (if known)
-            <input name="rounding" type="number" step="any" min="0" placeholder="such as 0.01" @input=${(/** @type {Event} */ event) => (this.step = Number(/** @type {HTMLInputElement} */ (event.target).value))} /></label>` : ""}
+            <input name=${name} type="number" step="any" required value=${value} /></label>`)}
           <button class="wide">Count</button>
         </form>`}` : html`<p class="quiet">Counts can be asked when all regions are found.</p>`}
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
@@ -199,7 +199,7 @@ export class Ask {
           <thead><tr><th>place</th><th>people</th><th><span class="hidden">remove</span></th></tr></thead>
           <tbody>${answers.map((answer, place) => html`<tr>
             <td><button class="plain name" title=${corners(answer.area, domain)} @click=${() => this.show(answer.area)}>${place + 1}. ${answer.name}</button></td>
-            <td>${answer.low === answer.high ? "exactly" : "about"} <strong>${count(answer.value)}</strong>${this.total ? ` of ${count(this.total)}` : ""} people${answer.low === answer.high ? "" : `, ${interval(answer.low, answer.high)}`}
+            <td>${answer.low === answer.high ? "exactly" : "about"} <strong>${count(answer.value)}</strong>${this.total ? ` of ${count(this.total)} people` : Math.round(answer.value) === 1 ? " person" : " people"}${answer.low === answer.high ? "" : `, ${interval(answer.low, answer.high)}`}
               ${bar(answer, Math.max(...answers.map(({ high }) => high)))}</td>
             <td><button class="plain" aria-label=${`remove ${answer.name}`} @click=${() => this.remove(place)}>×</button></td></tr>`)}
           </tbody></table></div>

@@ -56,6 +56,7 @@ export function operatorsCard(about) {
  */
 
 const AT_ONCE = 8; // requests for rounds
+const AGAIN = 3000; // milliseconds until a server that does not answer is asked again
 
 export class CampaignView {
   /** @param {string} task @param {() => void} changed @param {() => "light" | "dark"} theme */
@@ -82,11 +83,14 @@ export class CampaignView {
     try {
       this.about = await api.json(`/tasks/${this.task}/overview`);
     } catch (error) {
-      this.error = /** @type {Error} */ (error).message;
+      const { message, detail } = /** @type {import("#views/api.js").Refusal} */ (error);
+      this.error = detail ? message : `${message}; trying again`;
+      if (!detail && !this.closed) setTimeout(() => void this.#open(), AGAIN);
       this.changed();
       return;
     }
     if (this.closed) return;
+    this.error = "";
     const { domain } = this.about;
     /** @type {Ask} */
     this.ask = new Ask(this.task, domain, () => {
@@ -165,7 +169,8 @@ export class CampaignView {
 
   render() {
     const { about, state } = this;
-    if (!about) return html`<main id="main"><p class=${this.error ? "error" : "quiet"} role="status">${this.error || "Loading…"}</p></main>`;
+    if (!about) return html`<main id="main"><h1>Campaign</h1><p class=${this.error ? "error" : "quiet"} role="status">${this.error || "Loading…"}</p>
+      ${this.error ? html`<p><a href="#/">All campaigns of this server</a></p>` : ""}</main>`;
     return html`<main class="campaign" id="main">
       <header class="title">
         <h1>${about.name}</h1>

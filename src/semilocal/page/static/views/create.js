@@ -4,37 +4,40 @@
 import { html } from "#vendor/lit-html.js";
 import { confirmed, tokenForm } from "#views/admin.js";
 import * as api from "#views/api.js";
+import { DomainMap } from "#views/domain.js";
 import { people, promiseCard, save } from "#views/parts.js";
 
 /**
  * @typedef {"nobody" | "two-servers"} Trust
- * @typedef {{name: string, words: string, kind?: "text" | "number", value?: string, help: string, only?: Trust, free?: boolean, whole?: boolean}} Field
+ * @typedef {{name: string, words: string, kind?: "text" | "number", value?: string, help: string, only?: Trust, free?: boolean, whole?: boolean, more?: boolean}} Field
+ *   free: may be empty; more: folded away
  */
 
 /** @type {Field[]} */
 const FIELDS = [
   { name: "name", words: "name", kind: "text", help: "for people" },
-  { name: "bounds", words: "public domain", kind: "text", value: "california", help: "a place such as california, or x0,y0,x1,y1" },
+  { name: "bounds", words: "public domain", kind: "text", value: "california", help: "draw it on the map, or a place such as california, or x0,y0,x1,y1" },
   { name: "epsilon", words: "epsilon", value: "1", help: "smaller protects more; the promise says between what" },
   { name: "k", words: "k, the crowd", value: "20", help: "participants in a region when it is drawn", only: "nobody", whole: true },
-  { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody" },
-  { name: "resolution", words: "shortest side of a region (min_side)", help: "every region holds a cell at least this wide: km on a map; empty for 0.01 km", free: true, only: "nobody" },
-  { name: "resolution", words: "narrowest cell", help: "no cell gets narrower: km on a map; empty for the finest", free: true, only: "two-servers" },
-  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "coarse cells that uploads name in the open; 0 for none", only: "two-servers", whole: true },
-  { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
   { name: "capacity", words: "participants", help: "it begins (two servers: uploads end) when this many have joined; may be empty", free: true, whole: true },
-  { name: "own", words: "people's own value", kind: "text", help: "a number whose mean is asked for beside the place, such as fare; may be empty", free: true },
-  { name: "own_low", words: "its smallest", help: "public: from what the value means, not from the data", free: true },
-  { name: "own_high", words: "its largest", help: "public, too", free: true },
-  { name: "own_epsilon", words: "epsilon of the value", help: "on top of epsilon", free: true, only: "nobody" },
-  { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody", whole: true },
+  { name: "peer_key", words: "the helper's signing key", kind: "text", help: "64 hex digits, as its operator told you in person", only: "two-servers" },
+  { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody", more: true },
+  { name: "resolution", words: "shortest side of a region (min_side)", help: "every region holds a cell at least this wide: km on a map; empty for 0.01 km", free: true, only: "nobody", more: true },
+  { name: "resolution", words: "narrowest cell", help: "no cell gets narrower: km on a map; empty for the finest", free: true, only: "two-servers", more: true },
+  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "coarse cells that uploads name in the open; 0 for none", only: "two-servers", whole: true, more: true },
+  { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody", whole: true, more: true },
+  { name: "own", words: "people's own value", kind: "text", help: "a number whose mean is asked for beside the place, such as fare; may be empty", free: true, more: true },
+  { name: "own_low", words: "its smallest", help: "public: from what the value means, not from the data", free: true, more: true },
+  { name: "own_high", words: "its largest", help: "public, too", free: true, more: true },
+  { name: "own_epsilon", words: "epsilon of the value", help: "on top of epsilon", free: true, only: "nobody", more: true },
 ];
 const MOST_TOKENS = 10_000;
 
 export class CreateView {
-  /** @param {() => void} changed */
-  constructor(changed) {
+  /** @param {() => void} changed @param {() => "light" | "dark"} theme */
+  constructor(changed, theme) {
     this.changed = changed;
+    this.domain = new DomainMap(theme(), changed, (text) => this.#drawn(text));
     this.error = "";
     this.field = ""; // that the error is about
     /** @type {Trust} */
@@ -43,7 +46,7 @@ export class CreateView {
     /** @type {Map<Field, string>} */
     this.typed = new Map(); // also into fields that are not shown now
     this.tokens = 0; // to be made when the campaign is there
-    /** @type {{form: object, path: string, promise: {sentence: string, text: string, trust: string}, warnings: string[]} | null} */
+    /** @type {{form: object, path: string, promise: {plain: string, sentence: string, text: string, trust: string}, warnings: string[]} | null} */
     this.draft = null;
     /** @type {{task: string, tokens: string[]} | null} */
     this.made = null;
@@ -55,9 +58,21 @@ export class CreateView {
     return "New campaign";
   }
 
-  /** @param {Event} event */
-  #edited(event) {
-    const data = new FormData(/** @type {HTMLFormElement} */ (event.currentTarget));
+  /** @param {"light" | "dark"} theme */
+  setTheme(theme) {
+    this.domain.map?.setTheme(theme);
+  }
+
+  /** A domain was drawn on the map. @param {string} text */
+  #drawn(text) {
+    const input = /** @type {HTMLInputElement} */ (document.querySelector('.fields [name="bounds"]'));
+    input.value = text;
+    this.#edited(/** @type {HTMLFormElement} */ (input.form));
+  }
+
+  /** @param {HTMLFormElement} form */
+  #edited(form) {
+    const data = new FormData(form);
     for (const field of this.#fields) this.typed.set(field, String(data.get(field.name) ?? ""));
     this.trust = /** @type {Trust} */ (data.get("trust"));
     this.enrolment = String(data.get("enrolment"));
@@ -102,7 +117,7 @@ export class CreateView {
       const { message, field = "", detail } = /** @type {import("#views/api.js").Refusal} */ (error);
       const known = this.#fields.some(({ name }) => name === field) || field === "trust";
       [this.field, this.error] = known ? [field, detail ?? message] : ["", message];
-      if (message.startsWith("no valid key")) api.setToken("");
+      if (message.startsWith("no valid key")) api.forgetToken();
     }
     this.changed();
     if (this.field) requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector(`.fields [name="${this.field}"]`))?.focus());
@@ -128,16 +143,24 @@ export class CreateView {
       <small id=${`help-${name}`}>${help}</small>${this.#refusal(name)}</label>`;
   }
 
+  /** Inputs of the fields that are shown, each in its own place: what was typed stays with its field. @param {boolean} more */
+  #inputs(more) {
+    return FIELDS.filter((field) => Boolean(field.more) === more).map((field) => (this.#fields.includes(field) ? this.#input(field) : ""));
+  }
+
   #form() {
-    return html`<form class="fields" @submit=${(/** @type {Event} */ event) => void this.#submit(event)} @input=${(/** @type {Event} */ event) => this.#edited(event)}>
+    const [name, bounds, ...others] = this.#inputs(false);
+    this.domain.show(this.typed.get(FIELDS[1]) ?? FIELDS[1].value ?? "");
+    return html`<form class="fields" @submit=${(/** @type {Event} */ event) => void this.#submit(event)} @input=${(/** @type {Event} */ event) => this.#edited(/** @type {HTMLFormElement} */ (event.currentTarget))}>
       <label class="wide">whom participants trust <select name="trust" aria-invalid=${this.field === "trust"}>
         <option value="nobody">nobody: rounds on this server</option><option value="two-servers">two servers (experimental)</option></select>
         ${this.#refusal("trust")}</label>
-      ${FIELDS.map((field) => (this.#fields.includes(field) ? this.#input(field) : "")) /* each in its own place: what was typed stays with its field */}
+      ${name}${bounds}${this.domain.render(this.changed)}${others}
       <label>who may enrol <select name="enrolment"><option value="tokens">holders of a token</option><option value="open">anybody (tests only)</option></select></label>
       ${this.enrolment === "tokens" && this.trust === "nobody" ? html`<label>tokens to make now
         <input name="tokens" type="number" min="0" max=${MOST_TOKENS} value="0" aria-describedby="help-tokens" />
         <small id="help-tokens">one for each participant; more can be made later</small></label>` : ""}
+      <details class="wide" ?open=${FIELDS.some((field) => field.more && field.name === this.field)}><summary>More</summary><div class="fields">${this.#inputs(true)}</div></details>
       <button class="wide">Show the promise</button>
     </form>`;
   }
@@ -155,13 +178,21 @@ export class CreateView {
         <a class="button" href=${`#/campaign/${task}`}>Open the campaign</a></p></section>`;
   }
 
+  /** What was refused, the promise, or what is there now. */
+  #beside() {
+    const { made, draft } = this;
+    if (made?.tokens.length) return this.#done(made);
+    if (made) return html`<p class="card">The campaign is there: <a href=${`#/campaign/${made.task}`}>open it</a>.</p>`;
+    if (!draft) return html`<p class="card quiet">What is promised to participants stands here before anything is created.</p>`;
+    return html`${promiseCard(draft.promise)}${this.#objections(draft.warnings)}<p><button @click=${() => void this.#create()}>Create the campaign</button></p>`;
+  }
+
   render() {
     return html`<main class="create" id="main">
       <h1>New campaign</h1>
       ${this.error && !this.field ? html`<p class="error" role="alert">${this.error}</p>` : ""}
-      ${this.made?.tokens.length ? this.#done(this.made) : !api.hasToken() ? tokenForm(this.changed) : html`${this.#form()}
-        ${this.draft ? html`${promiseCard(this.draft.promise)}${this.#objections(this.draft.warnings)}<button @click=${() => void this.#create()}>Create the campaign</button>` : ""}`}
-      ${this.made && !this.made.tokens.length ? html`<p>The campaign is there: <a href=${`#/campaign/${this.made.task}`}>open it</a>.</p>` : ""}
+      ${!api.hasToken() && !this.made ? tokenForm(this.changed) : html`<div class="columns">
+        ${this.made?.tokens.length ? "" : this.#form()}<div class="facts">${this.#beside()}</div></div>`}
     </main>`;
   }
 }

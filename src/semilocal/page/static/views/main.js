@@ -38,11 +38,11 @@ export class ListView {
   }
 
   render() {
-    const { rows } = this;
+    const { rows, error } = this;
     return html`<main class="list" id="main">
       <h1>Campaigns</h1>
-      ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
-      ${rows === null ? html`<p class="quiet">Loading…</p>` : rows.length === 0 ? html`
+      ${error ? html`<p class="error" role="alert">${error}; trying again</p>` : ""}
+      ${!rows ? (error ? "" : html`<p class="quiet" role="status">Loading…</p>`) : !rows.length ? html`
         <p>There is no campaign yet. <a href="#/new">Create one</a>, or use <code>semilocal campaign create</code>.</p>` : html`
         <ul class="campaigns">${[...rows].reverse().map((row) => html`<li>
           <a href=${`#/campaign/${row.task}`}>
@@ -56,6 +56,12 @@ export class ListView {
     </main>`;
   }
 }
+
+const NOWHERE = {
+  close() {},
+  title: () => "No such page",
+  render: () => html`<main id="main"><h1>There is no such page</h1><p><a href="#/">All campaigns of this server</a></p></main>`,
+};
 
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -78,7 +84,8 @@ function open() {
   view?.close();
   const task = /^#\/campaign\/([0-9a-f]{64})$/.exec(location.hash)?.[1];
   if (task) view = new CampaignView(task, changed, theme);
-  else view = location.hash === "#/new" ? new CreateView(changed) : new ListView(changed);
+  else if (location.hash === "#/new") view = new CreateView(changed, theme);
+  else view = ["", "#/"].includes(location.hash) ? new ListView(changed) : NOWHERE;
   changed();
 }
 

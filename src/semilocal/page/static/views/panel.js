@@ -41,12 +41,17 @@ export function cellCard(map, domain) {
   </section>`;
 }
 
+/** @param {MapView} map */
+export const zoomButtons = (map) => html`<span class="group">
+  <button type="button" aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button type="button" aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
+  <button type="button" @click=${() => map.home()}>All</button></span>`;
+
 const COLOURS = /** @type {const} */ (["density", "crowd", "depth", "uncertainty"]);
 
 export class MapPanel {
   /**
    * @param {import("#map/camera.js").Domain} domain @param {"light" | "dark"} theme @param {() => void} changed
-   * @param {(area: import("#map/camera.js").Area) => void} [onSelect] what to do with an area; without it none is drawn
+   * @param {(area: import("#map/camera.js").Area | null) => void} [onSelect] what to do with an area, null if it is outside; without it none is drawn
    */
   constructor(domain, theme, changed, onSelect) {
     this.domain = domain;
@@ -131,9 +136,7 @@ export class MapPanel {
           map.setColour(/** @type {any} */ (/** @type {HTMLSelectElement} */ (event.target).value));
           this.changed();
         }}>${COLOURS.filter((value) => value !== "uncertainty" || !map.frame.isExact).map((value) => html`<option value=${value} ?selected=${map.colour === value}>${value}</option>`)}</select></label>
-        <span class="group">
-          <button aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
-          <button @click=${() => map.home()}>All</button></span>
+        ${zoomButtons(map)}
         ${this.askable ? html`<span class="group">${this.#toggle("rectangle", "Ask", ready)}${domain.lower.length === 2 ? this.#toggle("polygon", "Polygon", ready) : ""}</span>` : ""}
         <button @click=${() => void map.picture().then((blob) => save("map.png", blob))}>PNG</button>
         ${places.size ? html`<label class="find"><span class="hidden">find a place</span>

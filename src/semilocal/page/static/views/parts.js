@@ -85,13 +85,14 @@ export function onceAFrame(draw) {
 }
 
 /**
- * @param {{sentence: string, text: string, trust: string, simulated?: boolean}} promise
+ * @param {{plain: string, sentence: string, text: string, trust: string, simulated?: boolean}} promise
  * @param {string} [publicByDesign]
  */
 export function promiseCard(promise, publicByDesign = "") {
   return html`<section class="card promise" aria-labelledby="promise-title">
     <h2 id="promise-title">What is promised</h2>
-    <p>${promise.sentence}</p>
+    <p>${promise.plain}</p>
+    <p class="formula">${promise.sentence}</p>
     ${publicByDesign ? html`<p class="public">${publicByDesign}</p>` : ""}
     <details>
       <summary>The whole statement</summary>
