@@ -15,8 +15,7 @@ from ..words import number_of
 __all__ = [
     "BETWEEN", "EITHER", "FROM_DATA", "INSIDE", "IN_WORDS", "LIMITS", "PARTICIPANT", "PROTECTED", "SEEDED",
     "SIMULATED", "TRUSTED", "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words",
-    "loss_words",
-    "losses_words", "odds_words", "priced", "published", "times_words", "values_words",
+    "loss_words", "losses_words", "odds_words", "priced", "published", "times_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
