@@ -430,7 +430,7 @@ def test_a_server_that_is_away_is_asked_again(
         page.get_by_text("the server does not answer; trying again").wait_for()
         assert page.get_by_text("Loading").count() == 0
         page.unroute(re.compile(f"{asked}$"))
-        page.locator(".phase.finished").wait_for()
+        page.locator(".phase.finished").first.wait_for()
         assert page.locator(".error").count() == 0
         look.errors.clear()  # the browser itself notes what did not answer
 
