@@ -44,19 +44,11 @@ _BATCH = 1 << 20  # numbers in a table of ranges
 
 
 class CutOff(NamedTuple):
-    """What a range takes off the values of m regions, per person: float64[m] each.
+    """What a range takes off the values of m regions, per person: float64[m] each."""
 
-    Attributes
-    ----------
-    above, below
-        Expected means.
-    variance
-        Of the mean, because people of a piece may sit in few places.
-    """
-
-    above: Floats
+    above: Floats  # expected means
     below: Floats
-    variance: Floats
+    variance: Floats  # of the mean, because people of a piece may sit in few places
 
 
 class _Held(NamedTuple):

@@ -23,23 +23,13 @@ __all__ = ["Column", "as_range", "own_value", "read_column", "refuse_values", "s
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One value per row; takes the place of a function of the position. Use :func:`read_column`.
-
-    Attributes
-    ----------
-    name : str
-    values : float64[n]
-        From ``low`` to ``high``.
-    low, high : float
-        The public range.
-    stored : bool
-        Whether the values lie with the rows, in a column of this name, and are read with them; ``values`` is empty.
-    """
+    """One value per row; takes the place of a function of the position. Use :func:`read_column`."""
 
     name: str
-    values: Floats
-    low: float
+    values: Floats  # float64[n]: from ``low`` to ``high``
+    low: float  # the public range
     high: float
+    # whether the values lie with the rows, in a column of this name, and are read with them; ``values`` is empty
     stored: bool = False
 
     __repr__ = short_repr

@@ -27,20 +27,11 @@ _NOBODY = 1e-100
 
 
 class Parts(NamedTuple):
-    """Cells of all pieces, along the order.
+    """Cells of all pieces, along the order."""
 
-    Attributes
-    ----------
-    cells : uint64[c]
-    piece : int64[c]
-        Ascending.
-    share : float64[c]
-        Expected share of the piece's people; those of a piece add up to 1.
-    """
-
-    cells: Cells
-    piece: Integers
-    share: Floats
+    cells: Cells  # uint64[c]
+    piece: Integers  # int64[c]: ascending
+    share: Floats  # float64[c]: expected share of the piece's people; those of a piece add up to 1
 
 
 def parts_of(hierarchy: Hierarchy, pieces: Pieces, people: Floats) -> Parts:

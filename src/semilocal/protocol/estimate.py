@@ -29,24 +29,12 @@ _LONG = 64  # regions side by side: from then on sums are made row by row
 
 
 class Walls(NamedTuple):
-    """What the members of m regions answered about cuts strictly inside them.
+    """What the members of m regions answered about cuts strictly inside them."""
 
-    Attributes
-    ----------
-    first : int64[m + 1]
-        The walls of region i are rows ``first[i]`` to before ``first[i + 1]``.
-    cuts : uint64[w]
-        Ascending within a region.
-    asked : int64[w]
-        Answers of present members about the cut.
-    yes : int64[w]
-        Those of them that say "at the cut or above".
-    """
-
-    first: Integers
-    cuts: Cells
-    asked: Integers
-    yes: Integers
+    first: Integers  # int64[m + 1]: the walls of region i are rows ``first[i]`` to before ``first[i + 1]``
+    cuts: Cells  # uint64[w]: ascending within a region
+    asked: Integers  # int64[w]: answers of present members about the cut
+    yes: Integers  # int64[w]: those of them that say "at the cut or above"
 
     @staticmethod
     def none(regions: int) -> Walls:
@@ -63,22 +51,12 @@ class Walls(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """The pieces between the walls of m regions, along the order.
+    """The pieces between the walls of m regions, along the order."""
 
-    Attributes
-    ----------
-    first : int64[m + 1]
-        The pieces of region i are rows ``first[i]`` to before ``first[i + 1]``.
-    lower, upper : uint64[p]
-        Their codes, lower to before upper.
-    share : float64[p]
-        Estimated share of the region's people; those of a region add up to 1.
-    """
-
-    first: Integers
-    lower: Cells
-    upper: Cells
-    share: Floats
+    first: Integers  # int64[m + 1]: the pieces of region i are rows ``first[i]`` to before ``first[i + 1]``
+    lower: Cells  # uint64[p]: their codes, lower to before upper
+    upper: Cells  # uint64[p]
+    share: Floats  # float64[p]: estimated share of the region's people; those of a region add up to 1
 
 
 def estimate(lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float = PRIOR, steps: int = STEPS) -> Pieces:

@@ -19,21 +19,14 @@ NAME = "simulation"  # under which files and frames carry the words
 class Mark:
     """One program played all participants or both servers, or the noise came from a seeded generator.
 
-    Attributes
-    ----------
-    seeded : bool
-        Whether the noise came from a generator that somebody can seed again.
-    seed : int or None
-        Of that generator, where it is known: a generator does not tell its own.
-
     Examples
     --------
     >>> print(Mark(seeded=True, seed=7).words)
     SIMULATION: the noise has seed 7 and protects nobody
     """
 
-    seeded: bool
-    seed: int | None = None
+    seeded: bool  # whether the noise came from a generator that somebody can seed again
+    seed: int | None = None  # of that generator, where it is known: a generator does not tell its own
 
     def __post_init__(self) -> None:
         if self.seed is not None and not self.seeded:

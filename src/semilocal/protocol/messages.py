@@ -67,32 +67,17 @@ class _Regional:
 
 
 class Question(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What is asked in one region: "which part are you in?", put to drawn members.
+    """What is asked in one region: "which part are you in?", put to drawn members."""
 
-    Attributes
-    ----------
-    lower, upper : int
-        The region: codes lower to before upper.
-    cuts : tuple of int
-        Codes where the parts meet, ascending, strictly inside the region; one with rule "cut".
-    asked : int
-        m: how many members were drawn for the question. The threshold is for this number.
-    start, stop : int
-        The places in the draw that answer in this round: from start to before stop.
-    drawn : int
-        The round whose seed draws; an earlier one if this is the second portion of a question.
-    threshold : int
-        t: the region splits if every part gets at least so many answers. 0: nothing is decided, the answers only
-        refine the estimate of an ended region.
-    """
-
-    lower: int
+    lower: int  # the region: codes lower to before upper
     upper: int
-    cuts: tuple[int, ...]
-    asked: int
-    start: int
+    cuts: tuple[int, ...]  # codes where the parts meet, ascending, strictly inside the region; one with rule "cut"
+    asked: int  # m: how many members were drawn for the question. The threshold is for this number
+    start: int  # the places in the draw that answer in this round: from start to before stop
     stop: int
-    drawn: int
+    drawn: int  # the round whose seed draws; an earlier one if this is the second portion of a question
+    # t: the region splits if every part gets at least so many answers. 0: nothing is decided, the answers only refine
+    # the estimate of an ended region
     threshold: int
 
     def __post_init__(self) -> None:
@@ -188,13 +173,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class Slice(_Regional, msgspec.Struct, frozen=True, array_like=True, tag="slice", forbid_unknown_fields=True):
-    """All reports that name one region in a round, ascending by pseudonym. Follows from the transcript's reports.
-
-    Attributes
-    ----------
-    task, round, lower, upper
-    entries : tuple of Entry
-    """
+    """All reports that name one region in a round, ascending by pseudonym. Follows from the transcript's reports."""
 
     task: bytes
     round: int
@@ -230,19 +209,12 @@ class Head(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unkno
 
 
 class Verdict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What follows from the answers to a question so far.
+    """What follows from the answers to a question so far."""
 
-    Attributes
-    ----------
-    outcome : {"split", "wall", "more"}
-        "split": the region is cut; "wall": it is not, and the question is over; "more": the second portion is asked in
-        the next round.
-    tally : tuple of int
-        Sums of all answers to the question, of both portions: one number per part.
-    """
-
+    # "split": the region is cut; "wall": it is not, and the question is over; "more": the second portion is asked in
+    # the next round
     outcome: Outcome
-    tally: tuple[int, ...]
+    tally: tuple[int, ...]  # sums of all answers to the question, of both portions: one number per part
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.tally) <= MAX_FANOUT or not all(-MAX_SUM < number < MAX_SUM for number in self.tally):
@@ -297,26 +269,13 @@ class Clip(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unkno
 
 
 class ValueQuery(msgspec.Struct, frozen=True, array_like=True, tag="value-query", forbid_unknown_fields=True):
-    """Asks everybody with a region for the value of one release.
-
-    Attributes
-    ----------
-    task : bytes
-    round : int
-        Numbered on from the partition's last round.
-    plan : bytes
-        Digest of the plan.
-    index : int
-        Which release of the plan.
-    clips : tuple of Clip
-        All regions, ascending.
-    """
+    """Asks everybody with a region for the value of one release."""
 
     task: bytes
-    round: int
-    plan: bytes
-    index: int
-    clips: tuple[Clip, ...]
+    round: int  # numbered on from the partition's last round
+    plan: bytes  # digest of the plan
+    index: int  # which release of the plan
+    clips: tuple[Clip, ...]  # all regions, ascending
 
     __repr__ = short_repr
 
@@ -328,22 +287,12 @@ class ValueQuery(msgspec.Struct, frozen=True, array_like=True, tag="value-query"
 class ValueReport(
     _Regional, msgspec.Struct, frozen=True, array_like=True, tag="value-report", forbid_unknown_fields=True
 ):
-    """A participant's value: an integer of the mechanism's alphabet.
+    """A participant's value: an integer of the mechanism's alphabet."""
 
-    Attributes
-    ----------
-    task, round
-        Of the query.
-    pseudonym : bytes
-    lower, upper : int
-        The participant's region (public by design).
-    answer : int
-    """
-
-    task: bytes
+    task: bytes  # of the query
     round: int
     pseudonym: bytes
-    lower: int
+    lower: int  # the participant's region (public by design)
     upper: int
     answer: int
 
@@ -355,23 +304,14 @@ class ValueReport(
 
 
 class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-closed", forbid_unknown_fields=True):
-    """Closes a round of values.
+    """Closes a round of values."""
 
-    Attributes
-    ----------
-    task, round, plan, index
-        As in the query.
-    regions : tuple of (int, int)
-        Regions with reports, ascending.
-    counts : tuple of tuple of (int, int)
-        Per region the outputs that were reported, ascending, and how often.
-    """
-
-    task: bytes
+    task: bytes  # as in the query
     round: int
     plan: bytes
     index: int
-    regions: tuple[tuple[int, int], ...]
+    regions: tuple[tuple[int, int], ...]  # regions with reports, ascending
+    # per region the outputs that were reported, ascending, and how often
     counts: tuple[tuple[tuple[int, int], ...], ...]
 
     __repr__ = short_repr
@@ -393,22 +333,12 @@ class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-close
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
-    """The transcript's root after a round.
-
-    Attributes
-    ----------
-    task : bytes
-    round : int
-    size : int
-        Number of events so far.
-    root : bytes
-        Merkle tree hash over them.
-    """
+    """The transcript's root after a round."""
 
     task: bytes
     round: int
-    size: int
-    root: bytes
+    size: int  # number of events so far
+    root: bytes  # merkle tree hash over them
 
     def __post_init__(self) -> None:
         if len(self.task) != ID_BYTES or len(self.root) != DIGEST_BYTES:
@@ -422,20 +352,11 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint",
 
 
 class Seal(msgspec.Struct, frozen=True, array_like=True, tag="seal", forbid_unknown_fields=True):
-    """A checkpoint in the chain, signed if the task pins a key.
-
-    Attributes
-    ----------
-    checkpoint : Checkpoint
-    head : bytes
-        Of the chain, after this checkpoint.
-    signature : bytes
-        64 bytes; empty if it is not signed.
-    """
+    """A checkpoint in the chain, signed if the task pins a key."""
 
     checkpoint: Checkpoint
-    head: bytes
-    signature: bytes = b""
+    head: bytes  # of the chain, after this checkpoint
+    signature: bytes = b""  # 64 bytes; empty if it is not signed
 
     def __post_init__(self) -> None:
         if len(self.head) != DIGEST_BYTES or len(self.signature) not in (0, SIGNATURE_BYTES):

@@ -67,33 +67,15 @@ class Booked(msgspec.Struct, frozen=True, array_like=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What a participant must not forget. Kept before a report is sent.
+    """What a participant must not forget. Kept before a report is sent."""
 
-    Attributes
-    ----------
-    region : (int, int) or None
-        The last region it announced.
-    round : int
-        The last round it reported in; 0 before the first.
-    question : bytes
-        SHA-256 of the query of that round.
-    book : tuple of Booked
-        Every answer it gave.
-    splits : int
-        How often its region was cut since the beginning.
-    values : tuple of (int, bytes)
-        Releases of the plan it answered, and SHA-256 of the query.
-    stopped : str
-        Why it takes part no longer; empty while it does.
-    """
-
-    region: Region | None = None
-    round: int = 0
-    question: bytes = b""
-    book: tuple[Booked, ...] = ()
-    splits: int = 0
-    values: tuple[tuple[int, bytes], ...] = ()
-    stopped: str = ""
+    region: Region | None = None  # the last region it announced
+    round: int = 0  # the last round it reported in; 0 before the first
+    question: bytes = b""  # SHA-256 of the query of that round
+    book: tuple[Booked, ...] = ()  # every answer it gave
+    splits: int = 0  # how often its region was cut since the beginning
+    values: tuple[tuple[int, bytes], ...] = ()  # releases of the plan it answered, and SHA-256 of the query
+    stopped: str = ""  # why it takes part no longer; empty while it does
 
 
 class Participant:

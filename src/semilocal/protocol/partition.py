@@ -28,18 +28,11 @@ UNPROTECTED = f"Regions and crowds are public by design; {PROTECTED}."
 
 
 class Away(NamedTuple):
-    """Participants who never announced a side after a split: they keep the region they announced last.
+    """Participants who never announced a side after a split: they keep the region they announced last."""
 
-    Attributes
-    ----------
-    lower, upper : uint64[a]
-        Codes of those regions; each holds several of the partition's.
-    people : int64[a]
-    """
-
-    lower: Cells
-    upper: Cells
-    people: Integers
+    lower: Cells  # uint64[a]: codes of those regions; each holds several of the partition's
+    upper: Cells  # uint64[a]
+    people: Integers  # int64[a]
 
     @staticmethod
     def nobody() -> Away:

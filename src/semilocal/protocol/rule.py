@@ -50,28 +50,15 @@ _LEAST_PIECE = 0.1  # of a region's people: smaller pieces are not refined
 
 
 class Census(NamedTuple):
-    """What the public log says about m regions before the next question.
+    """What the public log says about m regions before the next question."""
 
-    Attributes
-    ----------
-    lower, upper : uint64[m]
-        Codes lower to before upper.
-    members : int64[m]
-        Roster participants who announced that they are there.
-    askable : int64[m]
-        F: members who may be asked.
-    failed : int64[m]
-        w: questions whose cut lies strictly inside and that did not split the region, with multiplicity.
-    walls : Walls
-        The answers of present members.
-    """
-
-    lower: Cells
-    upper: Cells
-    members: Integers
-    askable: Integers
+    lower: Cells  # uint64[m]: codes lower to before upper
+    upper: Cells  # uint64[m]
+    members: Integers  # int64[m]: roster participants who announced that they are there
+    askable: Integers  # int64[m]: F: members who may be asked
+    # int64[m]: w: questions whose cut lies strictly inside and that did not split the region, with multiplicity
     failed: Integers
-    walls: Walls
+    walls: Walls  # the answers of present members
 
     def rows(self, chosen: Integers) -> Census:
         """Some of the regions: int64[c]."""
@@ -82,33 +69,15 @@ class Census(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """The next question of m regions.
+    """The next question of m regions."""
 
-    Attributes
-    ----------
-    rows : int64[q]
-        The regions that are asked; the others end.
-    cuts : uint64[q, c]
-        Ascending; 0 where a region has fewer cuts.
-    asked : int64[q]
-        m: how many members are drawn.
-    portion : int64[q]
-        How many of them answer first.
-    threshold : int64[q]
-        t: answers that every part must get. 0 where nothing is decided.
-    above : float64[q]
-        Estimated share of the members at the cut or above, before the question.
-    doubt : float64[q]
-        Variance of that share.
-    """
-
-    rows: Integers
-    cuts: Cells
-    asked: Integers
-    portion: Integers
-    threshold: Integers
-    above: Floats
-    doubt: Floats
+    rows: Integers  # int64[q]: the regions that are asked; the others end
+    cuts: Cells  # uint64[q, c]: ascending; 0 where a region has fewer cuts
+    asked: Integers  # int64[q]: m: how many members are drawn
+    portion: Integers  # int64[q]: how many of them answer first
+    threshold: Integers  # int64[q]: t: answers that every part must get. 0 where nothing is decided
+    above: Floats  # float64[q]: estimated share of the members at the cut or above, before the question
+    doubt: Floats  # float64[q]: variance of that share
 
     def pick(self, chosen: Integers) -> Asking:
         """Some of the questions: int64[c]."""

@@ -85,20 +85,12 @@ def _binomial_tail(value: Integers, size: Integers, p: float) -> Floats:
 
 
 class ChernoffCurve(NamedTuple):
-    """Log moment generating function of one noise term on a grid, and where each grid point is best.
+    """Log moment generating function of one noise term on a grid, and where each grid point is best."""
 
-    Attributes
-    ----------
-    exponent : float64[g]
-        Grid of exponents, ascending, positive.
-    log_mgf : float64[g]
-        log E exp(exponent * noise) of one term.
-    balance : float64[g]
-        ``exponent * derivative - log_mgf``: a sum of n terms has its best exponent where n * balance = log(1/delta).
-    """
-
-    exponent: Floats
-    log_mgf: Floats
+    exponent: Floats  # float64[g]: grid of exponents, ascending, positive
+    log_mgf: Floats  # float64[g]: log E exp(exponent * noise) of one term
+    # float64[g]: ``exponent * derivative - log_mgf``: a sum of n terms has its best exponent where n * balance =
+    # log(1/delta)
     balance: Floats
 
 
