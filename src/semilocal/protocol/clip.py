@@ -80,15 +80,9 @@ class _Held(NamedTuple):
 
 
 def clips(partition: Partition, function: BoundedFunction, epsilon: float) -> Floats:
-    """The range that values of each region are clipped to: float64[m, 2].
+    """The range that values of each region are clipped to, for one value of this epsilon: float64[m, 2].
 
-    Parameters
-    ----------
-    partition : Partition
-    function : BoundedFunction
-        A value of people's own is not clipped: it does not depend on places.
-    epsilon : float
-        Of one value.
+    A value of people's own is not clipped: it does not depend on places.
 
     Examples
     --------
@@ -194,15 +188,7 @@ def learn_strength(lower: Cells, upper: Cells, walls: Walls, chance: float) -> f
 
     The marginal likelihood of a region by Laplace's approximation, in the logarithms of the shares, over the same
     approximation of the prior's own integral. Where nothing was answered both are equal. Without walls it is 1: all
-    divisions in two are equally likely.
-
-    Parameters
-    ----------
-    lower, upper : uint64[m]
-        Codes of the regions.
-    walls : Walls
-    chance : float
-        That an answer tells the true side.
+    divisions in two are equally likely. ``chance`` is that an answer tells the true side.
     """
     asked = np.flatnonzero(np.diff(walls.first))
     if not len(asked):

@@ -102,16 +102,9 @@ def stored_column(name: str, range: Sequence[float] | None) -> Column:
 
 
 def refuse_values(name: str, low: float, high: float, *, rows: int, bad: int, missing: int, first: int = -1) -> None:
-    """Refuse a column of values if some are outside the public range; one message for memory and all engines.
+    """Refuse a column if some values are outside the public range or missing (``bad``, of which ``missing`` are).
 
-    Parameters
-    ----------
-    rows : int
-        How many values there are.
-    bad, missing : int
-        How many are outside the range or missing, and how many of these are missing.
-    first : int
-        The row of the first bad one, from 0, if it is known. What stands there is not repeated: it is somebody's.
+    ``first`` is the row of the first bad one, from 0, if it is known. What stands there is somebody's: not repeated.
     """
     if bad:
         what = "are missing or outside" if missing else "are outside"

@@ -35,13 +35,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(hierarchy: Hierarchy, pieces: Pieces, people: Floats) -> Parts:
-    """Divide the people of pieces among their cells.
-
-    Parameters
-    ----------
-    people : float64[m]
-        Of each region.
-    """
+    """Divide the people of pieces, float64[m] of each region, among their cells."""
     first, cells = hierarchy.interval_cells(pieces.lower, pieces.upper)
     piece = np.repeat(np.arange(len(first) - 1), np.diff(first))
     codes = (pieces.upper - pieces.lower).astype(np.float64)

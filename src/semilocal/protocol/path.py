@@ -25,29 +25,9 @@ __all__ = ["Path", "continues"]
 
 
 class Path:
-    """A region in one round.
+    """A region in one round. It begins with round 1 of the pinned task and the whole domain.
 
-    Parameters
-    ----------
-    task : Task
-        Pinned. The path begins with round 1 and the whole domain.
-
-    Attributes
-    ----------
-    log : RegionLog
-        What everybody knows about the region. It moves on with the path: read it only while the round is open.
-    round : int
-        The open round.
-    splits : int
-        How often the region was cut since the beginning.
-    partitioned : bool
-        Whether the partition is finished.
-    query : Query or None
-        Of the open round, once it was observed; ``digest`` is the SHA-256 of its bytes.
-    question : Question or None
-        The one about this region.
-    asked : frozenset of bytes
-        Pseudonyms that the draw names for this round.
+    ``log`` moves on with the path: read it only while the round is open.
     """
 
     __slots__ = (
@@ -61,9 +41,9 @@ class Path:
     def _begin(self, task: Task, log: RegionLog, round_: int, splits: int, seed: bytes, preimage: bytes) -> None:
         self.task, self.log, self.region, self.round, self.splits = task, log, log.region, round_, splits
         self.partitioned = False
-        self.query: Query | None = None
-        self.question: Question | None = None
-        self.asked: frozenset[bytes] = frozenset()
+        self.query: Query | None = None  # of the open round, once it was observed; digest: SHA-256 of its bytes
+        self.question: Question | None = None  # the one about this region
+        self.asked: frozenset[bytes] = frozenset()  # pseudonyms that the draw names for this round
         self._seed, self._preimage = seed, preimage
         self._closed: Closed | None = None
         self._next: tuple[Path, ...] = ()
@@ -79,13 +59,7 @@ class Path:
     # -- the query -----------------------------------------------------------------------------------------------
 
     def observe(self, query: Query) -> None:
-        """Note what the open round asks here.
-
-        Raises
-        ------
-        ServerViolation
-            If the query breaks the protocol. Nothing changes then.
-        """
+        """Note what the open round asks here; a ServerViolation if it breaks the protocol, and nothing changes."""
         if query is self.query:
             return
         if query.task != self.task.id:
@@ -145,13 +119,7 @@ class Path:
         return self._head[1]
 
     def check(self, closed: Closed, reports: Slice | None) -> None:
-        """Check the closing of the open round, with the region's slice. Nothing changes.
-
-        Raises
-        ------
-        ServerViolation
-            If it breaks the protocol.
-        """
+        """Check the closing of the open round, with the region's slice: a ServerViolation if it breaks the protocol."""
         if self._checked is not None and self._checked[0] is closed and self._checked[1] is reports:
             return
         if not self.is_open:

@@ -150,12 +150,7 @@ def foreseen(task: Task, plan: Plan) -> list[Refusal]:
 
 
 def check_task(task: Task, plan: Plan, policy: Policy) -> None:
-    """Refuse a task that the policy forbids.
-
-    Raises
-    ------
-    ServerViolation
-    """
+    """Refuse a task that the policy forbids: a ServerViolation with the first reason."""
     for refusal in refusals(task, plan, policy):
         raise ServerViolation(refusal.token, refusal.reason)
     check_sides(policy, task.box.dimensions)
@@ -169,13 +164,7 @@ def check_sides(policy: Policy, axes: int) -> None:
 
 
 def longer_sides(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
-    """The longer of two limits on each axis.
-
-    Examples
-    --------
-    >>> longer_sides((0.5,), (1.0, 0.1)), longer_sides((), (2.0,))
-    ((1.0, 0.5), (2.0,))
-    """
+    """The longer of two limits on each axis: of (0.5,) and (1.0, 0.1) it is (1.0, 0.5)."""
     if not one or not other:
         return one or other
     if len(one) != len(other) and 1 not in (len(one), len(other)):
@@ -184,12 +173,7 @@ def longer_sides(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[floa
 
 
 def check_region(task: Task, lower: int, upper: int, policy: Policy, *, splits: int = 0) -> None:
-    """Refuse to name a region that is smaller than the owner allows, or cut too often.
-
-    Raises
-    ------
-    ServerViolation
-    """
+    """Refuse to name a region that is smaller than the owner allows, or cut too often: a ServerViolation."""
     if policy.max_splits is not None and splits > policy.max_splits:
         raise ServerViolation(
             "many-splits", f"the region would be cut {splits} times; the owner allows {policy.max_splits}"

@@ -26,40 +26,20 @@ __all__ = ["RegionLog", "draw", "walls_of"]
 
 
 class RegionLog:
-    """The public record of the region of codes ``lower`` to before ``upper``.
-
-    Attributes
-    ----------
-    members : dict of bytes to bool
-        Who announced that they are here, and whether they enrolled late: late ones are counted nowhere.
-    known : dict of bytes to bool
-        The same for members of the regions it was cut from, who may still announce this one.
-    silent : set of bytes
-        Members who were asked and did not answer, and have not spoken since.
-    answers : dict of bytes to list of (int, answer)
-        What anybody answered about cuts strictly inside: the first cut of the question, and the answer.
-    failed : list of int
-        The first cuts of the questions that count in w.
-    question : Question or None
-        The one that is open or was closed last.
-    drawn : tuple of bytes
-        Whom it is put to, in the order of the draw.
-    tally : tuple of int
-        Sums of the answers to it so far.
-    """
+    """The public record of the region of codes ``lower`` to before ``upper``."""
 
     __slots__ = ("answers", "drawn", "failed", "known", "lower", "members", "question", "silent", "tally", "upper")
 
     def __init__(self, lower: int, upper: int) -> None:
         self.lower, self.upper = lower, upper
-        self.members: dict[bytes, bool] = {}
-        self.known: dict[bytes, bool] = {}
-        self.silent: set[bytes] = set()
-        self.answers: dict[bytes, list[tuple[int, Answer]]] = {}
-        self.failed: list[int] = []
-        self.question: Question | None = None
-        self.drawn: tuple[bytes, ...] = ()
-        self.tally: tuple[int, ...] = ()
+        self.members: dict[bytes, bool] = {}  # who announced to be here; true: enrolled late, counted nowhere
+        self.known: dict[bytes, bool] = {}  # the same of regions it was cut from: they may still announce this one
+        self.silent: set[bytes] = set()  # members who were asked, did not answer, and have not spoken since
+        self.answers: dict[bytes, list[tuple[int, Answer]]] = {}  # about cuts strictly inside: first cut, and answer
+        self.failed: list[int] = []  # the first cuts of the questions that count in w
+        self.question: Question | None = None  # the one that is open or was closed last
+        self.drawn: tuple[bytes, ...] = ()  # whom it is put to, in the order of the draw
+        self.tally: tuple[int, ...] = ()  # sums of the answers to it so far
 
     @property
     def region(self) -> tuple[int, int]:
@@ -103,16 +83,10 @@ class RegionLog:
         return () if self.question is None else self.drawn[self.question.start : self.question.stop]
 
     def take(self, reports: Slice | None, *, asked: bool, late: bool) -> None:
-        """The reports of a round that name the region.
+        """The reports of a round that name the region, if there are any.
 
-        Parameters
-        ----------
-        reports : Slice or None
-            None if there are none.
-        asked : bool
-            Whether the region had a question in this round.
-        late : bool
-            Whether people who were never seen before enrolled after the first round.
+        ``asked``: whether the region had a question in this round. ``late``: whether people who were never seen before
+        enrolled after the first round.
         """
         entries = () if reports is None else reports.entries
         awaited = set(self.asked_now) if asked else set()

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from scipy.special import ndtr
 
 from ..arrays import Flags, Floats, Integers
 from ..geometry.units import at_least
@@ -29,7 +28,7 @@ from ..hierarchy.base import Cells
 from ..randomizer.base import Randomizer
 from .estimate import Pieces, Walls, estimate
 from .task import Task
-from .thresholds import level, levels, needed_many, passing, tail, thresholds
+from .thresholds import SLACK, level, levels, needed_many, passing, tail, thresholds
 
 __all__ = [
     "ROUNDS_OF_A_QUESTION", "Asking", "Census", "first_portion", "go_on", "questions", "randomizer_for", "refinements",
@@ -44,7 +43,6 @@ _PORTION = 0.35  # of the asked, at most
 _MANY, _FEW = 1000, 1 / 8  # where at least so many may be asked, at most this share of them is asked all at once
 _SHARE_NOISE = 0.12  # standard error of the share that the first portion gives, at least
 _FEWEST = 8  # people: fewer are not asked
-_TOLERANCE = 1e-6  # by which two correct programs may differ in a tail
 _NODES = np.array([-1.2, -0.4, 0.4, 1.2])  # standard errors: a normal law in four points
 _LEAST_PIECE = 0.1  # of a region's people: smaller pieces are not refined
 
@@ -62,10 +60,7 @@ class Census(NamedTuple):
 
     def rows(self, chosen: Integers) -> Census:
         """Some of the regions: int64[c]."""
-        return Census(
-            self.lower[chosen], self.upper[chosen], self.members[chosen], self.askable[chosen], self.failed[chosen],
-            self.walls.rows(chosen),
-        )  # fmt: skip
+        return Census._make([*(column[chosen] for column in self[:5]), self.walls.rows(chosen)])
 
 
 class Asking(NamedTuple):
@@ -81,18 +76,11 @@ class Asking(NamedTuple):
 
     def pick(self, chosen: Integers) -> Asking:
         """Some of the questions: int64[c]."""
-        return Asking(
-            self.rows[chosen], self.cuts[chosen], self.asked[chosen], self.portion[chosen], self.threshold[chosen],
-            self.above[chosen], self.doubt[chosen],
-        )  # fmt: skip
+        return Asking._make(column[chosen] for column in self)
 
     def with_others(self, rows: Integers, other: Asking) -> Asking:
         """These questions and others, about the regions in ``rows``."""
-        return Asking(
-            rows, np.concatenate([self.cuts, other.cuts]), np.concatenate([self.asked, other.asked]),
-            np.concatenate([self.portion, other.portion]), np.concatenate([self.threshold, other.threshold]),
-            np.concatenate([self.above, other.above]), np.concatenate([self.doubt, other.doubt]),
-        )  # fmt: skip
+        return Asking._make([rows, *(np.concatenate(pair) for pair in zip(self[1:], other[1:], strict=True))])
 
 
 def randomizer_for(task: Task, parts: int) -> Randomizer:
@@ -102,14 +90,7 @@ def randomizer_for(task: Task, parts: int) -> Randomizer:
 
 
 def first_portion(task: Task) -> int:
-    """The most people that a first portion needs: enough for a standard error of 0.12 of the share.
-
-    Examples
-    --------
-    >>> from semilocal import Box, Task
-    >>> first_portion(Task.build(Box((0,), (1,)), epsilon=1.0))
-    64
-    """
+    """The most people that a first portion needs, for a standard error of 0.12 of the share: 64 at epsilon 1."""
     return math.ceil(_answer_noise(task) / (_SHARE_NOISE * _SHARE_NOISE))
 
 
@@ -210,12 +191,7 @@ def _nothing() -> Asking:
 def go_on(task: Task, asking: Asking, answers: Integers, yes: Integers) -> Flags:
     """Whether the rest is asked after the first portion: passing is at least as likely as not (local.md 3, step 4).
 
-    Parameters
-    ----------
-    asking : Asking
-        q questions.
-    answers, yes : int64[q]
-        Answers of the first portion, and those that say "at the cut or above".
+    ``answers`` and ``yes``, int64[q]: of the first portion, and those that say "at the cut or above".
     """
     p = task.truth
     q, noise = 1.0 - p, _answer_noise(task)
@@ -225,11 +201,9 @@ def go_on(task: Task, asking: Asking, answers: Integers, yes: Integers) -> Flags
     middle = (seen * asking.doubt + asking.above * error) / (asking.doubt + error)
     deviation = np.sqrt(asking.doubt * error / (asking.doubt + error))
     share = np.clip(middle[:, None] + _NODES * deviation[:, None], 0.0, 1.0)
-    mean = yes[:, None] + left[:, None] * (share * p + (1.0 - share) * q)
-    spread = np.sqrt(np.maximum(left, 1) * p * q)[:, None]
-    t, total = asking.threshold[:, None], (answers + left)[:, None]
-    passing = ndtr((total - t + 0.5 - mean) / spread) - ndtr((t - 0.5 - mean) / spread)
-    return np.asarray((left > 0) & (np.maximum(passing, 0.0).mean(axis=1) >= _CHANCE_TO_GO_ON))
+    t, total, heard, said = (column[:, None] for column in (asking.threshold, answers + left, answers, yes))
+    chances = passing(t, total, task.randomizer.epsilon, share, heard=heard, said=said)
+    return np.asarray((left > 0) & (chances.mean(axis=1) >= _CHANCE_TO_GO_ON))
 
 
 def splits(tally: Integers, threshold: Integers) -> Flags:
@@ -238,21 +212,14 @@ def splits(tally: Integers, threshold: Integers) -> Flags:
 
 
 def threshold_holds(task: Task, *, askable: int, asked: int, failed: int, parts: int, threshold: int) -> bool:
-    """Whether a published threshold is large enough: what a device recomputes before it answers or announces.
+    """Whether a published threshold t is large enough: what a device recomputes before it answers or announces.
 
-    Parameters
-    ----------
-    askable, asked, failed : int
-        F, m and w, from the public log.
-    parts : int
-        How many parts the question has.
-    threshold : int
-        t as published.
+    ``askable``, ``asked`` and ``failed`` are F, m and w, from the public log.
     """
     if task.rule == "cut":
         honest = max(threshold - task.tolerate_liars, 0)
         own = tail(askable, asked, task.k, task.randomizer.epsilon, honest)
-        return parts == 2 and own <= (1.0 + _TOLERANCE) * level(task.delta, failed)
+        return parts == 2 and own <= (1.0 + SLACK) * level(task.delta, failed)
     return failed == 0 and asked == askable and threshold >= int(_all_threshold(task, parts, np.array([asked]))[0])
 
 

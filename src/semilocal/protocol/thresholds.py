@@ -42,7 +42,7 @@ from ..arrays import Floats, Integers, as_column, as_integer, as_integers, requi
 from ..errors import InvalidInput
 from ..randomizer.response import RandomizedResponse
 
-__all__ = ["SLACK", "level", "levels", "needed", "needed_many", "passing", "power", "tail", "threshold", "thresholds"]
+__all__ = ["SLACK", "level", "levels", "needed", "needed_many", "passing", "tail", "threshold", "thresholds"]
 
 SLACK = 1e-6
 """A device accepts a published t if its own tail is at most (1 + SLACK) times the level: above any rounding."""
@@ -61,14 +61,7 @@ _FIRST, _GROWTH = 8, 1.15  # the numbers of people that ``needed`` tries
 
 
 def level(delta: float, failed: int) -> float:
-    """Level of the next question of a region: delta / ((w + 1)(w + 2)).
-
-    Parameters
-    ----------
-    delta : float
-        Chance that the crowd of one participant may fail in all.
-    failed : int
-        w, questions strictly inside the region that did not split it, with multiplicity.
+    """Level of the next question of a region in which w = ``failed`` questions did not split: delta / ((w + 1)(w + 2)).
 
     Examples
     --------
@@ -87,21 +80,8 @@ def levels(delta: float, failed: Integers) -> Floats:
 def tail(askable: int, asked: int, k: int, epsilon: float, t: int) -> float:
     """Upper bound on P(T >= t) when k - 1 of the askable are on the side (all, if there are fewer).
 
-    Parameters
-    ----------
-    askable, asked : int
-        People who may be asked, and how many of them are drawn; ``asked <= askable``.
-    k : int
-        The crowd; at least 1.
-    epsilon : float
-        Of one answer.
-    t : int
-        Answers that name the side.
-
-    Returns
-    -------
-    float
-        Never below the truth; above it by less than 3e-7 of it (the rounding that the module proves), and 2e-60.
+    ``epsilon`` is that of one answer. Never below the truth; above it by less than 3e-7 of it (the rounding that the
+    module proves), and 2e-60.
 
     Examples
     --------
@@ -127,24 +107,7 @@ def threshold(askable: int, asked: int, k: int, epsilon: float, level: float) ->
 
 
 def thresholds(askable: npt.ArrayLike, asked: npt.ArrayLike, k: int, epsilon: float, levels: npt.ArrayLike) -> Integers:
-    """Thresholds of many questions; the same as one by one.
-
-    Parameters
-    ----------
-    askable, asked : int[m]
-        People who may be asked, and how many of them are drawn.
-    k : int
-        The crowd; at least 1.
-    epsilon : float
-        Of one answer.
-    levels : float[m]
-        Largest allowed tails, 1e-50 to 1.
-
-    Returns
-    -------
-    int64[m]
-    """
-
+    """Thresholds of many questions, the same as one by one: int64[m]. Levels are from 1e-50 to 1."""
     known = _known(k, epsilon)
     people, drawn, bounds = _columns(k, askable, asked, levels)
     return known.recall(
@@ -163,16 +126,7 @@ def passing(
 ) -> Floats:
     """Chance that both sides reach t, by the normal approximation: quality, not safety. float64[m].
 
-    Parameters
-    ----------
-    t, asked : int[m]
-        Threshold, and people who are asked.
-    epsilon : float
-        Of one answer.
-    share : float[m]
-        Share of the right side.
-    heard, said : int[m]
-        Answers that are in, and how many of them name the right side.
+    ``share`` is that of the right side; ``heard`` answers are in, of which ``said`` name the right side.
     """
     from scipy.special import ndtr
 
@@ -183,11 +137,6 @@ def passing(
     spread = np.sqrt(np.maximum(left, 1.0) * (p * q))
     both = ndtr((size - least + 0.5 - mean) / spread) - ndtr((least - 0.5 - mean) / spread)
     return np.asarray(np.maximum(both, 0.0))
-
-
-def power(askable: int, asked: int, k: int, epsilon: float, level: float, share: float) -> float:
-    """Chance that a question splits if the right side holds this share (the power of the test)."""
-    return float(passing(threshold(askable, asked, k, epsilon, level), asked, epsilon, share))
 
 
 def needed(askable: int, k: int, epsilon: float, level: float, *, share: float = 0.35, chance: float = 0.85) -> int:
@@ -408,16 +357,9 @@ def _binomial(size: int, yes: float, no: float) -> _Binomial:
 
 
 def _outward(up: Floats, down: Floats, mode: Floats) -> Floats:
-    """Laws from the ratios of neighbours, from the mode (float64[n, 1]) outward, where ratios are at most 1.
+    """Laws float64[n, w + 1] from the ratios of neighbours, from the mode (float64[n, 1]) outward.
 
-    Parameters
-    ----------
-    up, down : float64[n, w]
-        P(i + 1) / P(i), used from the mode on; P(i) / P(i + 1), used below it.
-
-    Returns
-    -------
-    float64[n, w + 1]
+    Used are ``up``, P(i + 1) / P(i), from the mode on and ``down``, P(i) / P(i + 1), below it: ratios of at most 1.
     """
     i = np.arange(up.shape[1])
     out = np.ones((len(up), up.shape[1] + 1))

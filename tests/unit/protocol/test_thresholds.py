@@ -14,7 +14,7 @@ from scipy import stats
 
 from semilocal.errors import InvalidInput
 from semilocal.protocol import thresholds as module
-from semilocal.protocol.thresholds import SLACK, level, needed, needed_many, passing, power, tail, threshold, thresholds
+from semilocal.protocol.thresholds import SLACK, level, needed, needed_many, passing, tail, threshold, thresholds
 from semilocal.randomizer import RandomizedResponse
 
 Tail = Callable[[int, int, int, float, int], float]
@@ -237,7 +237,7 @@ def test_the_power_is_close_to_the_exact_chance_of_a_split() -> None:
             stats.binom.pmf(np.arange(right + 1), right, p),
             stats.binom.pmf(np.arange(asked - right + 1), asked - right, q),
         )
-        assert power(2000, asked, 20, 1.0, 5e-3, right / asked) == pytest.approx(law[t : asked - t + 1].sum(), abs=0.02)
+        assert passing(t, asked, 1.0, right / asked) == pytest.approx(law[t : asked - t + 1].sum(), abs=0.02)
 
 
 def test_answers_that_are_in_move_the_chance() -> None:
@@ -254,7 +254,7 @@ def plain_needed(askable: int, k: int, epsilon: float, bound: float, share: floa
     """The definition, one step after the other."""
     limit, size = int(module._rounded(np.array([askable]))[0]), 8
     while size < limit:
-        if power(limit, size, k, epsilon, bound, share) >= chance:
+        if passing(threshold(limit, size, k, epsilon, bound), size, epsilon, share) >= chance:
             return size
         size = int(size * 1.15) + 1
     return askable
