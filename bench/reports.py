@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from semilocal.sharing.point import PROOF_WORDS, FixedKeys, root_states
+from semilocal.sharing.point import PROOF_WORDS, Blocks, FixedKeys, KeyName, root_states
 
 Words = npt.NDArray[np.uint64]
 
@@ -38,7 +38,7 @@ def public_parts(
     for level in range(levels):
         bit = paths[:, level].astype(np.uint64)
         right_kept = bit.astype(bool)[:, None]
-        raw = [(keys.hash("child-0", state), keys.hash("child-1", state)) for state in states]
+        raw = [(_hash(keys, "child-0", state), _hash(keys, "child-1", state)) for state in states]
         left, right = raw[0][0] ^ raw[1][0], raw[0][1] ^ raw[1][1]
         seed = np.where(right_kept, left, right)  # cancels the child that is left
         left_bit, right_bit = (left[:, 0] & _ONE) ^ bit ^ _ONE, (right[:, 0] & _ONE) ^ bit
@@ -47,15 +47,19 @@ def public_parts(
         kept[:, 0] = np.where(right_kept[:, 0], (seed[:, 0] & ~_ONE) | right_bit, seed[:, 0])
         masks = [np.uint64(0) - (state[:, :1] & _ONE) for state in states]
         states = [np.where(right_kept, raw[b][1], raw[b][0]) ^ (masks[b] & kept) for b in (0, 1)]
-        first, second = (keys.hash("payload", state)[:, 0] for state in states)
+        first, second = (_hash(keys, "payload", state)[:, 0] for state in states)
         difference = _ONE - first + second
         right_bits[:, level], words[:, level, :2] = right_bit, seed
         words[:, level, 2] = np.where(states[0][:, 0] & _ONE, difference, np.uint64(0) - difference)
         for start, names in ((3, ("proof-0a", "proof-1a")), (5, ("proof-0b", "proof-1b"))):
             one, other = (
-                np.where(right_kept, keys.hash(names[1], state), keys.hash(names[0], state))  # type: ignore[arg-type]
+                np.where(right_kept, _hash(keys, names[1], state), _hash(keys, names[0], state))  # type: ignore[arg-type]
                 for state in states
             )
             words[:, level, start : start + 2] = one ^ other
     packed = np.packbits(right_bits, axis=1, bitorder="little")
     return [row.tobytes() for row in np.concatenate([packed, words.reshape(n, -1).view(np.uint8)], axis=1)]
+
+
+def _hash(keys: FixedKeys, name: KeyName, blocks: Blocks) -> Blocks:
+    return keys.encrypt(name, blocks) ^ blocks

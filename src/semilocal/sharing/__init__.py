@@ -8,13 +8,13 @@ PROOF.md says what is true and what is not shown. Needs ``pip install 'semilocal
 in this file needs neither.
 """
 
-_PAIR_TASKS = (b"\xa4type\xabpair-task-2", b"\xa4type\xa9pair-task")  # after one byte with the number of fields
+_PAIR_TASK = b"\xa4type\xabpair-task-2"  # after one byte with the number of fields
 _SIGNED_TREE = b"signed-tree"  # after the bytes of an array and of a string
 
 
 def is_pair_task(data: bytes) -> bool:
-    """Whether bytes begin like those of a :class:`~semilocal.sharing.pair.PairTask`, of this version or before."""
-    return data[1:].startswith(_PAIR_TASKS)
+    """Whether bytes begin like those of a :class:`~semilocal.sharing.pair.PairTask`."""
+    return data[1:].startswith(_PAIR_TASK)
 
 
 def is_signed_tree(data: bytes) -> bool:

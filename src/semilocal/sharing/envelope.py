@@ -22,8 +22,6 @@ try:
 except ImportError:  # pragma: no cover - the extra is there in the tests
     raise MissingExtra("cryptography", "service") from None
 
-__all__ = ["OVERHEAD", "REPORT_ID", "Role", "info_of", "open_envelope", "public_key", "read_secret", "seal"]
-
 Role = Literal["leader", "helper"]
 KEY = 32
 REPORT_ID = 16
@@ -42,20 +40,7 @@ def seal(
 ) -> bytes:
     """Seal a private part for the server with this public key; ``OVERHEAD`` bytes longer than it.
 
-    Parameters
-    ----------
-    plain : bytes
-    key : bytes
-        The server's X25519 public key.
-    role : {"leader", "helper"}
-    task, report : bytes
-        Ids of 32 and 16 bytes.
-    public : bytes
-        The report's public part.
-    bucket : int
-        The report's public cell.
-    token : str
-        The enrolment token; empty if there is none. The helper's envelope does not depend on it.
+    What it is bound to: see :func:`info_of`.
 
     Examples
     --------
@@ -80,13 +65,7 @@ def open_envelope(
     sealed: bytes, secret: bytes | X25519PrivateKey, *, role: Role, task: bytes, report: bytes, public: bytes,
     bucket: int, token: str,
 ) -> bytes:  # fmt: skip
-    """The private part in an envelope.
-
-    Raises
-    ------
-    InvalidInput
-        If it was not sealed for this server, task, report, public part, bucket and token, or was changed.
-    """
+    """The private part in an envelope that was sealed for this server, with exactly this around it."""
     if len(sealed) < OVERHEAD:
         raise InvalidInput(f"an envelope has at least {OVERHEAD} bytes; got {len(sealed)}")
     key = read_secret(secret) if isinstance(secret, bytes) else secret
@@ -98,7 +77,7 @@ def open_envelope(
 
 
 def info_of(role: Role, task: bytes, report: bytes, public: bytes, bucket: int, token: str) -> bytes:
-    """What an envelope is bound to, as HPKE's info."""
+    """What an envelope is bound to, as HPKE's info; the helper's does not depend on the enrolment token."""
     if role not in ("leader", "helper"):
         raise InvalidInput(f"role must be 'leader' or 'helper'; got {role!r}")
     if len(task) != 32 or len(report) != REPORT_ID:

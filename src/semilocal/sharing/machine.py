@@ -60,25 +60,10 @@ from .wire import (
     Message,
     Signature,
     SignedTree,
-    join_ids,
     numbers_of,
     pack_numbers,
     split_ids,
 )
-
-__all__ = [
-    "CLOSE",
-    "EVENTS",
-    "NO_BUCKET",
-    "SIGN",
-    "Event",
-    "Exchange",
-    "Helper",
-    "Leader",
-    "Machine",
-    "Step",
-    "replay_tree",
-]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -136,23 +121,8 @@ class Exchange(Protocol):
 class Machine:
     """One server of a pair, in what both have in common.
 
-    Parameters
-    ----------
-    pair : PairTask
-    stored : sequence of (bytes, int)
-        Reports that this server can count, ascending, and their buckets.
-    noise_secret, signing_secret : bytes
-    evaluator : callable
-        Bucket and ids to this server's half of these reports; called when a tree begins.
-
-    Attributes
-    ----------
-    state : str
-        A key of ``EVENTS``, or "done".
-    accepted : int
-        Reports that take part, once that is fixed.
-    trees : list of BucketTree
-        Those that are published.
+    ``stored`` are the reports that it can count, ascending, with their buckets; the evaluator gives its half of some
+    reports of a bucket, when a tree begins.
     """
 
     role: ClassVar[Role]
@@ -164,8 +134,8 @@ class Machine:
         self.pair, self._stored = pair, stored
         self._noise, self._signing, self._evaluator = noise_secret, signing_secret, evaluator
         self.state: State = "close"
-        self.accepted = 0
-        self.trees: list[BucketTree] = []
+        self.accepted = 0  # reports that take part, once that is fixed
+        self.trees: list[BucketTree] = []  # those that are published
         self._body = pair.to_bytes()
         self._waiting: list[_Bucket] = []
         self._known: set[int] = set()  # buckets whose published numbers are stored
@@ -192,13 +162,7 @@ class Machine:
         return EVENTS[self.state].says if self.state in EVENTS else None
 
     def advance(self, request: bytes, answer: bytes) -> None:
-        """Take both messages of the step that is due, and go on.
-
-        Raises
-        ------
-        InvalidInput
-            If the other server's message cannot be used, or this server's is not what it computes.
-        """
+        """Take both messages of the step that is due, and go on; refuses what cannot be, or is not its own."""
         if self._says == "leader":
             self._take(request)
         elif request != self._request:
@@ -402,7 +366,7 @@ class Leader(Machine):
 
     def _say(self) -> Message:
         if self.state == "close":
-            return Closing(join_ids(report for report, _ in self._stored))
+            return Closing(b"".join(report for report, _ in self._stored))
         if self.state == "sign":
             return self._signature()
         tree, party = self._waiting[0], self._party()
@@ -411,7 +375,7 @@ class Leader(Machine):
         if self.state == "finish":
             return Finish(tree.bucket, pack_numbers(party.aggregate()))
         assert self._failed is not None
-        rejected = join_ids(tree.ids[place] for place in np.flatnonzero(self._failed))
+        rejected = b"".join(tree.ids[place] for place in np.flatnonzero(self._failed))
         party.verify_next(self._failed)
         return LevelSums(tree.bucket, tree.level, rejected, pack_numbers(_share(party)))
 
@@ -492,13 +456,7 @@ class _Known:
 
 
 def replay_tree(pair: PairTask, tree: BucketTree, note: Callable[[str, str], None]) -> tuple[Published, Tree] | None:
-    """What one tree of a transcript says; None if that does not follow from the rule.
-
-    Parameters
-    ----------
-    note : callable
-        Is told the token and the words of every difference.
-    """
+    """What one tree of a transcript says, if it can be read; ``note`` is told token and words of every fault."""
     try:
         published = Published.from_bytes(tree.published)
     except InvalidInput as error:

@@ -30,11 +30,8 @@ from .envelope import Role
 from .report import Shape
 from .signing import KEY
 
-__all__ = ["COLLUSION", "EXPERIMENTAL", "Operator", "PairTask", "check_origin"]
-
 MAX_NAME = 200
 MAX_BUCKET_DEPTH = 16
-_EARLIER, _HEAD = msgspec.msgpack.encode("pair-task"), 32  # the tag of an earlier version, and where it stands
 NEVER = 2.0**53  # a threshold that no number of reports reaches
 EXPERIMENTAL = "Experimental: nobody independent has reviewed the two-servers mode yet."
 COLLUSION = "If both operators collude they have every position, to the resolution of the upload."
@@ -43,25 +40,12 @@ _USUAL_PORT = {"http": "80", "https": "443"}
 
 
 class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of the two servers, as devices know it.
+    """One of the two servers, as devices know it."""
 
-    Attributes
-    ----------
-    name : str
-        Of the person or organisation that runs the server; 1 to 200 printable characters.
-    origin : str
-        Where the server is, such as ``https://counts.example``: scheme, host and port, nothing else.
-    signing_key : bytes
-        Ed25519 public key: signs receipts, transcripts and what the servers send each other.
-    sealing_key : bytes
-        X25519 public key: envelopes for this server are sealed with it. Made for one task; its secret is deleted when
-        the task ends.
-    """
-
-    name: str
-    origin: str
-    signing_key: bytes
-    sealing_key: bytes
+    name: str  # of the person or organisation that runs the server; 1 to 200 printable characters
+    origin: str  # scheme, host and port, such as ``https://counts.example``
+    signing_key: bytes  # Ed25519: signs receipts, transcripts and what the servers send each other
+    sealing_key: bytes  # X25519: envelopes are sealed with it. For one task; its secret is deleted when the task ends
 
     def __post_init__(self) -> None:
         check_name(self.name, "an operator's name", most=MAX_NAME)
@@ -96,23 +80,14 @@ without the scheme's usual port; got 'https://counts.example:443'
 class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", forbid_unknown_fields=True):
     """One collection with two servers.
 
-    Attributes
-    ----------
-    pooled : PooledTask
-        What is counted and what it costs; its trust is "two-servers".
-    leader, helper : Operator
-        Server 0 and server 1. They must differ in name, keys and origin.
-    bucket_depth : int
-        0: nobody's place is known at all. Above 0: every device names its cell of this depth, its *bucket*, in the
-        open; the promise holds for changes of position inside the bucket only. A multiple of the dimensions.
-    value : AskedValue, optional
-        A value beside the place. With a mean per cell the map costs ``pooled.epsilon`` and the sums as much again.
-        With one mean over all there is no map: ``pooled.epsilon`` is for that sum, and no place is sent.
+    With a mean per cell the map costs ``pooled.epsilon`` and the sums as much again. With one mean over all there is no
+    map: ``pooled.epsilon`` is for that sum, and no place is sent.
     """
 
-    pooled: PooledTask
-    leader: Operator
-    helper: Operator
+    pooled: PooledTask  # what is counted and what it costs; its trust is "two-servers"
+    leader: Operator  # server 0
+    helper: Operator  # server 1; they must differ in name, keys and origin
+    # Above 0 every device names its cell of this depth, its *bucket*, in the open, and the promise holds inside it only
     bucket_depth: int = 0
     value: AskedValue | msgspec.UnsetType = msgspec.UNSET  # tasks without a value do not name it
 
@@ -143,8 +118,6 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
     @classmethod
     def from_bytes(cls, data: bytes) -> PairTask:
         """The pair that these canonical bytes stand for; refuses all others."""
-        if _EARLIER in data[:_HEAD]:
-            raise InvalidInput("this pair task is of an earlier version of the shares; create the pair again")
         return read_canonical(data, msgspec.msgpack.Decoder(cls), "pair task")
 
     @property
@@ -178,13 +151,7 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
         return self.leader if role == "leader" else self.helper
 
     def place(self, code: int) -> tuple[int, tuple[int, ...]]:
-        """Bucket and path of a deepest cell, as a device sends them: the path has ``shape.levels`` steps 0 or 1.
-
-        Parameters
-        ----------
-        code : int
-            A cell of the deepest level, as from ``pooled.hierarchy.codes``. It does not matter if no place is sent.
-        """
+        """Bucket and path of a deepest cell, as a device sends them: ``shape.levels`` steps 0 or 1."""
         if not self.maps:
             return int(ROOT), (0,)
         tree, cells = self.pooled.hierarchy, np.array([code], dtype=np.uint64)
@@ -276,13 +243,7 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
         return msgspec.structs.replace(found, adjacency="bucket", anywhere=None, about=about, notes=notes)
 
     def statement(self, promise: Guarantee | None = None) -> str:
-        """What everybody should read before uploading: who could learn what, and the promise.
-
-        Parameters
-        ----------
-        promise : Guarantee, optional
-            Of the finished run, with its loss by distance; the task's alone if left out.
-        """
+        """What everybody should read before uploading; with the promise of a finished run, its loss by distance."""
         lines = [self.collusion, EXPERIMENTAL]
         for role, operator in (("Leader", self.leader), ("Helper", self.helper)):
             lines.append(f"{role}: {operator.name} at {operator.origin}, key {operator.signing_key.hex()}")

@@ -38,10 +38,6 @@ from ..pooled.task import PooledTask
 from ..pooled.values import sum_noise, sum_rate
 from .verify import LevelShare
 
-__all__ = [
-    "Evaluator", "Party", "Stage", "accepted_digest", "derived_noise", "derived_sum_noise", "split_final", "unshard",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Stage = Literal["checking", "sharing", "counting", "done"]
@@ -73,12 +69,7 @@ def derived_noise(
 ) -> Integers:  # fmt: skip
     """A server's noise: int64[m]. The same arguments give the same numbers.
 
-    Parameters
-    ----------
-    accepted : bytes
-        Digest of the set that the numbers are about.
-    units : int64[m]
-        Of the path's budget.
+    ``accepted`` is the digest of the set that the numbers are about; ``units`` are of the path's budget.
     """
     return draw(task.unit, units, _words(secret, task, what, depth, accepted, cells))
 
@@ -86,14 +77,9 @@ def derived_noise(
 def derived_sum_noise(
     secret: bytes, task: PooledTask, depth: int, accepted: bytes, cells: Cells, widths: Integers
 ) -> Integers:
-    """A server's noise for the sums of a value: int64[m]. The loss of all of them is the task's epsilon.
+    """A server's noise for the sums of a value, int64[m], by the width of each cell's grid.
 
-    Parameters
-    ----------
-    accepted : bytes
-        As for :func:`derived_noise`.
-    widths : int64[m]
-        Of the cells' grids.
+    The loss of all of them together is the task's epsilon.
     """
     words = _words(secret, task, "value", depth, accepted, cells)
     return sum_noise(widths, exact(task.epsilon), task.max_reports, words)
@@ -124,11 +110,7 @@ def check_together(numbers: Integers, scales: npt.NDArray[np.float64], noises: i
 
     Without noise their absolute values add up to ``most`` at most. Those of discrete Laplace noise of scales b_i add up
     to more than ``2 ln 2 sum(b_i) + 2 max(b_i) t`` with a chance of ``e^-t`` (Chernoff's bound at 1 / (2 max(b_i))).
-
-    Parameters
-    ----------
-    scales : float64[m]
-        One per number; each has ``noises`` draws of its scale.
+    Each number has ``noises`` draws of its scale.
     """
     if not len(numbers):
         return
@@ -139,22 +121,7 @@ def check_together(numbers: Integers, scales: npt.NDArray[np.float64], noises: i
 
 
 class Party:
-    """One server of a pair.
-
-    Parameters
-    ----------
-    task : PooledTask
-        With trust "two-servers".
-    server : {0, 1}
-    secret : bytes
-        The server's own, 32 bytes; noise is derived from it.
-    ids : sequence of bytes
-        Report ids, ascending: the same list on both servers.
-    evaluator : Evaluator
-        This server's half of these reports, in the same order.
-    asked : AskedValue, optional
-        The value that the reports carry beside the place.
-    """
+    """One server of a pair: ascending report ids, the same on both, and its half of these reports in the same order."""
 
     def __init__(
         self, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes], evaluator: Evaluator,
@@ -202,13 +169,7 @@ class Party:
         return found.tags if self.depth else np.concatenate([self._evaluator.value_digests, found.tags], axis=1)
 
     def verify_next(self, rejected: Flags) -> None:
-        """Fix which reports count at this level; there is no second time.
-
-        Parameters
-        ----------
-        rejected : bool[n]
-            Reports whose tags differ. Those that were rejected before stay so.
-        """
+        """Fix which reports count at this level, without those whose tags differ; there is no second time."""
         self._expect("checking")
         found, depth = self._expanded(), self.depth
         new = rejected & self._evaluator.accepted
@@ -256,13 +217,7 @@ class Party:
         return np.asarray((centred + noise.astype(np.uint64)).astype(np.int64))
 
     def check(self, numbers: Integers) -> None:
-        """Refuse numbers that no honest servers publish at this stage: too large together, or for too many cells.
-
-        Parameters
-        ----------
-        numbers : int64[m]
-            As for :meth:`publish`.
-        """
+        """Refuse numbers that no honest servers publish at this stage: too large together, or for too many cells."""
         task, people = self.task, self.people
         if self.stage == "sharing":
             level = self.levels[-1]
@@ -280,13 +235,7 @@ class Party:
             check_together(sums, scales, task.noises, 2 * self.asked.steps * people)
 
     def publish(self, numbers: Integers) -> None:
-        """Take the numbers that both shares give, and go one level down or end.
-
-        Parameters
-        ----------
-        numbers : int64[m]
-            ``unshard(share of server 0, share of server 1)``.
-        """
+        """Take the numbers that both shares give together, and go one level down or end."""
         self._own = None
         if self.stage == "counting":
             due = len(self._final()[0]) * (1 if self.asked is None else 2)

@@ -40,12 +40,6 @@ try:
 except ImportError:  # pragma: no cover - the extra is there in the tests
     raise MissingExtra("cryptography", "service") from None
 
-__all__ = [
-    "BLOCK", "MAX_LEVELS", "NONCE", "PROOF_WORDS", "Blocks", "Correction", "Corrections", "FixedKeys", "KeyName",
-    "Room", "Side", "TreeName", "ciphers", "correction_bytes", "descend", "expand", "fixed_key", "payloads",
-    "root_state", "root_states", "sides",
-]  # fmt: skip
-
 Blocks = npt.NDArray[np.uint64]
 Words = npt.NDArray[np.uint64]
 TreeName = Literal[b"place", b"value"]
@@ -62,47 +56,24 @@ _EVEN = ~_ONE
 _CHILDREN: tuple[KeyName, KeyName] = ("child-0", "child-1")
 
 
-def fixed_key(task: bytes, tree: TreeName, name: KeyName) -> bytes:
-    """The AES-128 key with this name: the first 16 bytes of SHA-256(label, task, tree, name).
-
-    Parameters
-    ----------
-    task : bytes
-        The task's id, 32 bytes.
-    tree : {b"place", b"value"}
-        b"place" for the tree over positions, b"value" for the tree over the bits of a value.
-
-    Examples
-    --------
-    >>> fixed_key(bytes(32), b"place", "child-0").hex()
-    '273eb0f6604a302e4c6b6721f34b8502'
-    """
-    if len(task) != 32:
-        raise InvalidInput(f"a task's id has 32 bytes; got {len(task)}")
-    return hashlib.sha256(_LABEL + task + tree + b"/" + name.encode()).digest()[:BLOCK]
-
-
 def root_state(task: bytes, tree: TreeName, nonce: bytes, seed: bytes) -> bytes:
-    """The state of a root before its control bit is set: 16 bytes of SHA-256(label, task, tree, nonce, seed)."""
+    """The state of a root before its control bit is set: 16 bytes of a hash of task, tree, report's id and seed."""
     if len(nonce) != NONCE:
         raise InvalidInput(f"a report's id has {NONCE} bytes; got {len(nonce)}")
     return hashlib.sha256(_LABEL + task + tree + b"/root" + nonce + seed).digest()[:BLOCK]
 
 
 def ciphers(task: bytes, tree: TreeName) -> dict[KeyName, CipherContext]:
-    """AES with each of the seven keys of one tree, block by block."""
-    return {name: Cipher(algorithms.AES(fixed_key(task, tree, name)), modes.ECB()).encryptor() for name in KEY_NAMES}
+    """AES with each of the seven keys of one tree; a key is 16 bytes of a hash of task, tree and name."""
+    if len(task) != 32:
+        raise InvalidInput(f"a task's id has 32 bytes; got {len(task)}")
+    label = _LABEL + task + tree + b"/"
+    keys = {name: hashlib.sha256(label + name.encode()).digest()[:BLOCK] for name in KEY_NAMES}
+    return {name: Cipher(algorithms.AES(key), modes.ECB()).encryptor() for name, key in keys.items()}
 
 
 class FixedKeys:
-    """The seven hash functions of one tree.
-
-    Parameters
-    ----------
-    task : bytes
-        The task's id, 32 bytes.
-    tree : {b"place", b"value"}
-    """
+    """The seven hash functions of one tree."""
 
     def __init__(self, task: bytes, tree: TreeName = b"place") -> None:
         if sys.byteorder != "little":  # pragma: no cover - no such machine here
@@ -110,12 +81,9 @@ class FixedKeys:
         self._ciphers = ciphers(task, tree)
 
     def encrypt(self, name: KeyName, blocks: Blocks, room: Blocks | None = None) -> Blocks:
-        """AES of every block: the same shape. ``blocks`` must be contiguous.
+        """AES of every block, in the same shape.
 
-        Parameters
-        ----------
-        room : uint64[r], optional
-            Where to write, at least ``SLACK`` words longer than the blocks; else into fresh memory.
+        ``blocks`` must be contiguous. They are written into ``room``, at least ``SLACK`` words longer, or fresh memory.
         """
         if room is None:
             room = np.empty(blocks.size + SLACK, dtype=np.uint64)
@@ -123,64 +91,22 @@ class FixedKeys:
             self._ciphers[name].update_into(blocks.view(np.uint8).data, room.view(np.uint8).data)
         return room[: blocks.size].reshape(blocks.shape)
 
-    def hash(self, name: KeyName, blocks: Blocks) -> Blocks:
-        """``AES(k, x) xor x`` of every block: the same shape.
-
-        Examples
-        --------
-        >>> keys = FixedKeys(bytes(32))
-        >>> keys.hash("child-0", np.zeros((1, 2), dtype=np.uint64)).tobytes().hex()
-        '5ec392c55005441aab08dffde08bf465'
-        """
-        out = self.encrypt(name, blocks)
-        out ^= blocks
-        return out
-
-
-class Correction(NamedTuple):
-    """The public correction of one level, for n reports.
-
-    Attributes
-    ----------
-    seed : uint64[n, 2]
-        For the left child as it is; for the right child with ``right`` as its lowest bit.
-    right : uint64[n]
-        0 or 1.
-    payload : uint64[n, w]
-    proof : uint64[n, 4]
-    """
-
-    seed: Blocks
-    right: Words
-    payload: Words
-    proof: Words
-
 
 class Corrections(NamedTuple):
-    """All levels of n reports: the arrays of :class:`Correction` with a first axis for the level."""
+    """The public corrections of n reports: of one level, or of all with a first axis for the level."""
 
-    seed: Blocks
-    right: Words
-    payload: Words
-    proof: Words
+    seed: Blocks  # uint64[n, 2]: for the left child as it is; for the right child with ``right`` as its lowest bit
+    right: Words  # uint64[n], 0 or 1
+    payload: Words  # uint64[n, w]
+    proof: Words  # uint64[n, 4]
 
-    @property
-    def levels(self) -> int:
-        return len(self.seed)
-
-    def level(self, index: int) -> Correction:
-        """The correction that leads from depth ``index`` to depth ``index + 1``."""
-        return Correction(self.seed[index], self.right[index], self.payload[index], self.proof[index])
+    def at(self, place: int | slice | tuple[int, slice | npt.NDArray[np.intp]]) -> Corrections:
+        """Those of one level, of some reports, or of both."""
+        return Corrections(*(np.ascontiguousarray(part[place]) for part in self))
 
     @staticmethod
     def from_bytes(reports: list[bytes], *, levels: int, width: int) -> Corrections:
-        """Per report: the right bits (level 0 is the lowest bit of byte 0), then per level seed, payload, proof.
-
-        Raises
-        ------
-        InvalidInput
-            If a report has another length, or bits set after its last level.
-        """
+        """All levels. Per report: the right bits (level 0 is the lowest one), then per level seed, payload, proof."""
         size = correction_bytes(levels, width)
         wrong = set(map(len, reports)) - {size}
         if wrong:
@@ -192,10 +118,8 @@ class Corrections(NamedTuple):
             raise InvalidInput("the bits after the last level must be 0")
         words = np.ascontiguousarray(raw[:, packed:]).view("<u8").reshape(len(reports), levels, 2 + width + PROOF_WORDS)
         words = np.ascontiguousarray(words.transpose(1, 0, 2))
-        return Corrections(
-            np.ascontiguousarray(words[:, :, :2]), np.ascontiguousarray(bits[:, :levels].T.astype(np.uint64)),
-            np.ascontiguousarray(words[:, :, 2 : 2 + width]), np.ascontiguousarray(words[:, :, 2 + width :]),
-        )  # fmt: skip
+        right = bits[:, :levels].T.astype(np.uint64)
+        return Corrections(words[:, :, :2], right, words[:, :, 2 : 2 + width], words[:, :, 2 + width :])
 
 
 def correction_bytes(levels: int, width: int) -> int:
@@ -210,14 +134,7 @@ def correction_bytes(levels: int, width: int) -> int:
 
 
 def root_states(task: bytes, tree: TreeName, nonces: Sequence[bytes], seeds: Sequence[bytes], server: int) -> Blocks:
-    """States of the roots of n reports: uint64[n, 2]; the lowest bit is the server's number.
-
-    Parameters
-    ----------
-    nonces, seeds : sequences of bytes
-        The report's id and this server's seed of the tree, 16 bytes each, per report.
-    server : {0, 1}
-    """
+    """States of the roots of n reports: uint64[n, 2]; the lowest bit is the server's number."""
     joined = b"".join(root_state(task, tree, nonce, seed) for nonce, seed in zip(nonces, seeds, strict=True))
     states = np.frombuffer(joined, dtype="<u8").astype(np.uint64).reshape(len(nonces), 2)
     states[:, 0] = (states[:, 0] & _EVEN) | np.uint64(server)
@@ -225,29 +142,15 @@ def root_states(task: bytes, tree: TreeName, nonces: Sequence[bytes], seeds: Seq
 
 
 class Side(NamedTuple):
-    """What one server knows of all left, or of all right, children of m cells.
+    """What one server knows of all left, or of all right, children of m cells."""
 
-    Attributes
-    ----------
-    states : uint64[m, n, 2]
-    words : uint64[m, n, w]
-        Payload words, without the server's sign: server 0 minus server 1 is the payload.
-    proof : uint64[n, 4]
-        Xor of the proofs of these children.
-    """
-
-    states: Blocks
-    words: Words
-    proof: Words
+    states: Blocks  # uint64[m, n, 2]
+    words: Words  # uint64[m, n, w], payload words without the server's sign: server 0 minus server 1 is the payload
+    proof: Words  # uint64[n, 4], xor of the proofs of these children
 
 
 class Room:
-    """Memory for a given number of (cell, report) pairs that is used again and again: fresh memory costs more than AES.
-
-    Parameters
-    ----------
-    pairs : int
-    """
+    """Memory for some (cell, report) pairs that is used again and again: fresh memory costs more than AES."""
 
     def __init__(self, pairs: int) -> None:
         self.corrected, self.children, self.cipher, self.words = (
@@ -255,30 +158,10 @@ class Room:
         )
 
 
-def expand(keys: FixedKeys, states: Blocks, correction: Correction) -> tuple[Side, Side]:
-    """The left and the right children of m cells, for n reports.
+def sides(keys: FixedKeys, states: Blocks, correction: Corrections, room: Room) -> Iterator[Side]:
+    """The left, then the right children of m cells with contiguous states uint64[m, n, 2].
 
-    Parameters
-    ----------
-    keys : FixedKeys
-    states : uint64[m, n, 2]
-        Contiguous.
-    correction : Correction
-    """
-    room = Room(states.size // 2)
-    left, right = (
-        Side(side.states.copy(), side.words.copy(), side.proof) for side in sides(keys, states, correction, room)
-    )
-    return left, right
-
-
-def sides(keys: FixedKeys, states: Blocks, correction: Correction, room: Room) -> Iterator[Side]:
-    """The same, one after the other: the arrays of the left children are gone when the right ones come.
-
-    Parameters
-    ----------
-    room : Room
-        For at least m * n pairs.
+    They lie in the room, which has space for m * n pairs: those of the left are gone when those of the right come.
     """
     corrected = _corrected(states, correction.seed, room)
     yield _side(keys, keys.encrypt("child-0", states, room.children), corrected, 0, correction, room)
@@ -287,22 +170,16 @@ def sides(keys: FixedKeys, states: Blocks, correction: Correction, room: Room) -
     yield _side(keys, keys.encrypt("child-1", states, room.children), corrected, 1, correction, room)
 
 
-def _side(keys: FixedKeys, children: Blocks, corrected: Blocks, side: int, correction: Correction, room: Room) -> Side:
+def _side(keys: FixedKeys, children: Blocks, corrected: Blocks, side: int, correction: Corrections, room: Room) -> Side:
     children ^= corrected
     proof = _proof(keys, children, side, correction.proof, room)
     return Side(children, payloads(keys, children, correction.payload, room), proof)
 
 
 def payloads(keys: FixedKeys, states: Blocks, correction: Words, room: Room) -> Words:
-    """Payload words of nodes, without the server's sign: uint64[m, n, w].
+    """Payload words of nodes, without the server's sign: uint64[m, n, w], in the room.
 
-    Parameters
-    ----------
-    states : uint64[m, n, 2]
-    correction : uint64[n, w]
-        Of the level that led to these nodes.
-    room : Room
-        The words are in it.
+    ``correction``, uint64[n, w], is of the level that led to these nodes.
     """
     m, n, width = *states.shape[:2], correction.shape[1]
     cipher = keys.encrypt("payload", states, room.cipher)
@@ -317,16 +194,10 @@ def payloads(keys: FixedKeys, states: Blocks, correction: Words, room: Room) -> 
     return words
 
 
-def descend(keys: FixedKeys, states: Blocks, correction: Correction, rows: npt.NDArray[np.int64], room: Room) -> Blocks:
-    """States of some children only: uint64[len(rows), n, 2].
-
-    Parameters
-    ----------
-    rows : int64[r]
-        2 i and 2 i + 1 are the left and the right child of cell i.
-    room : Room
-        For at least m * n pairs.
-    """
+def descend(
+    keys: FixedKeys, states: Blocks, correction: Corrections, rows: npt.NDArray[np.int64], room: Room
+) -> Blocks:
+    """States of some children only, uint64[r, n, 2]: rows 2 i and 2 i + 1 are the left and the right one of cell i."""
     out = np.empty((len(rows), states.shape[1], 2), dtype=np.uint64)
     for side, name in enumerate(_CHILDREN):
         chosen = np.flatnonzero(rows % 2 == side)

@@ -17,26 +17,16 @@ from typing import NamedTuple
 from ..errors import InvalidInput
 from .point import BLOCK, MAX_LEVELS, KeyName, TreeName, ciphers, correction_bytes, root_state
 
-__all__ = ["MAX_VALUE_BITS", "SEED", "ScalarTree", "Shape", "SharedReport", "shard"]
-
-SEED = 16
+SEED = BLOCK
 MAX_VALUE_BITS = 10  # both servers look at every value: 2^10 leaves per report
 _WORD = (1 << 64) - 1
 
 
 class Shape(NamedTuple):
-    """The public sizes of all reports of a task.
+    """The public sizes of all reports of a task."""
 
-    Attributes
-    ----------
-    levels : int
-        Depth of the tree over places, 1 to 40.
-    value_bits : int
-        Bits of the value; 0: no value.
-    """
-
-    levels: int
-    value_bits: int = 0
+    levels: int  # depth of the tree over places, 1 to 40
+    value_bits: int = 0  # bits of the value; 0: no value
 
     @property
     def width(self) -> int:
@@ -77,16 +67,7 @@ class SharedReport(NamedTuple):
 
 
 class ScalarTree:
-    """The hashes of one tree and the corrections along one path, with integers of 128 bits.
-
-    Parameters
-    ----------
-    task : bytes
-        The task's id, 32 bytes.
-    tree : {b"place", b"value"}
-    nonce : bytes
-        The report's id, 16 bytes.
-    """
+    """The hashes of one tree and the corrections along one path, with integers of 128 bits."""
 
     def __init__(self, task: bytes, tree: TreeName, nonce: bytes) -> None:
         self._task, self._tree, self._nonce = task, tree, nonce
@@ -129,23 +110,8 @@ def shard(
 ) -> SharedReport:
     """A report for one person.
 
-    Parameters
-    ----------
-    task : bytes
-        The task's id, 32 bytes.
-    nonce : bytes
-        The report's id, 16 bytes.
-    shape : Shape
-    path : sequence of int
-        Which child at each depth, 0 or 1; ``shape.levels`` of them.
-    entropy : bytes
-        ``2 * shape.private_bytes`` uniform bytes, used for nothing else.
-    value : int, optional
-        From 0 to ``2^value_bits - 1``; needed exactly if the shape has a value.
-
-    Returns
-    -------
-    SharedReport
+    ``path`` says which child at each of ``shape.levels`` depths, 0 or 1; ``value`` is below ``2^value_bits``, and is
+    needed exactly if the shape has one. ``entropy`` is uniform, ``2 * shape.private_bytes``, and used for nothing else.
 
     Examples
     --------

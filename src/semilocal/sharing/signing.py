@@ -19,8 +19,6 @@ try:
 except ImportError:  # pragma: no cover - the extra is there in the tests
     raise MissingExtra("cryptography", "service") from None
 
-__all__ = ["KEY", "SIGNATURE", "Purpose", "is_signed", "sign", "verifying_key"]
-
 Purpose = Literal["receipt", "transcript", "request", "answer"]
 KEY = 32
 SIGNATURE = 64

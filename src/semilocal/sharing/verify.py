@@ -35,24 +35,20 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 from .point import (
-    BLOCK,
     NONCE,
     PROOF_WORDS,
     Blocks,
-    Correction,
     Corrections,
     FixedKeys,
     Room,
+    Side,
     correction_bytes,
     descend,
-    expand,
     payloads,
     root_states,
     sides,
 )
 from .report import SEED, Shape
-
-__all__ = ["CHUNK", "Half", "LevelShare", "Parameter", "chunks", "differing", "digests", "is_valid"]
 
 Words = npt.NDArray[np.uint64]
 Tags = npt.NDArray[np.uint8]
@@ -63,18 +59,10 @@ _LEAST = 16  # reports evaluated at a time
 
 
 class Parameter(NamedTuple):
-    """What is looked at: the children of these cells.
+    """What is looked at: the children of these cells."""
 
-    Attributes
-    ----------
-    level : int
-        Depth of the cells, 0 for the root.
-    frontier : uint64[m]
-        Their paths, ascending: the steps as bits, after a leading one.
-    """
-
-    level: int
-    frontier: Words
+    level: int  # depth of the cells, 0 for the root
+    frontier: Words  # uint64[m], their paths, ascending: the steps as bits, after a leading one
 
     @property
     def children(self) -> Words:
@@ -95,41 +83,14 @@ def is_valid(parameter: Parameter, previous: Parameter | None) -> bool:
 
 
 class LevelShare(NamedTuple):
-    """What one server has after expanding a level.
+    """What one server has after expanding a level."""
 
-    Attributes
-    ----------
-    sums : uint64[2 m, w]
-        Payload words summed over the reports that count; server 0 minus server 1 is the true sum.
-    tags : uint8[n, b]
-        One row per report, in the order of the reports; b = 64 + 8 w.
-    """
-
-    sums: Words
-    tags: Tags
+    sums: Words  # uint64[2 m, w], payload words over the reports that count; server 0 minus server 1 is the true sum
+    tags: Tags  # uint8[n, 64 + 8 w], one row per report
 
 
 class Half:
-    """One server's state of a task.
-
-    Parameters
-    ----------
-    task : bytes
-        The task's id.
-    shape : Shape
-    server : {0, 1}
-    nonces, public, private : sequences of bytes
-        Id, public part and this server's private part per report, in the same order on both servers.
-
-    Attributes
-    ----------
-    accepted : bool[n]
-        Which reports still count.
-    tags : uint8[n, b]
-        Tags of the value trees; no columns if there is no value.
-    parameter : Parameter
-        The opened cells of the present level; the root at the start.
-    """
+    """One server's state of a task, with the reports in the same order on both servers."""
 
     def __init__(
         self, task: bytes, shape: Shape, server: int, nonces: Sequence[bytes], public: Sequence[bytes],
@@ -146,13 +107,14 @@ class Half:
             if len(parts) != n:
                 raise InvalidInput(f"every report has one {what}; got {len(parts)} for {n} reports")
         cut = correction_bytes(shape.levels, shape.width)
-        self.shape, self.server, self.parameter = shape, server, ROOT
+        self.shape, self.server = shape, server
+        self.parameter = ROOT  # the opened cells of the present level
         self._keys = FixedKeys(task, b"place")
         self._public = Corrections.from_bytes([part[:cut] for part in public], levels=shape.levels, width=shape.width)
         roots = root_states(task, b"place", nonces, [part[:SEED] for part in private], server)
-        self.accepted = np.ones(n, dtype=bool)
+        self.accepted = np.ones(n, dtype=bool)  # which reports still count
         self._root = np.full((n, shape.width), np.uint64(1 - server))  # (1, value) by definition
-        self.tags: Tags = np.empty((n, 0), dtype=np.uint8)
+        self.tags: Tags = np.empty((n, 0), dtype=np.uint8)  # of the value trees
         if shape.value_bits:
             corrections = Corrections.from_bytes([part[cut:] for part in public], levels=shape.value_bits, width=1)
             small = root_states(task, b"value", nonces, [part[SEED:] for part in private], server)
@@ -213,23 +175,13 @@ class Half:
         return sums
 
     def verify_next(self, rejected: npt.NDArray[np.bool_]) -> None:
-        """Reports that failed a check count no longer.
-
-        Parameters
-        ----------
-        rejected : bool[n]
-        """
+        """Reports that failed a check count no longer."""
         self.accepted = self.accepted & ~rejected
 
     def open(self, rows: npt.NDArray[np.int64], *, keep: bool = True) -> None:
-        """Go one level down, to some of the children.
+        """Go one level down, to some of the children: ascending rows of :attr:`LevelShare.sums`.
 
-        Parameters
-        ----------
-        rows : int64[r]
-            Rows of :attr:`LevelShare.sums`, ascending.
-        keep : bool
-            Whether to keep their states, ``16 * r * n`` bytes. If not, they are computed when they are needed.
+        Their states take ``16 * r * n`` bytes, unless they are not kept; then they are computed when they are needed.
         """
         following = Parameter(self.level + 1, self.parameter.children[rows])
         if not is_valid(following, self.parameter):
@@ -272,8 +224,8 @@ class Half:
         words = payloads(self._keys, states, self._public.payload[self.level - 1, part], room)
         return np.asarray(words.sum(axis=0, dtype=np.uint64))
 
-    def _correction(self, level: int, reports: Chosen) -> Correction:
-        return _take(self._public.level(level), reports)
+    def _correction(self, level: int, reports: Chosen) -> Corrections:
+        return self._public.at((level, reports))
 
 
 def chunks(reports: int) -> list[slice]:
@@ -282,27 +234,12 @@ def chunks(reports: int) -> list[slice]:
 
 
 def digests(tags: Tags) -> list[bytes]:
-    """SHA-256 of the tags of each chunk.
-
-    Parameters
-    ----------
-    tags : uint8[n, b]
-    """
+    """SHA-256 of the tags of each chunk."""
     return [hashlib.sha256(np.ascontiguousarray(tags[part]).tobytes()).digest() for part in chunks(len(tags))]
 
 
 def differing(own: Tags, other: Tags) -> npt.NDArray[np.bool_]:
-    """Which reports have different tags: bool[n].
-
-    Parameters
-    ----------
-    own, other : uint8[n, b]
-
-    Raises
-    ------
-    InvalidInput
-        If the shapes differ.
-    """
+    """Which reports have different tags: bool[n]."""
     if own.shape != other.shape:
         raise InvalidInput(f"tags must have the shape {own.shape}; got {other.shape}")
     return np.asarray((own != other).any(axis=1))
@@ -311,23 +248,26 @@ def differing(own: Tags, other: Tags) -> npt.NDArray[np.bool_]:
 def _values(task: bytes, corrections: Corrections, roots: Blocks, server: int) -> tuple[Words, Tags]:
     """Each report's share of its value uint64[n], and the tags of its value tree uint8[n, b]."""
     keys = FixedKeys(task, b"value")
-    n, bits = len(roots), corrections.levels
+    n, bits = len(roots), len(corrections.seed)
+    leaves = np.arange(1 << bits, dtype=np.uint64)
     shares = np.empty(n, dtype=np.uint64)
     tags = np.empty((n, bits * (2 * PROOF_WORDS + 1) * 8), dtype=np.uint8)
-    step = max(_PAIRS >> bits, 16)
+    step = max(_PAIRS >> bits, _LEAST)
+    room = Room(step << bits)
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
-        states = roots[part][None]
+        states, rows = roots[None, part], []
         above = np.full((states.shape[1], 1), np.uint64(1 - server))
-        rows = []
         for level in range(bits):
-            left, right = expand(keys, states, _take(corrections.level(level), part))
-            states = np.stack([left.states, right.states], axis=1).reshape(-1, states.shape[1], 2)
-            words = np.stack([left.words, right.words], axis=1).reshape(-1, states.shape[1], 1)
+            left, right = (
+                Side(side.states.copy(), side.words.copy(), side.proof)
+                for side in sides(keys, states, corrections.at((level, part)), room)
+            )
+            states = np.stack([left.states, right.states], axis=1).reshape(-1, len(above), 2)
+            words = np.stack([left.words, right.words], axis=1).reshape(-1, len(above), 1)
             below = words.sum(axis=0, dtype=np.uint64)
             rows += [left.proof, right.proof, above - below]
             above = below
-        leaves = np.arange(1 << bits, dtype=np.uint64)
         shares[part] = (words[:, :, 0] * leaves[:, None]).sum(axis=0, dtype=np.uint64)
         tags[part] = _bytes(*rows)
     return shares, tags
@@ -341,10 +281,3 @@ def _summed(words: Words) -> Words:
 def _bytes(*words: Words) -> Tags:
     """Words of every report side by side: uint8[n, b]."""
     return np.concatenate(words, axis=1).view(np.uint8)
-
-
-def _take(correction: Correction, reports: Chosen) -> Correction:
-    return Correction(*(np.ascontiguousarray(part[reports]) for part in correction))
-
-
-assert SEED == BLOCK

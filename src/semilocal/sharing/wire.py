@@ -11,7 +11,7 @@
     leader -> helper   Signature       Signature             of the finished transcript, one from each
     both -> all        SignedTree                            the public transcript
 
-Bytes are MessagePack arrays that begin with the message's name, fields in the order written here. A message is accepted
+Bytes are MessagePack arrays that begin with the message's name, fields in the order written here. A message is read
 only if its sizes are allowed and encoding it again gives the same bytes. Lists of ids and numbers are joined bytes: ids
 of 16 bytes, numbers as little-endian integers of 64 bits.
 
@@ -22,13 +22,14 @@ servers to say.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from ..arrays import short_repr
 from ..errors import InvalidInput
@@ -40,13 +41,6 @@ from .pair import PairTask
 from .point import correction_bytes
 from .signing import SIGNATURE, is_signed, sign
 
-__all__ = [
-    "HOUR", "MAX_BODY", "MAX_FORWARD", "MAX_REPORTS", "MAX_TREE", "MAX_UPLOAD", "MAX_VALUE_TREE", "BucketTree",
-    "Closing", "ClosingAnswer", "Finish", "FinishAnswer", "Forward", "ForwardAnswer", "LevelCheck", "LevelCheckAnswer",
-    "LevelSums", "LevelSumsAnswer", "Message", "Outcome", "Proposal", "ProposalAnswer", "Receipt", "Sealed",
-    "Signature", "SignedTree", "Upload", "join_ids", "numbers_of", "pack_numbers", "split_ids",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.int64]
 Outcome = Literal["stored", "replayed", "undecryptable", "closed"]
 
@@ -56,18 +50,34 @@ MAX_TREE = 500_000  # reports of one tree: their tags must fit into one answer
 MAX_VALUE_TREE = 400_000  # the same where tags are longer, because reports carry a value
 MAX_BODY = 48 << 20  # bytes of a request between servers
 MAX_TOKEN = 200
+MAX_REPORTS = 2_000_000  # of a pair: their ids must fit into one request
 HOUR = 3600
 _DIGEST = 32
-MAX_REPORTS = 2_000_000  # of a pair: their ids must fit into one request
-MAX_LEVEL = 40
+_MAX_LEVEL = 40
+
+ReportId = Annotated[bytes, Meta(min_length=REPORT_ID, max_length=REPORT_ID)]
+Digest = Annotated[bytes, Meta(min_length=_DIGEST, max_length=_DIGEST)]
+Signed = Annotated[bytes, Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
+Envelope = Annotated[bytes, Meta(min_length=OVERHEAD)]
+Bucket = Annotated[int, Meta(ge=1, lt=2**62)]  # a cell of depth ``bucket_depth``; 1, the root, if there are no buckets
+Depth = Annotated[int, Meta(ge=0, lt=_MAX_LEVEL)]
+Count = Annotated[int, Meta(ge=0, le=MAX_REPORTS)]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Encoding and decoding, the same for all."""
+    """Encoding and decoding, the same for all. Sizes that stand in the types are checked when a message is read."""
 
     limit: ClassVar[int] = MAX_BODY
-    earlier: ClassVar[bytes] = b""  # what the bytes of an earlier version begin with, if there is one
+    lists: ClassVar[dict[str, int]] = {}  # fields that are joined items, and the bytes of an item
     __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        for name, size in self.lists.items():
+            data = getattr(self, name)
+            if len(data) % size:
+                raise InvalidInput(f"{name} have {size} bytes each; got {len(data)} bytes")
+            if size == REPORT_ID:
+                check_ascending(split_ids(data))
 
     def to_bytes(self) -> bytes:
         """Canonical bytes."""
@@ -79,47 +89,24 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         what = cls.__name__
         if len(data) > cls.limit:
             raise InvalidInput(f"a message of kind {what} has at most {cls.limit} bytes; got {len(data)}")
-        if cls.earlier and data.startswith(cls.earlier):
-            raise InvalidInput(f"this message of kind {what} has an earlier version of the wire; update who made it")
-        return read_canonical(data, msgspec.msgpack.Decoder(cls), f"message of kind {what}")
+        decoder: msgspec.msgpack.Decoder[Self] = _DECODERS[cls]
+        return read_canonical(data, decoder, f"message of kind {what}")
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
 class Upload(Message, frozen=True, tag="upload-2"):
-    """All that a device sends.
-
-    Attributes
-    ----------
-    id : bytes
-        The report's name, 16 bytes; also in the path.
-    public : bytes
-        The public part; its length follows from the pair's shape.
-    leader_envelope, helper_envelope : bytes
-        The private parts, sealed with ``role``, the pair's id and everything else here, as
-        :func:`semilocal.sharing.envelope.info_of` says.
-    token : str or None
-        The enrolment token, if the leader asks for one.
-    bucket : int
-        The device's cell of depth ``bucket_depth``; 1, the root, if the pair has no buckets.
-    """
+    """All that a device sends; its envelopes are bound to everything else here (``envelope.info_of``)."""
 
     limit: ClassVar[int] = MAX_UPLOAD
-    earlier: ClassVar[bytes] = b"\x97\xa6upload"
 
-    id: bytes
-    public: bytes
-    leader_envelope: bytes
-    helper_envelope: bytes
-    token: str | None = None
-    bucket: int = 1
-
-    def __post_init__(self) -> None:
-        check_report(self.id, self.leader_envelope, self.bucket)
-        check_report(self.id, self.helper_envelope, self.bucket)
-        if self.token is not None and not 1 <= len(self.token) <= MAX_TOKEN:
-            raise InvalidInput(f"a token has 1 to {MAX_TOKEN} characters; got {len(self.token)}")
+    id: ReportId  # also in the path
+    public: bytes  # its length follows from the pair's shape
+    leader_envelope: Envelope
+    helper_envelope: Envelope
+    token: Annotated[str, Meta(min_length=1, max_length=MAX_TOKEN)] | None = None  # if the leader asks for one
+    bucket: Bucket = 1
 
     def check(self, pair: PairTask) -> None:
         """Refuse an upload whose sizes or bucket are not those of the pair."""
@@ -128,37 +115,15 @@ class Upload(Message, frozen=True, tag="upload-2"):
 
 
 class Receipt(Message, frozen=True, tag="receipt"):
-    """What a device gets: the leader has stored these bytes.
-
-    Attributes
-    ----------
-    task : bytes
-        The pair's id.
-    id : bytes
-        The report's.
-    digest : bytes
-        SHA-256 of the upload's bytes.
-    time : int
-        Unix time of this answer, rounded down to the hour.
-    signature : bytes
-        The leader's.
-    """
+    """What a device gets: the leader has stored these bytes."""
 
     limit: ClassVar[int] = 256
 
-    task: bytes
-    id: bytes
-    digest: bytes
-    time: int
-    signature: bytes
-
-    def __post_init__(self) -> None:
-        check_length(self.task, _DIGEST, "a task's id")
-        check_length(self.id, REPORT_ID, "a report's id")
-        check_length(self.digest, _DIGEST, "a digest")
-        check_length(self.signature, SIGNATURE, "a signature")
-        if not 0 <= self.time < 2**40 or self.time % HOUR:
-            raise InvalidInput(f"time must be a whole hour in seconds; got {self.time}")
+    task: Digest  # the pair's id
+    id: ReportId
+    digest: Digest  # of the upload's bytes
+    time: Annotated[int, Meta(ge=0, lt=2**40, multiple_of=HOUR)]  # unix time of this answer, rounded down
+    signature: Signed
 
     @classmethod
     def issue(cls, secret: bytes, task: bytes, report: bytes, digest: bytes, *, now: float) -> Receipt:
@@ -201,13 +166,10 @@ class ProposalAnswer(Message, frozen=True, tag="proposal-answer"):
 class Sealed(Message, frozen=True, tag="sealed"):
     """A report on its way to the helper."""
 
-    id: bytes
+    id: ReportId
     public: bytes
-    envelope: bytes
-    bucket: int = 1
-
-    def __post_init__(self) -> None:
-        check_report(self.id, self.envelope, self.bucket)
+    envelope: Envelope
+    bucket: Bucket = 1
 
     def check(self, pair: PairTask) -> None:
         """Refuse a report whose sizes or bucket are not those of the pair."""
@@ -219,162 +181,115 @@ class Forward(Message, frozen=True, tag="forward"):
 
     limit: ClassVar[int] = MAX_FORWARD * MAX_UPLOAD
 
-    reports: tuple[Sealed, ...]
+    reports: Annotated[tuple[Sealed, ...], Meta(min_length=1, max_length=MAX_FORWARD)]
 
     def __post_init__(self) -> None:
-        check_count(len(self.reports), 1, MAX_FORWARD, "reports")
         check_ascending([report.id for report in self.reports])
 
 
 class ForwardAnswer(Message, frozen=True, tag="forward-answer"):
     """What became of each: stored (now or before), replayed (other bytes have this id), undecryptable, closed."""
 
-    outcomes: tuple[Outcome, ...]
-
-    def __post_init__(self) -> None:
-        check_count(len(self.outcomes), 1, MAX_FORWARD, "outcomes")
+    outcomes: Annotated[tuple[Outcome, ...], Meta(min_length=1, max_length=MAX_FORWARD)]
 
 
 class Closing(Message, frozen=True, tag="closing"):
     """The reports that take part, by ascending id; both servers have all of them."""
 
-    ids: bytes
+    lists: ClassVar[dict[str, int]] = {"ids": REPORT_ID}
 
-    def __post_init__(self) -> None:
-        check_ascending(split_ids(self.ids))
+    ids: bytes
 
 
 class ClosingAnswer(Message, frozen=True, tag="closing-answer"):
     """SHA-256 of the ids: the helper has all of them, and takes no more."""
 
-    accepted: bytes
-
-    def __post_init__(self) -> None:
-        check_length(self.accepted, _DIGEST, "a digest")
+    accepted: Digest
 
 
 class LevelCheck(Message, frozen=True, tag="level-check"):
     """The leader's digests of the tags of a level, one of 32 bytes per chunk of 4,096 reports."""
 
-    bucket: int
-    level: int
-    digests: bytes
+    lists: ClassVar[dict[str, int]] = {"digests": _DIGEST}
 
-    def __post_init__(self) -> None:
-        check_place(self.bucket, self.level)
-        check_multiple(self.digests, _DIGEST, "digests")
+    bucket: Bucket
+    level: Depth
+    digests: bytes
 
 
 class LevelCheckAnswer(Message, frozen=True, tag="level-check-answer"):
     """The chunks whose digests differ, ascending, and the helper's tags of their reports, joined."""
 
-    chunks: tuple[int, ...]
+    chunks: tuple[Count, ...]
     tags: bytes
 
     def __post_init__(self) -> None:
-        if list(self.chunks) != sorted(set(self.chunks)) or any(chunk < 0 for chunk in self.chunks):
+        if list(self.chunks) != sorted(set(self.chunks)):
             raise InvalidInput("chunks must be ascending numbers")
 
 
 class LevelSums(Message, frozen=True, tag="level-sums"):
     """Which reports failed the check of the level, by ascending id, and the leader's noisy differences."""
 
-    bucket: int
-    level: int
+    lists: ClassVar[dict[str, int]] = {"rejected": REPORT_ID, "numbers": 8}
+
+    bucket: Bucket
+    level: Depth
     rejected: bytes
     numbers: bytes
-
-    def __post_init__(self) -> None:
-        check_place(self.bucket, self.level)
-        check_ascending(split_ids(self.rejected))
-        check_multiple(self.numbers, 8, "numbers")
 
 
 class LevelSumsAnswer(Message, frozen=True, tag="level-sums-answer"):
     """The helper's noisy differences."""
 
-    numbers: bytes
+    lists: ClassVar[dict[str, int]] = {"numbers": 8}
 
-    def __post_init__(self) -> None:
-        check_multiple(self.numbers, 8, "numbers")
+    numbers: bytes
 
 
 class Finish(Message, frozen=True, tag="finish"):
     """The leader's noisy final counts."""
 
-    bucket: int
-    numbers: bytes
+    lists: ClassVar[dict[str, int]] = {"numbers": 8}
 
-    def __post_init__(self) -> None:
-        check_place(self.bucket, 0)
-        check_multiple(self.numbers, 8, "numbers")
+    bucket: Bucket
+    numbers: bytes
 
 
 class FinishAnswer(Message, frozen=True, tag="finish-answer"):
     """The helper's noisy final counts."""
 
-    numbers: bytes
+    lists: ClassVar[dict[str, int]] = {"numbers": 8}
 
-    def __post_init__(self) -> None:
-        check_multiple(self.numbers, 8, "numbers")
+    numbers: bytes
 
 
 class Signature(Message, frozen=True, tag="signature"):
     """A server's signature of the transcript; see :meth:`SignedTree.signature_by`."""
 
-    signature: bytes
-
-    def __post_init__(self) -> None:
-        check_length(self.signature, SIGNATURE, "a signature")
+    signature: Signed
 
 
 # -- the transcript ----------------------------------------------------------------------------------------------------
 
 
 class BucketTree(Message, frozen=True, tag="bucket-tree"):
-    """What was published about one bucket.
+    """What was published about one bucket."""
 
-    Attributes
-    ----------
-    bucket : int
-        1 if the pair has no buckets.
-    published : bytes
-        Canonical bytes of :class:`~semilocal.pooled.play.Published`.
-    rejected : tuple of int
-        Reports that failed the check, per level from the root down.
-    """
-
-    bucket: int
-    published: bytes
-    rejected: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        check_place(self.bucket, 0)
-        if len(self.rejected) > MAX_LEVEL or any(not 0 <= number <= MAX_REPORTS for number in self.rejected):
-            raise InvalidInput(f"rejected holds at most {MAX_LEVEL} counts of reports")
+    bucket: Bucket
+    published: bytes  # canonical bytes of :class:`~semilocal.pooled.play.Published`
+    rejected: Annotated[tuple[Count, ...], Meta(max_length=_MAX_LEVEL)]  # reports that failed the check, per level
 
 
 class SignedTree(Message, frozen=True, tag="signed-tree"):
-    """The public transcript of a pair: everything that anybody gets to see.
+    """The public transcript of a pair: everything that anybody gets to see."""
 
-    Attributes
-    ----------
-    pair : bytes
-        Canonical bytes of the pair task.
-    trees : tuple of BucketTree
-        One without buckets; else one per bucket that somebody named, ascending.
-    leader_signature, helper_signature : bytes
-        Over ``pair`` and ``trees``.
-    """
-
-    pair: bytes
-    trees: tuple[BucketTree, ...]
-    leader_signature: bytes
-    helper_signature: bytes
+    pair: bytes  # canonical bytes of the pair task
+    trees: tuple[BucketTree, ...]  # one without buckets; else one per bucket that somebody named, ascending
+    leader_signature: Signed  # over ``pair`` and ``trees``
+    helper_signature: Signed
 
     def __post_init__(self) -> None:
-        check_length(self.leader_signature, SIGNATURE, "a signature")
-        check_length(self.helper_signature, SIGNATURE, "a signature")
         buckets = [tree.bucket for tree in self.trees]
         if buckets != sorted(set(buckets)):
             raise InvalidInput("the buckets of a transcript must be ascending")
@@ -409,15 +324,10 @@ class SignedTree(Message, frozen=True, tag="signed-tree"):
 # -- lists as bytes ----------------------------------------------------------------------------------------------------
 
 
-def join_ids(ids: Iterable[bytes]) -> bytes:
-    """Report ids as one string of bytes."""
-    return b"".join(ids)
-
-
 def split_ids(data: bytes) -> list[bytes]:
     """Report ids, 16 bytes each, of one string of bytes; at most ``MAX_REPORTS``."""
-    check_multiple(data, REPORT_ID, "ids")
-    check_count(len(data) // REPORT_ID, 0, MAX_REPORTS, "ids")
+    if len(data) > MAX_REPORTS * REPORT_ID:
+        raise InvalidInput(f"ids must be at most {MAX_REPORTS}; got {len(data) // REPORT_ID}")
     return [data[start : start + REPORT_ID] for start in range(0, len(data), REPORT_ID)]
 
 
@@ -434,19 +344,14 @@ def numbers_of(data: bytes) -> Integers:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def check_report(report: bytes, envelope: bytes, bucket: int) -> None:
-    """The id, the envelope and the bucket of one report."""
-    check_length(report, REPORT_ID, "a report's id")
-    if len(envelope) < OVERHEAD:
-        raise InvalidInput(f"an envelope has at least {OVERHEAD} bytes; got {len(envelope)}")
-    check_place(bucket, 0)
-
-
 def check_parts(pair: PairTask, public: bytes, envelope: bytes, bucket: int) -> None:
     """The parts of an upload against the shapes of its pair."""
     shape = pair.shape
-    check_length(public, shape.public_bytes, "the public part")
-    check_length(envelope, shape.private_bytes + OVERHEAD, "an envelope")
+    for what, data, length in (
+        ("the public part", public, shape.public_bytes), ("an envelope", envelope, shape.private_bytes + OVERHEAD),
+    ):  # fmt: skip
+        if len(data) != length:
+            raise InvalidInput(f"{what} has {length} bytes; got {len(data)}")
     pair.check_bucket(bucket)
     trees = [(0, shape.levels)]
     if shape.value_bits:
@@ -457,32 +362,6 @@ def check_parts(pair: PairTask, public: bytes, envelope: bytes, bucket: int) -> 
             raise InvalidInput("the public part has a bit set after its last level")
 
 
-def check_place(bucket: int, level: int) -> None:
-    """A bucket and a level."""
-    if not 1 <= bucket < 2**62:
-        raise InvalidInput(f"a bucket is a cell, at least 1; got {bucket}")
-    if not 0 <= level < MAX_LEVEL:
-        raise InvalidInput(f"a level is from 0 to {MAX_LEVEL - 1}; got {level}")
-
-
-def check_length(data: bytes, length: int, what: str) -> None:
-    """A field of one length."""
-    if len(data) != length:
-        raise InvalidInput(f"{what} has {length} bytes; got {len(data)}")
-
-
-def check_multiple(data: bytes, size: int, what: str) -> None:
-    """A list of items of one size."""
-    if len(data) % size:
-        raise InvalidInput(f"{what} have {size} bytes each; got {len(data)} bytes")
-
-
-def check_count(count: int, least: int, most: int, what: str) -> None:
-    """How many items a list has."""
-    if not least <= count <= most:
-        raise InvalidInput(f"{what} must be {least} to {most}; got {count}")
-
-
 def check_ascending(ids: Sequence[bytes]) -> None:
     """Report ids in their order, each once."""
     if any(first >= second for first, second in pairwise(ids)):
@@ -490,5 +369,6 @@ def check_ascending(ids: Sequence[bytes]) -> None:
 
 
 # msgspec builds what it knows of a type at its first use, and two threads that do so at once crash: do it here.
-for _kind in Message.__subclasses__():
-    msgspec.msgpack.Decoder(_kind)
+_DECODERS: dict[type[Message], msgspec.msgpack.Decoder[Any]] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in Message.__subclasses__()
+}

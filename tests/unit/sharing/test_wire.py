@@ -45,11 +45,11 @@ MESSAGES: list[Any] = [
     sealed(0),
     wire.Forward((sealed(0), sealed(1))),
     wire.ForwardAnswer(("stored", "replayed", "undecryptable", "closed")),
-    wire.Closing(wire.join_ids(IDS)),
+    wire.Closing(b"".join(IDS)),
     wire.ClosingAnswer(bytes(32)),
     wire.LevelCheck(1, 0, bytes(64)),
     wire.LevelCheckAnswer((0, 2), b"tags"),
-    wire.LevelSums(1, 3, wire.join_ids(IDS), wire.pack_numbers(np.array([1, -2]))),
+    wire.LevelSums(1, 3, b"".join(IDS), wire.pack_numbers(np.array([1, -2]))),
     wire.LevelSumsAnswer(wire.pack_numbers(np.array([1, -2]))),
     wire.Finish(1, wire.pack_numbers(np.array([1, -2]))),
     wire.FinishAnswer(wire.pack_numbers(np.array([2**63 - 1, -(2**63)]))),
@@ -104,7 +104,7 @@ def test_changed_bytes_are_refused_or_are_another_message(message: Any) -> None:
         (wire.Forward, ((sealed(1), sealed(0)),)),
         (wire.Forward, ((sealed(0), sealed(0)),)),
         (wire.Forward, ((),)),
-        (wire.Closing, (wire.join_ids([IDS[1], IDS[0]]),)),
+        (wire.Closing, (b"".join([IDS[1], IDS[0]]),)),
         (wire.Closing, (IDS[0] + b"x",)),
         (wire.LevelCheck, (1, 40, b"")),
         (wire.LevelCheck, (1, -1, b"")),
@@ -118,7 +118,7 @@ def test_changed_bytes_are_refused_or_are_another_message(message: Any) -> None:
 )
 def test_sizes_that_no_message_may_have_are_refused(kind: Any, fields: tuple[Any, ...]) -> None:
     with pytest.raises(InvalidInput):
-        kind(*fields)
+        kind.from_bytes(kind(*fields).to_bytes())
 
 
 def test_a_message_that_is_too_long_is_refused_before_it_is_read() -> None:
