@@ -13,8 +13,6 @@ from semilocal.lab.experiments.runner import Trial
 
 __all__ = ["draw", "explode", "slow_draw"]
 
-CALLS = Path(os.environ.get("SEMILOCAL_TEST_CALLS", os.devnull))
-
 
 def draw(trial: Trial) -> list[dict[str, Any]]:
     """Work that uses its generator, and gives numpy scalars of all kinds."""
@@ -25,9 +23,10 @@ def draw(trial: Trial) -> list[dict[str, Any]]:
 
 def slow_draw(trial: Trial) -> list[dict[str, Any]]:
     """Writes the call down; later trials wait while there is a file beside that list."""
-    with CALLS.open("a") as calls:
+    path = Path(os.environ.get("SEMILOCAL_TEST_CALLS", os.devnull))
+    with path.open("a") as calls:
         calls.write(f"{trial.run}\n")
-    while trial.run >= 12 and CALLS.with_suffix(".wait").exists():
+    while trial.run >= 12 and path.with_suffix(".wait").exists():
         time.sleep(0.02)
     return draw(trial)
 

@@ -164,7 +164,7 @@ ACTIONS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
         "data": {
             "list": Command(_CHECK, "all datasets and what is on disk", ("semilocal data list",)),
             "fetch": Command(
-                _CHECK, "get a dataset from its public home, checked and resumable", ("semilocal data fetch gowalla",)
+                _CHECK, "get a dataset from its public home, checked", ("semilocal data fetch gowalla",)
             ),
             "describe": Command(
                 _CHECK, "origin, terms, checksum, domain and state of a dataset", ("semilocal data describe gowalla",)

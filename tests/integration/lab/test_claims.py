@@ -126,7 +126,7 @@ def test_the_command_makes_pictures_table_and_page(tmp_path: Path, capsys: pytes
     said = capsys.readouterr()
     assert "does not hold" in said.out
     assert "[1 of 2] housing_map" in said.err
-    page = (out / "report.html").read_text(encoding="utf-8")
+    page = (out / "report.md").read_text(encoding="utf-8")
     assert "fig:housing_data" in page
     assert "One report with noise" in page
     assert "semilocal reproduce claims" in page

@@ -109,11 +109,10 @@ def test_a_figure_writes_picture_and_numbers(name: str, drawn: Callable[[str], D
     options, made = drawn(name)
     assert made.figures
     for figure in made.figures:
-        assert figure.pictures, figure.missing
+        assert figure.picture is not None, figure.missing
         assert figure.participants
-        for picture in figure.pictures:
-            assert picture.with_suffix(".png").stat().st_size > 5_000
-            assert picture.with_suffix(".svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+        assert figure.picture.stat().st_size > 5_000
+        assert figure.picture.with_suffix(".svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
         with (options.out / figure.csv).open(encoding="utf-8") as stream:
             assert list(csv.DictReader(stream))
         for line in figure.lines:
@@ -149,8 +148,7 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers(
 def test_a_second_time_comes_from_the_cache_with_the_same_bytes(drawn: Callable[[str], Drawn]) -> None:
     options = drawn("queries_synthetic").options
     before = {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
-    found = CLUSTERS.gather(options)
-    assert found.seconds == CLUSTERS.gather(options).seconds  # those of the first time
+    CLUSTERS.gather(options)
     assert before == {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
 
 

@@ -23,11 +23,11 @@ from scipy import stats
 from semilocal.lab.experiments.runner import Trial, run, source_version, sources, stream
 from semilocal.lab.experiments.summary import summarise, table, write_csv
 from tests.helpers import HANG
-from tests.helpers.trials import draw, explode
+from tests.helpers.trials import draw, explode, slow_draw
 
 
 def constant(trial: Trial) -> list[dict[str, Any]]:
-    return [{"mean": 1.0}]
+    return [{"one": 1.0}]
 
 
 def grid(runs: int = 4) -> list[Trial]:
@@ -41,8 +41,7 @@ def grid(runs: int = 4) -> list[Trial]:
 
 
 def rows_of(trials: Sequence[Trial], folder: Path, workers: int) -> list[dict[str, Any]]:
-    results = run(trials, draw, folder=folder, workers=workers, version="1", show=False)
-    return list(table(results, version="1"))
+    return table(trials, run(trials, draw, folder=folder, workers=workers, version="1", show=False), version="1")
 
 
 def test_the_number_of_workers_changes_no_digit(tmp_path: Path) -> None:
@@ -58,13 +57,6 @@ def test_order_and_neighbours_do_not_matter(tmp_path: Path) -> None:
     trials = grid()
     alone = {row["mean"] for row in rows_of(trials[7:8], tmp_path / "one", 0)}
     assert alone <= {row["mean"] for row in rows_of(trials[::-1], tmp_path / "all", 0)}
-
-
-def test_results_come_in_the_order_of_the_cells(tmp_path: Path) -> None:
-    trials = grid()[::-1]
-    results = run(trials, draw, folder=tmp_path, workers=2, version="1", show=False)
-    assert [result.trial for result in results] == trials
-    assert all(result.seconds >= 0 for result in results)
 
 
 def test_every_part_of_the_identity_changes_the_generator_and_the_key() -> None:
@@ -107,24 +99,34 @@ def test_streams_of_different_trials_are_independent() -> None:
     assert np.abs(np.corrcoef(lagged)[np.triu_indices(20, 1)]).max() > 6 / math.sqrt(2000)
 
 
-def test_cached_trials_are_not_computed_again_and_give_the_same_digits(tmp_path: Path) -> None:
-    trials = grid()
-    first = run(trials[:9], draw, folder=tmp_path, workers=0, version="1", show=False)
-    second = run(trials, draw, folder=tmp_path, workers=2, version="1", show=False)
-    assert [result.cached for result in second] == [True] * 9 + [False] * (len(trials) - 9)
-    assert [result.rows for result in second[:9]] == [result.rows for result in first]
-    third = run(trials, draw, folder=tmp_path, workers=0, version="1", show=False)
-    assert all(result.cached for result in third)
-    assert table(third, version="1") == table(second, version="1")
-    other = run(trials[:3], constant, folder=tmp_path, workers=0, version="1", show=False)  # of another work
-    assert [result.rows for result in other] == [({"mean": 1.0},)] * 3
+def test_results_come_in_the_order_of_the_trials_and_are_not_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = tmp_path / "calls"
+    monkeypatch.setenv("SEMILOCAL_TEST_CALLS", str(calls))
+
+    def computed(trials: Sequence[Trial], version: str = "1") -> tuple[list[Any], int]:
+        calls.write_text("")
+        found = run(trials, slow_draw, folder=tmp_path / "cache", workers=0, version=version, show=False)
+        return found, len(calls.read_text().split())
+
+    trials = grid()[::-1]
+    first, many = computed(trials[:9])
+    second, more = computed(trials)
+    third, none = computed(trials)
+    assert (many, more, none) == (9, len(trials) - 9, 0)
+    assert second[:9] == first
+    assert third == second
+    assert [rows[0]["people"] for rows in second] == [slow_draw(trial)[0]["people"] for trial in trials]
+    assert computed(trials[:3], version="2")[1] == 3
+    other = run(trials[:3], constant, folder=tmp_path / "cache", workers=0, version="1", show=False)
+    assert other == [({"one": 1.0},)] * 3  # of another work
 
 
-def test_another_version_is_computed_again(tmp_path: Path) -> None:
-    trials = grid(1)
-    run(trials, draw, folder=tmp_path, workers=0, version="1", show=False)
-    again = run(trials, draw, folder=tmp_path, workers=0, version="2", show=False)
-    assert not any(result.cached for result in again)
+def test_a_column_cannot_hide_a_parameter(tmp_path: Path) -> None:
+    trial = Trial.of("fig:test", "ldp", seed=5, run=0, one=2.0)
+    with pytest.raises(RuntimeError, match="a parameter is called 'one', too"):
+        run([trial], constant, folder=tmp_path, workers=0, version="1", show=False)
 
 
 def test_a_result_cut_off_by_a_crash_is_computed_again(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def run_list(*, json: bool = False, data: Folder = None) -> int:
 
 
 def run_fetch(name: Name, /, *, data: Folder = None) -> int:
-    """Get a dataset from its public home, checked and resumable."""
+    """Get a dataset from its public home, checked."""
     print(datasets.fetch(name, data))
     return DONE
 

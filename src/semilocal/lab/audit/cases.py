@@ -27,10 +27,10 @@ from ...protocol.task import Task
 from ...randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from ...randomizer.values import best
 from ...simulation.simulate import simulate
+from ..tables import markdown
 from .attacker import Pair, attack, choose_neighbour
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, repeated_cut_failure, value_loss
-from .liars import markdown
 from .outputs import COMMANDS, SHARED, differing, equal_worlds
 from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, attack_sums, worst_pair, worst_sums
 

@@ -19,9 +19,10 @@ import numpy as np
 from ...errors import InvalidInput
 from ...protocol.task import Task
 from ...randomizer import RandomizedResponse
+from ..tables import markdown
 from .exact import liar_pass_chance
 
-__all__ = ["Poisoning", "markdown", "poisoning_table", "push_counts", "push_verdicts"]
+__all__ = ["Poisoning", "poisoning_table", "push_counts", "push_verdicts"]
 
 
 class Poisoning(NamedTuple):
@@ -110,10 +111,3 @@ def poisoning_table(rows: Sequence[Poisoning], *, k: int, delta: float) -> str:
         for row in rows
     ]  # fmt: skip
     return markdown(out)
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first row is its head."""
-    head, *body = rows
-    lines = [" | ".join(head), " | ".join("---" for _ in head), *(" | ".join(row) for row in body)]
-    return "\n".join(f"| {line} |" for line in lines)

@@ -9,12 +9,9 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
-import http.client
 import importlib.resources
 import json
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ...arrays import Floats, Integers
-from ...errors import ChecksumMismatch, DownloadFailed, InvalidInput
+from ...errors import ChecksumMismatch, DownloadFailed, InvalidInput, MissingExtra
 from ...geometry.box import Box
 from ...io import progress
 from ...io.points import read_points
@@ -39,9 +36,7 @@ SHIPPED = "california_housing"
 GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")
 TABLES = "dpbench/tables2d.npz"
 TABLE_SIDE = 128  # cells per axis of a table of DPBench, after it was aggregated
-CHUNK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
-PARTIAL, BEYOND_END = 206, 416
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +56,9 @@ class FileStatus:
     """Whether a dataset is there: the variant found, its size, and whether it is the known file."""
 
     name: str
-    path: Path | None
-    bytes: int
-    state: str
+    path: Path | None = None
+    bytes: int = 0
+    state: str = "not there"
 
 
 def data_folder(folder: str | Path | None = None) -> Path:
@@ -213,13 +208,8 @@ def fetch(name: str, folder: str | Path | None = None, *, show: bool = True) -> 
     if variant.content_sha256 and _content_sha256(target) != variant.content_sha256:
         target.unlink()
         raise ChecksumMismatch(f"{raw} does not give the known {variant.file}; it was not kept")
-    record = {
-        "original": entry.original.url,
-        "sha256": received,
-        "rows": converted.rows,
-        "dropped": dict(converted.dropped),
-    }
-    _record_path(target).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    record = {"original": entry.original.url, "sha256": received} | converted._asdict()
+    target.with_name(f"{target.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     left = "".join(f"; {reason}: {count:,} left out" for reason, count in converted.dropped.items())
     first = "" if entry.original.sha256 else f"; no checksum is published, the original's SHA-256 is {received}"
     return f"{name} is in {target}: {converted.rows:,} rows, {variant.note}{left}{first}"
@@ -268,7 +258,7 @@ def _status(entry: Dataset, folder: str | Path | None) -> FileStatus:
     has_folder = entry.name == SHIPPED or folder is not None or bool(os.environ.get(VARIABLE))
     found = _find(entry, folder) if has_folder else None
     if found is None:
-        return FileStatus(entry.name, None, 0, "not there" if has_folder else "no data folder named")
+        return FileStatus(entry.name) if has_folder else FileStatus(entry.name, state="no data folder named")
     path, variant = found
     if path.is_dir():
         files = list(path.glob("Data/*/Trajectory/*.plt"))
@@ -292,20 +282,13 @@ def _content_sha256(path: Path) -> str:
         return ""
 
 
-def _record_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.json")
-
-
 def _recorded(path: Path) -> Mapping[str, int]:
     """What was left out when the file was converted here, by reason."""
-    record = _record_path(path)
+    record = path.with_name(f"{path.name}.json")
     if not record.is_file():
         return {}
     dropped = json.loads(record.read_text(encoding="utf-8")).get("dropped", {})
     return {str(reason): int(count) for reason, count in dropped.items()}
-
-
-# -- getting one file from its public home: checksum, resume, atomic -------------------------------------------------
 
 
 def sha256_of(path: Path) -> str:
@@ -314,66 +297,31 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def download(url: str, path: Path, *, sha256: str | None, show: bool = True, timeout: float = TIMEOUT) -> str:
+def download(url: str, path: Path, *, sha256: str | None, show: bool = True) -> str:
     """Download one file over http or https, and return its SHA-256.
 
     A file that is there and has the checksum is left alone, and nothing is sent. If nobody published a checksum, it is
-    None: then the caller records what came. After a failure (one sentence) what has arrived stays in ``<path>.part``,
-    and the next call asks for the rest only. A complete file with another checksum is deleted.
+    None: then the caller records what came. A file appears only when it is complete and the expected one.
     """
+    try:
+        import pooch
+    except ImportError:
+        raise MissingExtra("pooch", "experiments") from None
     if not url.startswith(("https://", "http://")):
         raise InvalidInput(f"the address must begin with https:// or http://; got {url!r}")
-    if path.exists():
-        there = sha256_of(path)
-        if sha256 in (None, there):
-            return there
+    if path.exists() and sha256 not in (None, there := sha256_of(path)):
         raise ChecksumMismatch(
             f"{path}: is there but is not the expected file (SHA-256 {there}, expected {sha256}); move it away and "
             "fetch again"
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
+    get = pooch.HTTPDownloader(timeout=TIMEOUT)
+    pooch.get_logger().setLevel("ERROR")
     try:
-        _receive(url, part, show=show, timeout=timeout)
-    except (OSError, http.client.HTTPException) as error:
-        kept = f"; {part.stat().st_size:,} bytes are kept and the next try goes on from there" if part.exists() else ""
-        answered = f"answered {error.code} {error.reason}" if isinstance(error, urllib.error.HTTPError) else ""
-        said = f"{url} {answered}" if answered else f"cannot reach {url} ({getattr(error, 'reason', error)})"
-        raise DownloadFailed(f"{said}; try again later, or download it by hand to {path}{kept}") from None
-    received = sha256_of(part)
-    if sha256 not in (None, received):
-        part.unlink()
-        raise ChecksumMismatch(
-            f"{url} gave another file than expected: SHA-256 {received}, expected {sha256}; it was deleted"
-        )
-    part.replace(path)
-    return received
-
-
-def _receive(url: str, part: Path, *, show: bool, timeout: float) -> None:
-    """Append to `part` until it is as long as the server says; start over if the server cannot resume."""
-    have = part.stat().st_size if part.exists() else 0
-    # Compression by the server would make byte ranges and lengths mean something else.
-    headers = {"User-Agent": "semilocal", "Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    try:
-        # An opener of its own: urlopen's shared one keeps the proxy settings of its first use.
-        answer = urllib.request.build_opener().open(urllib.request.Request(url, headers=headers), timeout=timeout)
-    except urllib.error.HTTPError as error:
-        if error.code != BEYOND_END:
-            raise
-        # Everything had arrived and only the rename was missing, or the part is longer than the file.
-        if error.headers.get("Content-Range", "") != f"bytes */{have}":
-            part.unlink()
-            _receive(url, part, show=show, timeout=timeout)
-        return
-    with answer:
-        resumed = answer.status == PARTIAL and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-        start, length = have if resumed else 0, answer.headers.get("Content-Length")
-        total = None if length is None else start + int(length)
-        bar = progress.Progress(total, part.name.removesuffix(".part"), done=start, unit="bytes", show=show)
-        with part.open("ab" if resumed else "wb") as stream, bar:
-            while chunk := answer.read(CHUNK):
-                stream.write(chunk)
-                bar.advance(len(chunk))
-    if total is not None and (arrived := part.stat().st_size) != total:
-        raise http.client.IncompleteRead(b"", total - arrived)
+        with progress.Progress(None, path.name, show=show):
+            pooch.retrieve(url, sha256 and f"sha256:{sha256}", path.name, path.parent, downloader=get)
+    except OSError as error:
+        said = " ".join(str(error).split())
+        raise DownloadFailed(f"cannot get {url} ({said}); try again later, or download it by hand to {path}") from None
+    except ValueError as error:
+        raise ChecksumMismatch(f"{url} gave another file than expected; it was not kept: {error}") from None
+    return sha256_of(path)

@@ -19,7 +19,7 @@ from .methods import METHODS, Purpose, crowd_kept, look, promise_of
 from .summary import FigureOptions, Study, select
 
 __all__ = [
-    "Panel", "Saved", "box_panels", "epsilon_axis", "error_axis", "figure_style", "legend_label", "line", "line_panels",
+    "Panel", "box_panels", "epsilon_axis", "error_axis", "figure_style", "legend_label", "line", "line_panels",
     "save", "say_missing", "shared_legend",
 ]  # fmt: skip
 
@@ -52,14 +52,6 @@ SETTINGS: Mapping[str, Any] = MappingProxyType(
         "svg.hashsalt": "semilocal",
     }
 )
-
-
-@dataclass(frozen=True)
-class Saved:
-    """Where the two pictures of a figure are."""
-
-    png: Path
-    svg: Path
 
 
 def line(method: str) -> dict[str, Any]:
@@ -145,19 +137,19 @@ def shared_legend(figure: Any, *, columns: int = 2) -> None:
     )
 
 
-def save(figure: Any, folder: str | Path, *, name: str) -> Saved:
-    """Write a figure as PNG and SVG; the same figure gives the same bytes.
+def save(figure: Any, folder: str | Path, *, name: str) -> Path:
+    """Write a figure as PNG and SVG, of the same bytes each time, and return the path of the PNG.
 
     Draw thousands of points with ``rasterized=True``: an SVG holds each one otherwise.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    saved = Saved(folder / f"{name}.png", folder / f"{name}.svg")
+    path = folder / f"{name}.png"
     # Dates and versions in the metadata would change the bytes.
     with need_matplotlib().rc_context(dict(SETTINGS)):
-        figure.savefig(saved.png, bbox_inches="tight", metadata={"Software": None})
-        figure.savefig(saved.svg, bbox_inches="tight", metadata={"Date": None, "Creator": None})
-    return saved
+        figure.savefig(path, bbox_inches="tight", metadata={"Software": None})
+        figure.savefig(path.with_suffix(".svg"), bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    return path
 
 
 # -- panels that several figures share ---------------------------------------------------------------------------------
@@ -182,7 +174,7 @@ def line_panels(
     y_label: str,
     columns: int = 4,
     score: bool = False,
-) -> Saved:
+) -> Path:
     """Draw a value against ε, one line per method, with error bars.
 
     ``value`` is a column of the summary without its ending: ``value_mean`` is drawn. The axis of a ``score`` goes from
@@ -250,7 +242,7 @@ def box_panels(
     along: str = "epsilon",
     y_label: str = "",
     log: bool = False,
-) -> Saved:
+) -> Path:
     """Draw box plots of single runs: groups by the column ``along``, one box per method in each.
 
     Boxes span the quartiles, whiskers 1.5 times their distance; points beyond are drawn. A panel that picks ``value``

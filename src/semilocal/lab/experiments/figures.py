@@ -21,7 +21,6 @@ from . import data
 from .catalogue import CATALOGUE
 from .drawing import (
     Panel,
-    Saved,
     box_panels,
     error_axis,
     figure_style,
@@ -65,7 +64,7 @@ BOTH = f"Clusters: {PARTICIPANTS['drawn'].lower()} Others: {PARTICIPANTS['row'].
 
 
 def _section(
-    study: Study, found: Gathered, options: FigureOptions, pictures: Saved, caption: str, notes: tuple[str, ...] = ()
+    study: Study, found: Gathered, options: FigureOptions, picture: Path, caption: str, notes: tuple[str, ...] = ()
 ) -> FigureReport:
     """A section about the trials of a study; parameters that are axes of the study need not be named."""
     axes = {
@@ -77,12 +76,11 @@ def _section(
         f"fig:{study.label}",
         study.title,
         caption,
-        (pictures.svg,),
+        picture,
         {"k": CROWD, **axes, "δ": f"{DELTA:g}", **study.parameters},
         lines(found.summary, study.purpose),
         study.repeats(options),
         options.seed,
-        found.seconds,
         f"{study.name}.csv",
         (*notes, *(f"left out: {why}" for why in found.missing.values())),
         participants=study.participants,
@@ -94,7 +92,7 @@ def _shown(
 ) -> FigureReport:
     """A section about a picture that shows no trials; its numbers are in a table of its name."""
     return FigureReport(
-        f"fig:{name}", title, caption, (picture,), runs=1, seed=options.seed, csv=f"{name}.csv",
+        f"fig:{name}", title, caption, picture, runs=1, seed=options.seed, csv=f"{name}.csv",
         participants=participants, **more,
     )  # fmt: skip
 
@@ -174,8 +172,7 @@ def density(options: FigureOptions, study: Study = DENSITY) -> Output:
         "Top: true values, and the partitions over the points. Bottom: means of the reports per hexagon. Mean squared "
         f"error of a single report: {worded}."
     )
-    section = _section(study, found, options, saved, caption)
-    return Output((replace(section, pictures=(saved.png,)),))
+    return Output((_section(study, found, options, saved, caption),))
 
 
 def _hexagons(axes: Any, points: Any, values: Any, title: str) -> Any:
@@ -255,8 +252,7 @@ def mean(options: FigureOptions, study: Study = MEAN) -> Output:
         "The same runs, ε up to 5. Absolute errors, because the lines lie powers of ten apart; signed ones, and their "
         "means (the bias), are in the table."
     )
-    note = "No time of its own: it shows the runs of Figure 2a."
-    second = _section(spread, replace(found, seconds=0.0), options, boxes, same, (note,))
+    second = _section(spread, found, options, boxes, same)
     return Output((_section(study, found, options, errors, interval), second))
 
 
@@ -354,7 +350,7 @@ def housing_map(options: FigureOptions) -> Output:
         f"California Housing, {len(points):,} block groups; the median of their median house values is {middle:,.0f} "
         "US dollars."
     )
-    section = _shown(name, "the two classes on the map", caption, saved.png, options, PARTICIPANTS["block"])
+    section = _shown(name, "the two classes on the map", caption, saved, options, PARTICIPANTS["block"])
     return Output((section,))
 
 
@@ -432,7 +428,7 @@ def queries_synthetic(options: FigureOptions, study: Study = QUERIES_SYNTHETIC) 
     errors = line_panels(found.summary, panels, study, options, value="mre", y_label=MRE)
     caption = "Bars: 95 % confidence interval of the mean."
     words = "Half of a trial's participants are drawn at most; boxes are queries."
-    workload = _shown(name, "the clusters and some queries", words, picture.svg, options, study.participants)
+    workload = _shown(name, "the clusters and some queries", words, picture, options, study.participants)
     return Output((workload, _section(study, found, options, errors, caption)))
 
 
@@ -487,7 +483,7 @@ def queries_example(options: FigureOptions, names: Sequence[str] = EXAMPLE, *, s
     caption = f"{size:,} positions of each dataset, {shown} of its 200 queries; the outermost 1 % is cut off."
     parameters = {"N": f"{size:,}", "queries": "each around a data point, sides log-uniform in [1/256, 1/8]"}
     notes = tuple(f"left out: {why}" for why in missing.values())
-    section = _shown(label, title, caption, saved.png, options, PARTICIPANTS["row"], parameters=parameters, notes=notes)
+    section = _shown(label, title, caption, saved, options, PARTICIPANTS["row"], parameters=parameters, notes=notes)
     return Output((section,))
 
 

@@ -1,7 +1,7 @@
 """Datasets in the layout of their public homes: SNAP check-ins, Porto's zip, GeoLife's folders.
 
-Knows the formats of the originals and turns them into positions or into plain CSV files. Knows no HTTP.
-Whatever is left out is counted by reason, and the counts are returned.
+Knows the formats of the originals and turns them into positions or into plain CSV files. Knows no HTTP. Whatever is
+left out is counted by reason, and the counts are returned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ class Converted(NamedTuple):
     """What came out of an original: how many rows, and how many were left out for which reason."""
 
     rows: int
-    dropped: Mapping[str, int]
+    dropped: dict[str, int]
 
 
 def convert_snap(original: Path, target: Path, *, show: bool = False) -> Converted:
@@ -49,25 +49,24 @@ def convert_snap(original: Path, target: Path, *, show: bool = False) -> Convert
     """
     dropped: Counter[str] = Counter()
 
-    def rows(stream: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    def rows(stream: Iterable[str]) -> Iterator[tuple[str, ...]]:
         for number, line in enumerate(progress.track(stream, original.name, show=show), start=1):
-            cells = line.rstrip("\r\n").split("\t")
-            if len(cells) < 4 or not cells[2] or not cells[3]:
-                dropped["line without a position"] += 1
-                continue
+            user, _, latitude, longitude = [*line.rstrip("\r\n").split("\t"), "", "", "", ""][:4]
             try:
-                latitude, longitude = float(cells[2]), float(cells[3])
+                where = float(latitude or "nan"), float(longitude or "nan")
             except ValueError:
                 raise InvalidInput(
-                    f"{original}, line {number}: {cells[2]!r}, {cells[3]!r} is not a position; this is not "
-                    "SNAP's file of check-ins"
+                    f"{original}, line {number}: {latitude!r}, {longitude!r} is not a position; this is not SNAP's "
+                    "file of check-ins"
                 ) from None
-            if latitude == 0 and longitude == 0:
+            if not (latitude and longitude):
+                dropped["line without a position"] += 1
+            elif where == (0.0, 0.0):
                 dropped["position at exactly (0, 0)"] += 1
-            elif not (abs(latitude) <= 90 and abs(longitude) <= 180):
+            elif not (abs(where[0]) <= 90 and abs(where[1]) <= 180):
                 dropped[FAULT] += 1
             else:
-                yield cells[0], cells[2], cells[3]
+                yield user, latitude, longitude
 
     try:
         with gzip.open(original, "rt", encoding="utf-8", newline="") as stream:
@@ -82,34 +81,52 @@ def convert_porto(original: Path, target: Path, *, trips: int = PORTO_TRIPS, sho
 
     The original is UCI's zip (``train.csv.zip`` inside) or ``train.csv.zip`` itself (``train.csv`` inside). Trip
     numbers are the place in that file, from 0. Trips with an empty polyline have no positions; they are counted as left
-    out.
+    out. The target appears only when it is complete.
     """
     dropped: Counter[str] = Counter()
 
-    def rows(stream: Iterable[str]) -> Iterator[tuple[str, int, str, str]]:
+    def rows(stream: Iterable[str]) -> Iterator[tuple[str | int, ...]]:
         table = csv.DictReader(stream)
         if not {"TAXI_ID", "POLYLINE"} <= set(table.fieldnames or ()):
             raise InvalidInput(
                 f"{original}: train.csv has the columns {table.fieldnames}; TAXI_ID and POLYLINE are needed"
             )
-        seen = 0
-        numbers = progress.track(range(trips), original.name, show=show)
-        for trip, row in zip(numbers, table, strict=False):
-            seen += 1
-            polyline = json.loads(row["POLYLINE"], parse_float=str, parse_int=str)
+        for trip in progress.track(range(trips), original.name, show=show):
+            row = next(table, None)
+            if row is None:
+                raise InvalidInput(
+                    f"{original}: train.csv ends after {trip} trips; {trips} are needed; get the whole file"
+                )
+            polyline = json.loads(row["POLYLINE"])
             if not polyline:
                 dropped["trip with an empty polyline"] += 1
             for longitude, latitude in polyline:
-                yield row["TAXI_ID"], trip, _six_decimals(latitude), _six_decimals(longitude)
-        if seen < trips:
-            raise InvalidInput(f"{original}: train.csv ends after {seen} trips; {trips} are needed; get the whole file")
+                yield row["TAXI_ID"], trip, *(repr(round(float(degrees), 6)) for degrees in (latitude, longitude))
 
-    with _open_train(original) as stream:
+    try:
+        archive = zipfile.ZipFile(original)
+        if "train.csv" not in archive.namelist() and "train.csv.zip" in archive.namelist():
+            archive = zipfile.ZipFile(archive.open("train.csv.zip"))
+        packed = archive.open("train.csv")
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise InvalidInput(f"{original}: is not the zip with train.csv ({error}); delete it and get it again") from None
+    with io.TextIOWrapper(packed, encoding="utf-8", newline="") as stream:
         count = _write_csv(target, ("taxi", "trip", "latitude", "longitude"), rows(stream))
     return Converted(count, dropped)
 
 
-def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, Mapping[str, int]]:
+def _write_csv(target: Path, header: tuple[str, ...], rows: Iterable[tuple[str | int, ...]]) -> int:
+    """Write a gzip-compressed CSV whose bytes depend on the rows alone; return how many rows."""
+    with replacing(target) as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+        text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        count = sum(1 for row in rows if writer.writerow(row))
+        text.flush()
+    return count
+
+
+def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, dict[str, int]]:
     """GeoLife in its original layout, ``Data/<user>/Trajectory/<start>.plt``: longitude and latitude, float64[n, 2].
 
     By user, trajectory and time; with how many points were left out, by reason. The published data has one, with
@@ -121,7 +138,7 @@ def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, Mapping[s
             f"{folder}: holds no Data/<user>/Trajectory/*.plt; name the folder that GeoLife was unpacked to"
         )
     points = np.concatenate([_read_plt(path) for path in progress.track(files, "GeoLife", show=show)])
-    possible = (np.abs(points[:, 0]) <= 180) & (np.abs(points[:, 1]) <= 90)
+    possible = (np.abs(points) <= [180, 90]).all(axis=1)
     wrong = int(np.count_nonzero(~possible))
     return points[possible], {FAULT: wrong} if wrong else {}
 
@@ -135,38 +152,9 @@ def _read_plt(path: Path) -> Floats:
     if not body.strip():
         return np.empty((0, 2))
     try:
-        rows = np.loadtxt(io.BytesIO(body), delimiter=",", usecols=(0, 1), ndmin=2, comments=None)
+        rows = np.loadtxt(io.BytesIO(body), delimiter=",", usecols=(1, 0), ndmin=2, comments=None)
     except ValueError:
         rows = np.empty((0, 2))
     if len(rows) * PLT_COMMAS != body.count(b",") or not np.isfinite(rows).all():
         raise InvalidInput(f"{path}: a line is not 'latitude,longitude,0,altitude,days,date,time'; get the file again")
-    return np.ascontiguousarray(rows[:, ::-1], dtype=np.float64)
-
-
-def _six_decimals(number: str) -> str:
-    return repr(round(float(number), 6))
-
-
-def _open_train(original: Path) -> io.TextIOWrapper:
-    """Open train.csv, wherever in the zip it is."""
-    try:
-        archive = zipfile.ZipFile(original)
-        if "train.csv" not in archive.namelist() and "train.csv.zip" in archive.namelist():
-            archive = zipfile.ZipFile(archive.open("train.csv.zip"))
-        return io.TextIOWrapper(archive.open("train.csv"), encoding="utf-8", newline="")
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise InvalidInput(f"{original}: is not the zip with train.csv ({error}); delete it and get it again") from None
-
-
-def _write_csv(target: Path, header: tuple[str, ...], rows: Iterable[tuple[str | int, ...]]) -> int:
-    """Write a gzip-compressed CSV whose bytes depend on the rows alone; return how many rows."""
-    count = 0
-    with replacing(target) as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-        text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(header)
-        for row in rows:
-            writer.writerow(row)
-            count += 1
-        text.flush()
-    return count
+    return rows

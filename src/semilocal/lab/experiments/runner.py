@@ -12,7 +12,6 @@ import hashlib
 import inspect
 import json
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -24,7 +23,7 @@ import numpy as np
 from ...errors import MissingExtra
 from ...io.progress import Progress
 
-__all__ = ["Result", "Row", "Scalar", "Trial", "Work", "run", "source_version", "sources", "stream"]
+__all__ = ["Row", "Scalar", "Trial", "Work", "run", "source_version", "sources", "stream"]
 
 Scalar = str | int | float | bool | None
 Row = Mapping[str, Scalar]
@@ -92,16 +91,6 @@ class Trial:
 Work = Callable[[Trial], Sequence[Mapping[str, Any]]]
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a trial gave: its rows, how long it took, and whether it came from the cache."""
-
-    trial: Trial
-    rows: tuple[Row, ...]
-    seconds: float
-    cached: bool
-
-
 def run(
     trials: Sequence[Trial],
     work: Work,
@@ -111,8 +100,8 @@ def run(
     version: str | None = None,
     label: str = "",
     show: bool = True,
-) -> list[Result]:
-    """Compute all trials that are not in the cache, and return the results in the order of `trials`, all different.
+) -> list[tuple[Row, ...]]:
+    """Compute all trials that are not in the cache, and return the rows of all in the order of `trials`, all different.
 
     ``work`` is a function of a module (processes import it by name). Each result is kept in ``folder`` as soon as it is
     known, under the digest of the trial, the work's name and the version of the code, ``source_version(work)`` if left
@@ -126,8 +115,7 @@ def run(
     version = source_version(work) if version is None else version
     remembered = Memory(folder, verbose=0).cache(_computed, ignore=["work", "trial"])
     calls = [(trial.key(version, _function(work).__qualname__), work, trial) for trial in trials]
-    cached = [remembered.check_call_in_cache(*call) for call in calls]
-    missing = [call for call, known in zip(calls, cached, strict=True) if not known]
+    missing = [call for call in calls if not remembered.check_call_in_cache(*call)]
     with Progress(len(calls), label or "trials", done=len(calls) - len(missing), show=show) as bar:
         if workers == 0:
             for call in missing:
@@ -139,18 +127,20 @@ def run(
             with parallel_config("loky", n_jobs=-1 if workers is None else workers, **several):
                 for _ in Parallel(return_as="generator_unordered")(delayed(remembered)(*call) for call in missing):
                     bar.advance()
-    done = [(call[2], *remembered(*call)) for call in calls]
-    return [Result(trial, rows, seconds, known) for (trial, rows, seconds), known in zip(done, cached, strict=True)]
+    return [remembered(*call) for call in calls]
 
 
-def _computed(key: str, work: Work, trial: Trial) -> tuple[tuple[Row, ...], float]:
-    """Rows of a trial and its seconds; remembered by the key."""
-    start = time.perf_counter()
+def _computed(key: str, work: Work, trial: Trial) -> tuple[Row, ...]:
+    """Rows of a trial as plain scalars, remembered by the key; a column cannot have the name of a parameter."""
     try:
         rows = work(trial)
+        if taken := dict(trial.parameters).keys() & {name for row in rows for name in row}:
+            raise ValueError(f"a parameter is called {min(taken)!r}, too")
     except Exception as error:
         raise RuntimeError(f"{trial.label} failed: {type(error).__name__}: {error}") from error
-    return tuple(_plain(row) for row in rows), time.perf_counter() - start
+    return tuple(
+        {name: getattr(value, "item", lambda value=value: value)() for name, value in row.items()} for row in rows
+    )
 
 
 def _leave_interrupts() -> None:
@@ -160,11 +150,6 @@ def _leave_interrupts() -> None:
 
 def _function(work: Callable[..., Any]) -> Any:
     return inspect.unwrap(work.func if isinstance(work, functools.partial) else work)
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Scalar]:
-    """The row with plain Python scalars."""
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
 
 
 # -- identity: of the code, and of a trial ---------------------------------------------------------------------------

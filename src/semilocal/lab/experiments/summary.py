@@ -20,7 +20,7 @@ from ...io.files import write_text
 from .data import load
 from .methods import Purpose, promise_of
 from .report import Claim, FigureReport, Line
-from .runner import Result, Row, Scalar, Trial, Work, run, source_version
+from .runner import Row, Scalar, Trial, Work, run, source_version
 from .trials import CROWD, FACTS, MADE, counts_trial
 
 __all__ = [
@@ -53,11 +53,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Rows of all trials, their summary per group, what it took, and why sources of positions are missing."""
+    """Rows of all trials, their summary per group, and why sources of positions are missing."""
 
     rows: tuple[Row, ...] = ()
     summary: tuple[dict[str, Any], ...] = ()
-    seconds: float = 0.0
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -75,7 +74,6 @@ class Study:
     most: int | None = None  # repeats that are enough
     quick_axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # axes of a quick look that are shorter
     by: tuple[str, ...] = ()  # columns of the rows that make groups, besides the parameters
-    figure: str = ""  # what the trials belong to, if not ``name``
     label: str = ""  # of the figure, as its title
     title: str = ""
     purpose: Purpose = "counts"  # which promise of a method counts
@@ -101,12 +99,7 @@ class Study:
         places = [{"source": name, "data": data} for name, data in found.items()] if self.sources else [{}]
         trials = [
             Trial.of(
-                self.figure or self.name,
-                method,
-                seed=options.seed,
-                run=run,
-                **where,
-                **{"k": crowds.get(method, CROWD), **place},
+                self.name, method, seed=options.seed, run=run, **where, **{"k": crowds.get(method, CROWD), **place}
             )
             for run in range(self.repeats(options))
             for where in places
@@ -116,16 +109,16 @@ class Study:
         work = partial(self.work, data=options.data) if self.work is counts_trial else self.work
         by = ("method", *self.by, *(("source", "data") if self.sources else ()), *dict.fromkeys((*axes, "k")))
         version = source_version(work)
-        results = run(
-            trials, work, folder=options.out / "cache", workers=options.workers, version=version, label=self.name,
-            show=options.show,
-        )  # fmt: skip
-        rows = table(results, version=version)
+        folder = options.out / "cache"
+        found_rows = run(
+            trials, work, folder=folder, workers=options.workers, version=version, label=self.name, show=options.show
+        )
+        rows = table(trials, found_rows, version=version)
         summary = summarise(rows, by=by, of=self.of, facts=FACTS)
         first = {key: rows[0][key] for key in ("version", "figure", "seed")}
         write_csv(options.out / f"{self.name}.csv", [{**first, **group} for group in summary])
         write_csv(options.out / f"{self.name}_runs.csv", rows)
-        return Gathered(tuple(rows), tuple(summary), sum(result.seconds for result in results), missing)
+        return Gathered(tuple(rows), tuple(summary), missing)
 
 
 def select(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str, Any]]:
@@ -163,24 +156,13 @@ def lines(summary: Sequence[Mapping[str, Any]], purpose: Purpose) -> tuple[Line,
 # -- rows of results: flat tables, summaries with intervals, CSV files -----------------------------------------------
 
 
-def table(results: Sequence[Result], *, version: str) -> list[dict[str, Scalar]]:
-    """Flat rows: version, figure, method, parameters, seed, run, and then what the trial gave.
-
-    How long a trial took is left out: it would differ each time.
-    """
+def table(trials: Sequence[Trial], found: Sequence[Sequence[Row]], *, version: str) -> list[dict[str, Scalar]]:
+    """Flat rows: version, figure, method, parameters, seed, run, and then what the trial gave."""
     return [
-        {
-            "version": version,
-            "figure": result.trial.figure,
-            "method": result.trial.method,
-            **dict(result.trial.parameters),
-            "seed": result.trial.seed,
-            "run": result.trial.run,
-            **row,
-        }
-        for result in results
-        for row in result.rows
-    ]
+        {"version": version, "figure": one.figure, "method": one.method, **dict(one.parameters), "seed": one.seed,
+         "run": one.run, **row}
+        for one, rows in zip(trials, found, strict=True) for row in rows
+    ]  # fmt: skip
 
 
 def summarise(
