@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from semilocal.io.basemap import cut
+
 Floats = npt.NDArray[np.float64]
 
 FINEST = 0.01  # degrees; level j holds what matters at FINEST * 2**j
@@ -61,8 +63,22 @@ def _rings(topology: dict[str, Any]) -> list[tuple[Floats, bool]]:
             for number, ring in enumerate(polygon):
                 lines = [arcs[arc] if arc >= 0 else arcs[~arc][::-1] for arc in ring]
                 joined = np.concatenate([lines[0], *(line[1:] for line in lines[1:])])
-                found.append((joined, number == 0))
+                found += [(part, number == 0) for part in _on_one_map(joined)]
     return found
+
+
+def _on_one_map(ring: Floats) -> list[Floats]:
+    """The parts of a ring from 180 degrees west to 180 degrees east: at the source some cross the date line.
+
+    A ring around the pole is closed along the pole.
+    """
+    turns = np.cumsum(np.rint(np.diff(ring[:, 0], prepend=ring[0, 0]) / 360.0))
+    ring = ring - np.outer(turns, [360.0, 0.0])
+    if turns[-1]:
+        pole = 90.0 * np.sign(ring[:, 1].mean())
+        ring = np.concatenate([ring, [[ring[-1, 0], pole], [ring[0, 0], pole]], ring[:1]])
+    parts = (cut(cut(np.add(ring, (shift, 0.0)), 0, -180.0, 1.0), 0, 180.0, -1.0) for shift in (-360.0, 0.0, 360.0))
+    return [part for part in parts if len(part) > 3]
 
 
 def _area(ring: Floats) -> float:

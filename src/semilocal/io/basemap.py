@@ -24,12 +24,12 @@ from ..geometry.cities import CREDIT, cities_in
 from ..geometry.units import is_map
 from .files import read_text
 
-__all__ = ["NARROWEST", "Lines", "basemap_json", "inside", "land", "read_basemap", "rings_of"]
+__all__ = ["NARROWEST", "Lines", "basemap_json", "cut", "inside", "land", "read_basemap", "rings_of"]
 
 NARROWEST = 0.5  # degrees: what is drawn at 1:10m says nothing about less
 _AROUND = 0.02  # of a map's sides: so far outside land is cut off, where nobody sees the edge
 _SHOWN = 3000  # pixels of a picture's width
-_SENT = 30_000  # corners of land in a file
+_SENT = 20_000  # corners of land in a file
 _CITIES = 1200  # in a file
 _TRUE = 50  # a map shows that a corner is missing if it is narrower than so many times its size
 Lines = list[Floats]  # each float64[n, 2]
@@ -88,13 +88,13 @@ def _rings(box: Box, tolerance: float) -> tuple[Floats, ...]:
         ring = corners[first[row] : first[row + 1]]
         if np.all(ring.max(axis=0) > lower) and np.all(ring.min(axis=0) < upper):
             for axis in (0, 1):
-                ring = _cut(_cut(ring, axis, lower[axis], 1.0), axis, upper[axis], -1.0)
+                ring = cut(cut(ring, axis, lower[axis], 1.0), axis, upper[axis], -1.0)
             if len(ring) > 3:
                 found.append(ring)
     return tuple(found)
 
 
-def _cut(ring: Floats, axis: int, at: float, sign: float) -> Floats:
+def cut(ring: Floats, axis: int, at: float, sign: float) -> Floats:
     """The part of a closed ring on one side of a line; what crosses it goes along it."""
     away = sign * (ring[:, axis] - at)
     if len(ring) < 2 or np.all(away >= 0):
@@ -107,18 +107,18 @@ def _cut(ring: Floats, axis: int, at: float, sign: float) -> Floats:
     return np.concatenate([out, out[:1]])
 
 
-def basemap_json(box: Box, lines: Lines | None = None) -> dict[str, Any]:
+def basemap_json(box: Box, lines: Lines | None = None, *, most: int = _SENT) -> dict[str, Any]:
     """What a page draws behind and over its cells; lines are drawn in the place of land if they are given.
 
     ``land`` and ``lines`` are x, y, then steps, in whole numbers of ``step``; land is right for views of at least
-    ``narrowest`` degrees. ``cities`` are name, country, x, y, largest first.
+    ``narrowest`` degrees, and has at most ``most`` corners. ``cities`` are name, country, x, y, largest first.
     """
     if box.dimensions != 2:
         return {"step": 1.0, "land": [], "lines": [], "narrowest": 0.0, "cities": [], "credit": ""}
     width = max(high - low for low, high in zip(box.lower, box.upper, strict=True))
     step, tolerance = 10.0 ** (int(np.floor(np.log10(width))) - 4), width / _SHOWN
     shown = land(box, tolerance) if lines is None else []
-    while sum(map(len, shown)) > _SENT:
+    while sum(map(len, shown)) > most:
         tolerance *= 2
         shown = land(box, tolerance)
     found = cities_in(box, _CITIES) if is_map(box) else []

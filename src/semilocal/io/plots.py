@@ -33,17 +33,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "PICTURES", "animate", "draw_questions", "draw_regions", "draw_rows", "need_matplotlib", "save_picture",
+    "PICTURES", "animate", "draw_regions", "draw_rows", "need_matplotlib", "save_picture",
     "save_side_by_side", "title_of",
 ]  # fmt: skip
 
 PICTURES = (".png", ".svg", ".pdf")
-SIZE = (7, 6.2)  # inches
+WIDE, HIGH = 7.0, 6.2  # inches
 RAMP = ("#fbf3cf", "#fdb777", "#ee605e", "#8c2981", "#231151")  # lightness goes one way; the page has the same
 SEA = "#bcd4e6"
 _MARK_LENGTH = 460  # letters times points that maps side by side have room for below their titles
 _MOST_NAMES = 18  # of cities
 _MOST_ASKED = 30  # questions that are outlined with their answers; more are coloured by them
+_OUTLINED = 150  # times its size that a map may be, for a region to have an outline
 _ROOM = 1.35  # times its size that a name takes: axes may get smaller when the rest is laid out
 
 
@@ -69,6 +70,7 @@ def draw_regions(
     *,
     points: npt.ArrayLike | None = None,
     limits: tuple[float, float] | None = None,
+    asked: Sequence[Asked] = (),
 ) -> Axes:
     """Draw the regions coloured by density, with land, sea and the largest cities; optionally the points on top.
 
@@ -83,11 +85,13 @@ def draw_regions(
         Positions to show; for public data only.
     limits : (float, float), optional
         Lowest and highest density of the colours, for several pictures side by side; then there is no colour bar.
+    asked : sequence of Asked
+        Questions to outline, with a list of their answers below the map.
     """
     box = partition.task.box
     if box.dimensions != 2:
         raise InvalidInput(f"a picture needs two dimensions; this partition has {box.dimensions}")
-    axes, filled = draw_rows(partition_rows(partition), partition.task.hierarchy, ax, limits=limits)
+    axes, filled = draw_rows(partition_rows(partition), partition.task.hierarchy, ax, limits=limits, asked=asked)
     axes.set_title(f"{title_of(partition)}\n{len(partition):,} regions", fontsize=10)
     _say(axes, partition.mark)
     if points is not None:
@@ -95,6 +99,8 @@ def draw_regions(
         axes.plot(shown[:, 0], shown[:, 1], ",", color="black", alpha=0.35)
     if limits is None:
         _bar(axes, filled, f"participants per {area_unit(box)}, estimated")
+    if asked:
+        _draw_questions(axes, asked)
     return axes
 
 
@@ -112,16 +118,17 @@ def _say(axes: Axes, mark: Mark | None) -> None:
 
 
 def draw_rows(
-    rows: Rows, hierarchy: Hierarchy, ax: Axes | None = None, *, limits: tuple[float, float] | None = None
-) -> tuple[Axes, Any]:
-    """Draw one frame of a map: the axes, and what a colour bar is made from."""
+    rows: Rows, hierarchy: Hierarchy, ax: Axes | None = None, *, limits: tuple[float, float] | None = None,
+    asked: Sequence[Asked] = (),
+) -> tuple[Axes, Any]:  # fmt: skip
+    """Draw one frame of a map, and what was asked: the axes, and what a colour bar is made from."""
     need_matplotlib()
     from matplotlib.collections import LineCollection, PolyCollection
 
     if ax is None:
         import matplotlib.pyplot as plt
 
-        ax = plt.subplots(figsize=SIZE, layout="constrained")[1]
+        ax = plt.subplots(figsize=_size(hierarchy.box), layout="constrained")[1]
     box = hierarchy.box
     lower, upper, density = _shown(rows, hierarchy)
     first, cells = hierarchy.interval_cells(lower, upper)
@@ -134,10 +141,20 @@ def draw_rows(
     parts = np.add.reduceat([len(rings) for rings in outlines], first[:-1])
     filled.set_array(np.repeat(density, parts))
     ax.add_collection(filled)
-    borders = [ring for rings in hierarchy.interval_outlines(rows.lower, rows.upper) for ring in rings]
+    # Outlines of small regions would hide their colours.
+    large = ((rows.boxes[:, 1] - rows.boxes[:, 0]) * _OUTLINED > np.subtract(box.upper, box.lower)).all(axis=1)
+    borders = [ring for rings in hierarchy.interval_outlines(rows.lower[large], rows.upper[large]) for ring in rings]
     ax.add_collection(LineCollection(borders, colors="#6d7480", linewidths=0.25))
     _around(ax, box)
+    _name_cities(ax, box, asked)
     return ax, filled
+
+
+def _size(box: Box) -> tuple[float, float]:
+    """Inches of a picture of a domain without much room around it; wide ones are wider."""
+    high = aspect(box) * (box.upper[1] - box.lower[1]) / (box.upper[0] - box.lower[0]) if is_map(box) else 1.0
+    wide = WIDE if high > 0.7 else 1.4 * WIDE
+    return wide, float(np.clip((wide - 1.7) * high + 1.0, 3.0, HIGH))
 
 
 def _shown(rows: Rows, hierarchy: Hierarchy) -> tuple[Any, Any, Floats]:
@@ -160,7 +177,7 @@ def _colours(limits: tuple[float, float]) -> dict[str, Any]:
 
 
 def _around(ax: Axes, box: Box) -> None:
-    """Axes of a domain, with the sea over its cells and names of cities: cells of the sea are pale, land is not."""
+    """Axes of a domain, with the sea over its cells: cells of the sea are pale, land is not."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Outline
 
@@ -179,16 +196,18 @@ def _around(ax: Axes, box: Box) -> None:
         ax.add_patch(PathPatch(sea, facecolor=SEA, alpha=0.78, linewidth=0, zorder=2))
         coast = Outline.make_compound_path(*(Outline(ring) for ring in rings))
         ax.add_patch(PathPatch(coast, facecolor="none", edgecolor="#2c3e4a", linewidth=0.6, zorder=3))
-    _name_cities(ax, box)
 
 
-def _name_cities(ax: Axes, box: Box) -> None:
-    """The largest cities with their names, where no other name is in the way."""
+def _name_cities(ax: Axes, box: Box, asked: Sequence[Asked] = ()) -> None:
+    """The largest cities with their names, where no other name and no question is in the way."""
+    if not is_map(box):
+        return
     ax.apply_aspect()
     figure: Figure = ax.figure.figure
     room, unit = ax.get_window_extent(), figure.dpi / 72
     size = 7.0
-    taken: list[tuple[float, float, float, float]] = []
+    corners = [ax.transData.transform(np.concatenate(one.rings)) for one in asked]
+    taken: list[tuple[float, float, float, float]] = [(*one.min(axis=0), *one.max(axis=0)) for one in corners]
     for city in cities_in(box, 8 * _MOST_NAMES):
         left, bottom = ax.transData.transform((city.longitude, city.latitude))
         width, height = 0.6 * size * len(city.name) * unit * _ROOM, size * unit * _ROOM * 1.2
@@ -213,7 +232,7 @@ def _write(ax: Axes, text: str, at: tuple[float, float], size: float, **where: A
     )  # fmt: skip
 
 
-def draw_questions(ax: Axes, asked: Sequence[Asked]) -> None:
+def _draw_questions(ax: Axes, asked: Sequence[Asked]) -> None:
     """Outline areas that were asked about, each with its number; a list below the map has the answers."""
     from matplotlib.collections import LineCollection
 
@@ -246,6 +265,7 @@ def _draw_answers(ax: Axes, asked: Sequence[Asked], box: Box) -> Any:
     filled.set_array(np.maximum(values, 0.5))
     ax.add_collection(filled)
     _around(ax, box)
+    _name_cities(ax, box)
     return filled
 
 
@@ -284,7 +304,7 @@ def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
     rounds = split_rows(run.partition, run.splits)
     frames = [frame(rounds, number) for number in range(1, len(rounds) + 1)]
     limits = robust_limits(densities(frames[-1]))
-    figure = Figure(figsize=SIZE)
+    figure = Figure(figsize=_size(box))
     figure.subplots_adjust(left=0.1, right=0.82)
     axes = figure.add_subplot()
     pictures = []
@@ -330,7 +350,7 @@ def save_picture(
     need_matplotlib()
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=SIZE, layout="constrained")
+    figure = Figure(figsize=_size(partition.task.box), layout="constrained")
     axes = figure.add_subplot()
     if len(asked) > _MOST_ASKED:
         filled = _draw_answers(axes, asked, partition.task.box)
@@ -338,10 +358,8 @@ def save_picture(
         _bar(axes, filled, "participants in an area, estimated")
         axes.set_title(f"{title_of(partition)}\n{len(asked):,} areas", fontsize=10)
     else:
-        draw_regions(partition, axes, points=points)
-        if asked:
-            draw_questions(axes, asked)
+        draw_regions(partition, axes, points=points, asked=asked)
     if title is not None:
         axes.set_title(title, fontsize=10)
     with replacing(path) as stream:
-        figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."))
+        figure.savefig(stream, dpi=150, format=path.suffix.lower().lstrip("."), bbox_inches="tight", pad_inches=0.1)

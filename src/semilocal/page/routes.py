@@ -43,6 +43,7 @@ except ImportError:
 __all__ = ["OPERATIONS", "with_basemap"]
 
 DRAFT_BYTES = 4096
+WORLD_CORNERS = 30_000  # of land, on the map that a domain is drawn on
 VIEWERS = 500  # streams of events at the same time, per worker
 LOOK_SECONDS = 1.0
 BEAT_SECONDS = 15.0
@@ -130,7 +131,7 @@ def _ground(lines: Lines | None = None) -> tuple[Operation, Operation]:
     @cache
     def packed_world() -> bytes:
         box = named_box("world")
-        return _packed({"domain": domain_json(box), "ground": basemap_json(box, lines)})
+        return _packed({"domain": domain_json(box), "ground": basemap_json(box, lines, most=WORLD_CORNERS)})
 
     async def answer(context: Context, request: Request, packed: Callable[[], bytes]) -> Response:
         found = _compressed(request, await context.service.work(packed))
