@@ -142,7 +142,7 @@ async def answering(server: str, *, patience: float) -> AsyncIterator[None]:
 async def find_task(channel: Channel, url: str) -> Found:
     """Id, task and plan behind a URL; the device checks them again, and pins them. A pair task has no plan."""
     from ..device.channel import only_task, split_url
-    from ..device.upload import read_task
+    from ..device.vault import read_task
 
     name = split_url(url)[1] or await only_task(channel)
     task = await channel.message(f"/tasks/{name}", lambda data: read_task(data, name))

@@ -49,11 +49,9 @@ from ..protocol.task import Task
 from ..transcript.checkpoints import next_head, signature_fault
 from .budget import spent, worst_case
 from .channel import LONGEST_WAIT, Channel, ServerStatus, only_task, split_url
-from .summary import Summary, enrolment_advice, summarise
+from .summary import ADVICE, Summary, summarise
 from .transport import new_client
-from .vault import Chain, Membership, Vault, check_address, check_server, pinned_plan, pinned_task
-
-__all__ = ["Agent"]
+from .vault import Chain, Membership, Vault, check_address, check_servers, pinned_plan, pinned_task
 
 T = TypeVar("T")
 M = TypeVar("M", bound=msgspec.Struct)
@@ -82,8 +80,6 @@ class Agent:
         The one-time token to enrol with; empty where enrolment is open or done.
     channel : Channel, optional
         To the server, which many agents may share; one is made (and closed) if left out.
-    notify : callable
-        Takes a sentence for the owner now and then.
     spread : float
         Answers are sent up to this many seconds late, by jitter, so that their time tells nothing about the device.
     paths : dict of bytes to Path, optional
@@ -118,18 +114,10 @@ class Agent:
     # -- for the owner -----------------------------------------------------------------------------------------
 
     async def run(self) -> Summary:
-        """Follow the task to its end, or to a refusal, and say how it went.
+        """Follow the task to its end, or to a refusal, and say how it went; safe to cancel at any moment.
 
-        Cancelling this and running a new agent on the same vault later is safe at any moment.
-
-        Raises
-        ------
-        InvalidInput, OutsideDomain
-            If the position or the value does not fit the task.
-        BudgetExceeded
-            If the vault's caps do not allow the task.
-        Unreachable
-            If the server is away for too long.
+        Raises ``InvalidInput`` if position or value do not fit the task, ``BudgetExceeded``, and ``Unreachable`` if the
+        server is away for too long.
         """
         if self._channel is not None:
             return await self._run(self._channel)
@@ -178,7 +166,7 @@ class Agent:
             self._task = task = await self._read(path, lambda data: pinned_task(data, self._name))
             plan = await self._read(f"{path}/plan", lambda data: decode(data, Plan))
             if not self._new_server:
-                check_server(self._vault.contents, self._server, task)
+                check_servers(self._vault.contents, task, self._server)
             self._resume(self._new_entry(task, plan))
             self._notify(f"Joining task {self._name[:12]}…: {promise(task, plan).sentence().rstrip('.')}")
             return
@@ -238,7 +226,8 @@ class Agent:
             ledger = self._vault.contents.ledger.cancel(bytes.fromhex(self._name))
             self._vault.save(self._vault.contents.without(bytes.fromhex(self._name), ledger))
             self._entry = None
-            raise ServerViolation(answer.token, enrolment_advice(answer.token, answer.detail))
+            refused = f"the server refused the enrolment: {answer.detail}"
+            raise ServerViolation(answer.token, ADVICE.get(answer.token, refused))
         self._save(enrolled=True, token="")
         self._notify("Enrolled; waiting for the first round.")
 
@@ -461,13 +450,7 @@ class Agent:
 
 
 async def _follow_seals(channel: Channel, task: Task, chain: Chain, number: int) -> Chain | None:
-    """The chain up to a closed round; None if the server does not show a seal yet.
-
-    Raises
-    ------
-    ServerViolation
-        If a seal is not signed with the pinned key, does not continue the chain, or belongs to another task or round.
-    """
+    """The chain up to a closed round, every seal signed with the pinned key; None if one is not shown yet."""
     while chain.round < number:
         following = chain.round + 1
         path = f"/tasks/{task.id.hex()}/rounds/{following}/seal"

@@ -23,31 +23,17 @@ from ..protocol.plan import Plan
 from ..protocol.promise_words import INSIDE
 from ..protocol.task import Task
 
-__all__ = ["Budget", "Reservation", "spent", "worst_case"]
-
 Amount = float | str | Fraction
 _WORDS = f"epsilon (delta = 0; between {INSIDE}, or with two servers between any two in the domain or bucket)"
 
 
 class Reservation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One task in the ledger. Amounts are fractions in text ("9/2"), so that nothing is rounded.
-
-    Attributes
-    ----------
-    task : bytes
-        The task's id.
-    reserved : str
-        The most it can cost.
-    spent : str
-        What it has cost so far.
-    settled : bool
-        Whether it is over: then only what was spent counts.
-    """
+    """One task in the ledger. Amounts are fractions in text ("9/2"), so that nothing is rounded."""
 
     task: bytes
-    reserved: str
+    reserved: str  # the most it can cost
     spent: str = "0"
-    settled: bool = False
+    settled: bool = False  # whether it is over: then only what was spent counts
 
     @property
     def charge(self) -> Fraction:
@@ -57,12 +43,6 @@ class Reservation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """All tasks of a device, and the owner's cap on their sum. Every method returns a new budget.
-
-    Attributes
-    ----------
-    max_epsilon : str or None
-        The cap; None for none.
-    lines : tuple of Reservation
 
     Examples
     --------
@@ -91,24 +71,12 @@ class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return next((line for line in self.lines if line.task == task), None)
 
     def with_cap(self, max_epsilon: Amount | None) -> Budget:
-        """The budget with another cap.
-
-        Raises
-        ------
-        BudgetExceeded
-            If more than that is reserved or spent already.
-        """
+        """The budget with another cap; raises ``BudgetExceeded`` if more than that is reserved or spent already."""
         cap = None if max_epsilon is None else str(exact(max_epsilon))
         return Budget(cap, self.lines)._checked("the tasks joined before")
 
     def reserve(self, task: bytes, worst: Amount) -> Budget:
-        """Reserve the worst case of a task; the same reservation again changes nothing.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the cap would be exceeded.
-        """
+        """Reserve the worst case of a task, or raise ``BudgetExceeded``; the same one again changes nothing."""
         line = Reservation(task, str(exact(worst)))
         before = self.line(task)
         if before is not None:
@@ -118,13 +86,7 @@ class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return Budget(self.max_epsilon, (*self.lines, line))._checked("joining this task")
 
     def spend(self, task: bytes, total: Amount) -> Budget:
-        """Record what a task costs as things stand.
-
-        Raises
-        ------
-        BudgetExceeded
-            If that is more than was reserved.
-        """
+        """Record what a task costs as things stand; raises ``BudgetExceeded`` if that is more than was reserved."""
         line, cost = self._open_line(task), exact(total)
         if cost > Fraction(line.reserved):
             raise BudgetExceeded(

@@ -29,11 +29,6 @@ from .transport import LONGEST_POLL, HttpxWire, LeanWire, Response
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = [
-    "LONGEST_WAIT", "Channel", "Channels", "Clock", "Reply", "Retry", "ServerProblem", "ServerStatus", "WallClock",
-    "describe", "only_task", "problem_of", "split_url",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 _CACHED = 256  # public messages kept: agents of one process are never far apart, but in many regions
@@ -112,22 +107,6 @@ def describe(response: Response) -> str:
     return f"status {response.status} with {printable(response.media_type, most=60) or 'no media type'}"
 
 
-def _check_acknowledgement(body: bytes, content: bytes) -> None:
-    """Raise ValueError unless an answer is for this content and no other."""
-    if msgspec.json.decode(body, type=_Acknowledgement).digest != hashlib.sha256(content).hexdigest():
-        raise ValueError("the digest of something else")
-
-
-def _read_status(body: bytes) -> ServerStatus:
-    """Where a task stands; raises one of ``_MALFORMED`` if the bytes do not say."""
-    return msgspec.json.decode(body, type=ServerStatus)
-
-
-def _read_phase(body: bytes) -> str:
-    """The phase of a task of two servers, likewise."""
-    return msgspec.json.decode(body, type=_Phase).phase
-
-
 def _seconds_of(header: str | None) -> float:
     """Retry-After in seconds, within bounds; 0 if there is none or it is a date, which a clock need not share."""
     plain = header is not None and header.isascii() and header.isdigit()
@@ -137,39 +116,26 @@ def _seconds_of(header: str | None) -> float:
 class Clock(Protocol):
     """Time as the channel sees it."""
 
-    def time(self) -> float:
-        """Seconds that only grow."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
+    def time(self) -> float: ...  # seconds that only grow
+    async def sleep(self, seconds: float) -> None: ...
 
 
 class WallClock:
     """The real one."""
 
     def time(self) -> float:
-        """Seconds that only grow."""
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
         await asyncio.sleep(seconds)
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How often to try again: after U(0, min(longest, first * 2**n)) seconds ("full jitter").
-
-    Attributes
-    ----------
-    first, longest : float
-        Seconds.
-    patience : float
-        Seconds without a usable answer after which :class:`Unreachable` is raised.
-    """
+    """How often to try again: after U(0, min(longest, first * 2**n)) seconds ("full jitter")."""
 
     first: float = 0.25
     longest: float = 60.0
-    patience: float = 3600.0
+    patience: float = 3600.0  # seconds without a usable answer after which ``Unreachable`` is raised
 
 
 class Reply(NamedTuple):
@@ -183,24 +149,11 @@ class Reply(NamedTuple):
 
 
 class Channel:
-    """Requests to one server.
+    """Requests to one server; the caller closes the wire.
 
-    Parameters
-    ----------
-    url : str
-        The server, without a path of a task.
-    wire : HttpxWire, LeanWire or httpx2.AsyncClient
-        The caller closes it.
-    clock : Clock
-    jitter : callable
-        Gives a number in [0, 1); must know nothing of positions.
-    retry : Retry
-    at_once : int
-        Requests in flight at the same time, long polls not counted.
-    notify : callable
-        Takes a sentence when the server stops answering, now and then while it is tried again, and when it answers.
-    kept : bool
-        Whether the vaults behind it outlive this process, so that it can be stopped safely.
+    ``jitter`` gives a number in [0, 1) and must know nothing of positions. At most ``at_once`` requests are in flight,
+    long polls not counted. ``notify`` takes a sentence when the server stops answering, now and then while it is tried
+    again, and when it answers. ``kept``: the vaults behind it outlive this process, so that it can be stopped safely.
     """
 
     def __init__(
@@ -231,12 +184,8 @@ class Channel:
 
         Lost connections, time-outs, what is not an answer of the server, 429 and 5xx are tried again, "not yet" too if
         there is content to deliver. ``accept`` is the media type of a good answer, and ``check`` raises ValueError if
-        its body is none. Without a check, content must be acknowledged by its digest in JSON.
-
-        Raises
-        ------
-        Unreachable
-            If that takes longer than the owner's patience.
+        its body is none. Without a check, content must be acknowledged by its digest in JSON. Raises ``Unreachable``
+        when the owner's patience is over.
         """
         began, failures = self.clock.time(), 0
         while True:
@@ -292,7 +241,9 @@ class Channel:
                 if check is not None:
                     check(response.body)
                 elif content is not None:
-                    _check_acknowledgement(response.body, content)
+                    told = msgspec.json.decode(response.body, type=_Acknowledgement)
+                    if told.digest != hashlib.sha256(content).hexdigest():
+                        raise ValueError("the digest of something else")
                 return Reply(response.status, response.body)
             except _MALFORMED:
                 pass
@@ -301,13 +252,7 @@ class Channel:
     # -- the public channel ------------------------------------------------------------------------------------
 
     async def message(self, path: str, read: Callable[[bytes], T]) -> T | None:
-        """A public, immutable message: fetched once, read once, shared. None if it does not exist yet.
-
-        Raises
-        ------
-        ServerViolation
-            If the server has no such message, or what it sent cannot be read.
-        """
+        """A public, immutable message: fetched once, read once, shared. None if it does not exist yet."""
         if path in self._messages:
             self._messages.move_to_end(path)
             kept: T = self._messages[path]
@@ -343,10 +288,7 @@ class Channel:
 
     async def _look(self, path: str, task: str) -> tuple[ServerStatus, float]:
         began = self.clock.time()
-        answer = await self.send("GET", path, polling=True, check=_read_status)
-        if answer.status != 200:
-            raise ServerViolation(answer.token, answer.detail or f"GET {path} failed")
-        status = _read_status(answer.body)
+        status = await self._read(path, ServerStatus, polling=True)
         if status.task != task:
             raise ServerViolation("other-task", "the server sent the state of another task")
         return status, self.clock.time() - began
@@ -354,10 +296,16 @@ class Channel:
     async def phase(self, task: str) -> str:
         """Where a task of two servers is, as this one says; a hint, as the status is."""
         path = f"/tasks/{task}/state"
-        answer: Reply = await self._shared(path, lambda: self.send("GET", path, check=_read_phase))
+        found: _Phase = await self._shared(path, lambda: self._read(path, _Phase))
+        return found.phase
+
+    async def _read(self, path: str, kind: type[T], *, polling: bool = False) -> T:
+        """What a server says now, in JSON."""
+        decoder = msgspec.json.Decoder(kind)
+        answer = await self.send("GET", path, polling=polling, check=decoder.decode)
         if answer.status != 200:
             raise ServerViolation(answer.token, answer.detail or f"GET {path} failed")
-        return _read_phase(answer.body)
+        return decoder.decode(answer.body)
 
     async def _shared(self, key: object, start: Callable[[], Any]) -> Any:
         """Let all who ask for the same thing at the same time wait for one request."""
@@ -383,15 +331,7 @@ class Channel:
 
 
 class Channels:
-    """One channel per origin, made when it is first asked for.
-
-    Parameters
-    ----------
-    wire : callable
-        Takes an origin and gives what :class:`Channel` takes: ``LeanWire``, or a function that gives a client.
-    **options
-        Of every :class:`Channel`.
-    """
+    """One channel per origin, made when it is first asked for, on what ``wire`` gives for it."""
 
     def __init__(self, wire: Callable[[str], HttpxWire | LeanWire | httpx2.AsyncClient], **options: Any) -> None:
         self._wire, self._options = wire, options
@@ -432,13 +372,7 @@ def split_url(url: str) -> tuple[str, str]:
 
 
 async def only_task(channel: Channel) -> str:
-    """Id of the only task of a server that enrols, or is open for uploads to two servers.
-
-    Raises
-    ------
-    InvalidInput
-        If there is none, or more than one.
-    """
+    """Id of the only task of a server that enrols, or is open for uploads to two servers; refuses none and several."""
     answer = await channel.send("GET", "/tasks")
     try:
         tasks = msgspec.json.decode(answer.body, type=list[dict[str, object]])

@@ -17,8 +17,6 @@ from typing import Protocol
 
 from ..errors import InvalidInput, VaultError
 
-__all__ = ["Disk", "FileDisk", "MemoryDisk", "replace_file"]
-
 OWNER_ONLY = 0o600
 FRESH = ".new"
 
@@ -26,26 +24,13 @@ FRESH = ".new"
 class Disk(Protocol):
     """The steps a vault is made of; a crash may come between any two of them."""
 
-    def lock(self, path: Path) -> None:
-        """Take the only right to use the file, or raise :class:`VaultError`."""
-
-    def unlock(self, path: Path) -> None:
-        """Give the right back."""
-
-    def read(self, path: Path) -> bytes | None:
-        """The bytes of the file; None if there is none."""
-
-    def write(self, path: Path, data: bytes) -> None:
-        """Make a new file, readable by its owner only. It need not survive a crash before ``sync``."""
-
-    def sync(self, path: Path) -> None:
-        """Make the bytes of the file survive a crash."""
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, in place of whatever had it. One step, but may be undone by a crash."""
-
-    def sync_folder(self, folder: Path) -> None:
-        """Make the names in the folder survive a crash."""
+    def lock(self, path: Path) -> None: ...  # take the only right to use the file, or raise ``VaultError``
+    def unlock(self, path: Path) -> None: ...
+    def read(self, path: Path) -> bytes | None: ...  # None if there is no file
+    def write(self, path: Path, data: bytes) -> None: ...  # a new file for its owner; may be lost before ``sync``
+    def sync(self, path: Path) -> None: ...  # the bytes survive a crash
+    def rename(self, source: Path, target: Path) -> None: ...  # in one step, but may be undone by a crash
+    def sync_folder(self, folder: Path) -> None: ...  # the names in the folder survive a crash
 
 
 def replace_file(disk: Disk, path: Path, data: bytes) -> None:
@@ -64,7 +49,6 @@ class FileDisk:
         self._locks: dict[Path, int] = {}
 
     def lock(self, path: Path) -> None:
-        """Take the only right to use the file, or raise :class:`VaultError`."""
         import fcntl
 
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,13 +62,12 @@ class FileDisk:
         self._locks[path] = handle
 
     def unlock(self, path: Path) -> None:
-        """Give the right back."""
         handle = self._locks.pop(path, None)
         if handle is not None:
             os.close(handle)
 
     def read(self, path: Path) -> bytes | None:
-        """The bytes of the file; None if there is none. Refuses a file that others could read or have made."""
+        """Refuses a file that others could read or have made."""
         try:
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -104,7 +87,6 @@ class FileDisk:
             return file.read()
 
     def write(self, path: Path, data: bytes) -> None:
-        """Make a new file, readable by its owner only."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)  # a left-over of a crash
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
@@ -116,15 +98,12 @@ class FileDisk:
             os.close(handle)
 
     def sync(self, path: Path) -> None:
-        """Make the bytes of the file survive a crash."""
         _sync(path, os.O_RDONLY)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, in place of whatever had it."""
         os.replace(source, target)
 
     def sync_folder(self, folder: Path) -> None:
-        """Make the names in the folder survive a crash."""
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
@@ -136,28 +115,23 @@ class MemoryDisk:
         self._locked: set[Path] = set()
 
     def lock(self, path: Path) -> None:
-        """Take the only right to use the file, or raise :class:`VaultError`."""
         if path in self._locked:
             raise VaultError(f"{path} is in use by another agent; one vault serves one at a time")
         self._locked.add(path)
 
     def unlock(self, path: Path) -> None:
-        """Give the right back."""
         self._locked.discard(path)
 
     def read(self, path: Path) -> bytes | None:
-        """The bytes of the file; None if there is none."""
         return self.files.get(path)
 
     def write(self, path: Path, data: bytes) -> None:
-        """Make a new file."""
         self.files[path] = data
 
     def sync(self, path: Path) -> None:
         """Nothing to do."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name."""
         self.files[target] = self.files.pop(source)
 
     def sync_folder(self, folder: Path) -> None:

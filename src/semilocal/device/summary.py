@@ -20,8 +20,6 @@ from ..sharing.pair import PairTask
 from ..sharing.wire import Receipt
 from .vault import Contents, Membership, PairUpload, pinned_plan, pinned_task
 
-__all__ = ["Outcome", "Summary", "enrolment_advice", "interval_words", "summarise", "summarise_upload"]
-
 Outcome = Literal["finished", "stopped", "cancelled", "refused", "unfinished", "uploaded"]
 
 _WORDS: dict[Outcome, str] = {
@@ -36,56 +34,23 @@ _NOT_SENT = "The upload is not acknowledged yet; start again to send the same by
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a device's part in a task.
+    """The end of a device's part in a task."""
 
-    Attributes
-    ----------
-    outcome : {"finished", "stopped", "cancelled", "refused", "unfinished", "uploaded"}
-        "stopped": the owner's limits, or an answer that got lost, ended its part; it keeps its region.
-    token, reason : str
-        Which check failed and why, if the device refused something or stopped; empty otherwise.
-    task : Task, PairTask or None
-        None if not even the task could be accepted.
-    region : (int, int) or None
-        The last region that it announced: codes lower to before upper.
-    members : int or None
-        How many of the roster were in it at the end; None before.
-    answered : int
-        Questions that it answered.
-    lines : tuple of int
-        The cuts inside its region that it answered about.
-    late : bool
-        Whether it enrolled after the first round, and is counted nowhere.
-    epsilon : float
-        What the ledger booked: the loss between two positions of its region, answers inside it and values; or, of an
-        upload, between any two in the domain or bucket.
-    given : float
-        The part of the values in it.
-    values : tuple of str
-        The values that were released, in words.
-    own : str
-        The owner's own value that the plan asks for, and its range, in words; empty if there is none.
-    checkpoint : bytes
-        Root of the transcript as the server published it; empty if there is none.
-    receipt : Receipt or None
-        Of an upload to two servers, signed by the leader.
-    """
-
-    outcome: Outcome
-    token: str = ""
-    reason: str = ""
-    task: Task | PairTask | None = None
-    region: tuple[int, int] | None = None
-    members: int | None = None
-    answered: int = 0
-    lines: tuple[int, ...] = ()
-    late: bool = False
-    epsilon: float = 0.0
-    given: float = 0.0
-    values: tuple[str, ...] = ()
-    own: str = ""
-    checkpoint: bytes = b""
-    receipt: Receipt | None = None
+    outcome: Outcome  # "stopped": the owner's limits, or an answer that got lost, ended its part; it keeps its region
+    token: str = ""  # which check failed, if the device refused something
+    reason: str = ""  # why, also if it stopped
+    task: Task | PairTask | None = None  # None if not even the task could be accepted
+    region: tuple[int, int] | None = None  # the last one that it announced: codes lower to before upper
+    members: int | None = None  # how many of the roster were in it at the end; None before
+    answered: int = 0  # questions
+    lines: tuple[int, ...] = ()  # the cuts inside its region that it answered about
+    late: bool = False  # whether it enrolled after the first round, and is counted nowhere
+    epsilon: float = 0.0  # what the ledger booked: answers inside the region and values, or the upload
+    given: float = 0.0  # the part of the values in it
+    values: tuple[str, ...] = ()  # those that were released, in words
+    own: str = ""  # the owner's own value that the plan asks for, and its range, in words
+    checkpoint: bytes = b""  # root of the transcript as the server published it
+    receipt: Receipt | None = None  # of an upload to two servers, signed by the leader
 
     __repr__ = short_repr
 
@@ -196,13 +161,10 @@ def summarise_upload(contents: Contents, entry: PairUpload) -> Summary:
     )
 
 
-def enrolment_advice(token: str, detail: str) -> str:
-    """Why the server did not enrol the device, and what to do."""
-    advice = {
-        "bad-token": "the server does not know this token; ask the campaign's administrator for one",
-        "token-used": "the token has enrolled someone else. If your vault was wiped, this device is a new participant "
-        "and needs a new token",
-        "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
-        "enrolment-closed": "enrolment is over: the partition is finished, or the campaign is full",
-    }
-    return advice.get(token, f"the server refused the enrolment: {detail}")
+ADVICE = {
+    "bad-token": "the server does not know this token; ask the campaign's administrator for one",
+    "token-used": "the token was used by somebody else, or by this device before its vault was wiped: it is a new "
+    "participant then, and needs a new token",
+    "pseudonym-taken": "this participant is enrolled with another key; use the vault it enrolled with",
+    "enrolment-closed": "enrolment is over: the partition is finished, or the campaign is full",
+}  # what to do when the server refuses an enrolment or an upload, by its token

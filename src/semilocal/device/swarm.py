@@ -33,39 +33,25 @@ from .channel import Channels, only_task, split_url
 from .disk import Disk, FileDisk, MemoryDisk
 from .summary import Summary
 from .transport import LeanWire
-from .upload import Uploader, read_task
-from .vault import Vault
-
-__all__ = ["AT_ONCE", "Device", "SwarmResult", "run_swarm"]
+from .upload import Uploader
+from .vault import Vault, read_task
 
 TICK = 0.2  # seconds between two looks at the counter
 AT_ONCE = 32  # requests in flight: more only makes the pool of connections slower
 
 
 class Device(Protocol):
-    """One device with a vault of its own."""
+    """One device with a vault of its own; it does its part, and tells how it went."""
 
-    async def run(self) -> Summary:
-        """Do its part, and tell how it went."""
+    async def run(self) -> Summary: ...
 
 
 class SwarmResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a crowd.
+    """What became of a crowd."""
 
-    Attributes
-    ----------
-    summaries : tuple of Summary
-        Of the devices that did not fail, in the order of the points.
-    failures : tuple of str
-        Devices that ended with an error, in words.
-    reports : int
-        Enrolments, reports and uploads that the server accepted.
-    seconds : float
-    """
-
-    summaries: tuple[Summary, ...]
-    failures: tuple[str, ...]
-    reports: int
+    summaries: tuple[Summary, ...]  # of the devices that did not fail, in the order of the points
+    failures: tuple[str, ...]  # devices that ended with an error, in words
+    reports: int  # enrolments, reports and uploads that the server accepted
     seconds: float
 
     __repr__ = short_repr
@@ -131,16 +117,10 @@ async def run_swarm(
         Made and closed here, on a :class:`LeanWire`, if left out.
     folder : path, optional
         Where the vaults lie; in memory if left out.
-    entropy : callable
-        Gives n secret random bytes.
-    show : bool
-        Whether to show progress on stderr.
     new_server : bool
         Whether vaults that were kept may join at a server that they do not know.
     values : array_like, shape (n,), optional
         The devices' own values, if the task asks for one.
-    allow_bucket : bool
-        As for :class:`Uploader`.
     """
     positions = np.atleast_2d(np.asarray(points, dtype=np.float64)).tolist()
     people = len(positions)

@@ -28,8 +28,6 @@ try:
 except ImportError:  # pragma: no cover
     httptools = None
 
-__all__ = ["HttpxWire", "LeanWire", "Response", "new_client"]
-
 LONGEST_POLL = 25  # seconds a server may keep a poll waiting
 TIMEOUT = LONGEST_POLL + 20.0
 LONGEST_ANSWER = 2 * TIMEOUT  # seconds for a whole request and its answer
@@ -58,16 +56,7 @@ def new_client(*, connections: int = 4, **options: Any) -> httpx2.AsyncClient:
 
 
 class HttpxWire:
-    """Requests through an httpx2 client, which the caller closes.
-
-    Parameters
-    ----------
-    client : httpx2.AsyncClient
-    most_bytes : int
-        Of one body.
-    seconds : float
-        For a whole request and its answer.
-    """
+    """Requests through an httpx2 client, which the caller closes; ``seconds`` are for a request with its answer."""
 
     def __init__(
         self, client: httpx2.AsyncClient, *, most_bytes: int = MOST_BYTES, seconds: float = LONGEST_ANSWER
@@ -75,7 +64,7 @@ class HttpxWire:
         self._client, self._most_bytes, self._seconds = client, most_bytes, seconds
 
     async def request(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]) -> Response:
-        """Send one request; raise :class:`Lost` if nothing comes back."""
+        """Send one request; raise ``Lost`` if nothing comes back."""
         try:
             async with (
                 asyncio.timeout(self._seconds),
@@ -94,13 +83,7 @@ class HttpxWire:
 
 
 class LeanWire:
-    """Requests to one server over a pool of plain connections.
-
-    Parameters
-    ----------
-    url : str
-        Scheme, host and port.
-    """
+    """Requests to one server, ``scheme://host:port``, over a pool of plain connections."""
 
     def __init__(self, url: str) -> None:
         if httptools is None:
@@ -116,7 +99,6 @@ class LeanWire:
         self.idle: list[_Connection] = []
 
     async def request(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]) -> Response:
-        """Send one request; raise :class:`Lost` if nothing comes back."""
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -131,7 +113,6 @@ class LeanWire:
         return response
 
     async def aclose(self) -> None:
-        """Close the connections."""
         while self.idle:
             self.idle.pop().close()
 
@@ -180,7 +161,6 @@ class _Connection(asyncio.Protocol):
             self._waiter = None
 
     def close(self) -> None:
-        """Close it."""
         self.reusable = False
         if self._transport is not None:
             self._transport.close()

@@ -25,17 +25,13 @@ from ..errors import InvalidInput, ServerViolation, printable
 from ..geometry.units import at_least, lengths_words, side_unit
 from ..protocol.keys import pseudonym, rounding_word, upload_entropy
 from ..protocol.policy import Policy, check_sides
-from ..protocol.task import Task
-from ..sharing import is_pair_task
 from ..sharing.envelope import Role, seal
 from ..sharing.pair import PairTask
 from ..sharing.report import shard
 from ..sharing.wire import Receipt, Upload
-from .channel import MSGPACK, Channel, Reply, split_url
-from .summary import Summary, summarise_upload
-from .vault import PairUpload, Vault, check_id, check_operators, origin, pinned_task
-
-__all__ = ["Uploader", "check_pair", "fetch_both", "make_upload", "read_task", "smallest_words"]
+from .channel import MSGPACK, Channel, split_url
+from .summary import ADVICE, Summary, summarise_upload
+from .vault import PairUpload, Vault, check_servers, origin, read_task
 
 
 def make_upload(
@@ -44,19 +40,8 @@ def make_upload(
     """The upload of one person: the position, and a value if the task asks for one, in two shares; each is sealed.
 
     The public part and the seeds follow from the secret, the task and the deepest cell that holds the position. The
-    envelopes differ every time, so an upload is stored before it is sent.
-
-    Parameters
-    ----------
-    pair : PairTask
-    position : sequence of float
-        In the order of the task's axes, inside the domain; empty if the task needs no place.
-    secret : bytes
-        The device's.
-    token : str
-        The one-time enrolment token; empty where enrolment is open.
-    value : float, optional
-        The owner's own value; needed exactly if the task asks for one.
+    envelopes differ every time, so an upload is stored before it is sent. The position is empty if the task needs no
+    place; ``value`` is the owner's own, needed exactly if the task asks for one.
     """
     code = int(pair.pooled.hierarchy.codes([position])[0]) if pair.maps else 0
     bucket, path = pair.place(code)
@@ -67,17 +52,11 @@ def make_upload(
     roles: tuple[Role, Role] = ("leader", "helper")
     leader, helper = (
         seal(
-            plain,
-            pair.operator(role).sealing_key,
-            role=role,
-            task=pair.id,
-            report=name,
-            public=report.public,
-            bucket=bucket,
-            token=token,
+            plain, pair.operator(role).sealing_key, role=role, task=pair.id, report=name, public=report.public,
+            bucket=bucket, token=token,
         )
         for plain, role in zip(report.private, roles, strict=True)
-    )
+    )  # fmt: skip
     return Upload(name, report.public, leader, helper, token or None, bucket)
 
 
@@ -96,19 +75,7 @@ def _encoded(pair: PairTask, position: Sequence[float], secret: bytes, value: fl
 
 
 def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) -> None:
-    """Refuse a pair task that the owner forbids. Nothing here depends on the position.
-
-    Parameters
-    ----------
-    policy : Policy
-        Its limits on losses and on the smallest cell; there are no crowds to limit.
-    allow_bucket : bool
-        Whether the task may make a coarse cell of every participant public.
-
-    Raises
-    ------
-    ServerViolation
-    """
+    """Refuse a pair task that the owner forbids. Nothing here depends on the position."""
     if pair.bucket_depth and not allow_bucket:
         raise ServerViolation(
             "public-bucket",
@@ -135,22 +102,7 @@ def smallest_words(pair: PairTask) -> str:
 
 
 async def fetch_both(name: str, server: str, connect: Callable[[str], Channel]) -> PairTask:
-    """The pair task as both operators show it, each at its own origin.
-
-    Parameters
-    ----------
-    name : str
-        The task's id, 64 hex digits.
-    server : str
-        The address that the owner gave: one of the two operators'.
-    connect : callable
-        Gives the channel to an origin.
-
-    Raises
-    ------
-    ServerViolation
-        If one of them has no such task or another one, or is not where the task says.
-    """
+    """The pair task as both operators show it, each at its own origin; ``server`` is the one that the owner gave."""
     pair = await _fetch(name, connect(server))
     if origin(server) not in (pair.leader.origin, pair.helper.origin):
         raise ServerViolation(
@@ -171,19 +123,6 @@ async def _fetch(name: str, channel: Channel) -> PairTask:
     return found
 
 
-def read_task(data: bytes, name: str) -> Task | PairTask:
-    """The task of either kind in these bytes; its id must be the one that was asked for.
-
-    Raises
-    ------
-    ServerViolation, InvalidInput
-    """
-    if not is_pair_task(data):
-        return pinned_task(data, name)
-    check_id(data, name)
-    return PairTask.from_bytes(data)
-
-
 class Uploader:
     """One device and its one upload.
 
@@ -197,16 +136,10 @@ class Uploader:
         Gives the channel to an origin; the same one every time. The caller closes it.
     position : sequence of float
         In the order of the task's axes; empty if the task needs no place. It leaves in shares only.
-    policy : Policy
-        What the owner allows.
-    token : str
-        The one-time token; empty where enrolment is open.
     value : float, optional
         The owner's own value, if the task asks for one. It leaves in shares only.
     allow_bucket : bool
         Whether the owner allows a task that makes a coarse cell of every participant public.
-    notify : callable
-        Takes a sentence for the owner now and then.
     spread : float
         The upload is sent up to this many seconds late, by jitter.
     new_server : bool
@@ -230,15 +163,8 @@ class Uploader:
     async def run(self) -> Summary:
         """Upload, and keep the receipt. Running it again is safe at any moment; a second time nothing is sent.
 
-        Raises
-        ------
-        InvalidInput, OutsideDomain
-            If the position does not fit the task, or is not the one that was sealed; or if the vault does not know an
-            operator or its key.
-        BudgetExceeded
-            If the vault's caps do not allow the task.
-        Unreachable
-            If a server is away for too long.
+        Raises ``InvalidInput`` for another position than the one that was sealed, or an operator or key that the vault
+        does not know, ``BudgetExceeded``, and ``Unreachable`` if a server is away for too long.
         """
         try:
             entry = await self._prepare()
@@ -261,7 +187,7 @@ class Uploader:
         if entry is None:
             self._pair = await fetch_both(self._name, self._server, self._connect)
             if not self._new_server:
-                check_operators(self._vault.contents, self._pair)
+                check_servers(self._vault.contents, self._pair, self._server)
             check_pair(self._pair, self._policy, allow_bucket=self._allow_bucket)
             await self._check_open(self._pair)
             return self._store(self._pair)
@@ -317,7 +243,8 @@ class Uploader:
             headers={"Content-Type": MSGPACK}, accept=MSGPACK, check=Receipt.from_bytes,
         )  # fmt: skip
         if answer.status not in (200, 201):
-            raise ServerViolation(answer.token, _advice(answer))
+            refused = f"the leader refused the upload: {answer.detail}"
+            raise ServerViolation(answer.token, ADVICE.get(answer.token, refused))
         if not Receipt.from_bytes(answer.body).is_good(self._pair, entry.upload):
             raise ServerViolation("bad-receipt", "the receipt is not for this upload, or not signed by the leader")
         self._vault.put(msgspec.structs.replace(entry, upload=b"", receipt=answer.body, refusal=""))
@@ -330,13 +257,3 @@ class Uploader:
         # The loss stays booked: the leader has seen the upload, and an honest answer cannot be told from a lie.
         self._vault.put(msgspec.structs.replace(entry, refusal=f"{refusal.token}: {refusal.reason}"))
         return self.summary()
-
-
-def _advice(answer: Reply) -> str:
-    """Why the leader did not take the upload, and what to do."""
-    advice = {
-        "bad-token": "the leader does not know this token; ask the campaign's administrator for one and join again",
-        "token-used": "the token was used for another upload; ask the campaign's administrator for a new one and join "
-        "again",
-    }
-    return advice.get(answer.token, f"the leader refused the upload: {answer.detail}")

@@ -19,7 +19,6 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,22 +32,11 @@ from ..protocol.participant import State
 from ..protocol.plan import Plan
 from ..protocol.policy import Policy
 from ..protocol.task import Task
+from ..sharing import is_pair_task
 from ..sharing.pair import PairTask
 from ..transcript.findings import Own
 from .budget import Amount, Budget
 from .disk import Disk, FileDisk, replace_file
-
-__all__ = [
-    "Chain",
-    "Contents",
-    "Membership",
-    "PairUpload",
-    "Vault",
-    "check_address",
-    "check_operators",
-    "check_server",
-    "origin",
-]
 
 MAGIC = b"semilocal vault\n"
 VERSION = 2
@@ -56,114 +44,53 @@ _HEADER = len(MAGIC) + 2
 
 
 class Chain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a device has followed the seals.
+    """How far a device has followed the seals."""
 
-    Attributes
-    ----------
-    round : int
-        The last round whose seal was good; 0 before the first.
-    head, root : bytes
-        Of the chain and of the transcript after that round; empty before the first.
-    """
-
-    round: int = 0
-    head: bytes = b""
-    root: bytes = b""
+    round: int = 0  # the last one whose seal was good; 0 before the first
+    head: bytes = b""  # of the chain after that round
+    root: bytes = b""  # of the transcript after that round
 
 
-class Membership(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A device in one task.
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A task that a device has to do with."""
 
-    Attributes
-    ----------
-    server : str
-        Where the task runs.
-    task : bytes
-        Canonical bytes of the task, pinned.
-    plan : bytes
-        Canonical bytes of the plan of releases, pinned: what may be asked after the partition.
-    position : tuple of float
-        The private position, fixed for the task. It never leaves.
-    value : float or None
-        The owner's own value, fixed for the task; None if the plan asks for none.
-    state : State
-        What the participant must not forget.
-    policy : Policy
-        What the owner allowed when joining; it holds to the end.
-    token : str
-        The one-time token to enrol with; empty once the server has acknowledged the enrolment.
-    enrolled : bool
-        Whether it has.
-    reported : tuple of int
-        Rounds that it sent a report in, or was about to, without those in which the server said that it was too late.
-    closings : tuple of bytes
-        SHA-256 of closings that were followed, from round 1, as of the last save: the log must not change.
-    members : int or None
-        How many of the roster were in the region at the end; None before.
-    seals : Chain
-        How far the server's seals were followed, if the task pins a key.
-    checkpoint : bytes
-        The last checkpoint that the server published, pinned; empty until the task is over.
-    over : bool
-        Whether nothing is left to do.
-    refusal : str
-        Why the device stopped, if it refused something; empty otherwise.
-    """
+    task: bytes  # canonical bytes, pinned; of a task of two servers they name both operators with their keys
 
-    server: str
-    task: bytes
-    plan: bytes
-    position: tuple[float, ...]
-    state: State
-    policy: Policy
-    value: float | None = None
-    token: str = ""
+    __repr__ = short_repr
+
+    @property
+    def task_id(self) -> bytes:
+        """SHA-256 of the task's bytes."""
+        return hashlib.sha256(self.task).digest()
+
+
+class Membership(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device in one task."""
+
+    server: str  # where the task runs
+    plan: bytes  # canonical bytes, pinned: what may be asked after the partition
+    position: tuple[float, ...]  # fixed for the task; it never leaves
+    state: State  # what the participant must not forget
+    policy: Policy  # what the owner allowed when joining; it holds to the end
+    value: float | None = None  # the owner's own, fixed for the task, if the plan asks for one
+    token: str = ""  # to enrol with; empty once the server has acknowledged the enrolment
     enrolled: bool = False
-    reported: tuple[int, ...] = ()
-    closings: tuple[bytes, ...] = ()
-    members: int | None = None
-    seals: Chain = Chain()
-    checkpoint: bytes = b""
-    over: bool = False
-    refusal: str = ""
-
-    __repr__ = short_repr
-
-    @property
-    def task_id(self) -> bytes:
-        """SHA-256 of the task's bytes."""
-        return hashlib.sha256(self.task).digest()
+    reported: tuple[int, ...] = ()  # rounds with a report that was sent, or was about to be, and not too late
+    closings: tuple[bytes, ...] = ()  # SHA-256 of those followed, as of the last save: the log must not change
+    members: int | None = None  # how many of the roster were in the region at the end; None before
+    seals: Chain = Chain()  # how far the server's seals were followed, if the task pins a key
+    checkpoint: bytes = b""  # the last one that the server published, pinned; empty until the task is over
+    over: bool = False  # whether nothing is left to do
+    refusal: str = ""  # why the device stopped, if it refused something
 
 
-class PairUpload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The one upload of a device for a task of two servers. The position is not in it.
+class PairUpload(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The one upload of a device for a task of two servers. The position is not in it."""
 
-    Attributes
-    ----------
-    task : bytes
-        Canonical bytes of the pair task, pinned: both operators with their keys.
-    digest : bytes
-        SHA-256 of the upload.
-    upload : bytes
-        What is sent, until the leader has acknowledged it; then empty.
-    receipt : bytes
-        The leader's signed receipt; empty until it is there.
-    refusal : str
-        Why the device stopped; empty if it did not.
-    """
-
-    task: bytes
-    digest: bytes
-    upload: bytes
-    receipt: bytes = b""
-    refusal: str = ""
-
-    __repr__ = short_repr
-
-    @property
-    def task_id(self) -> bytes:
-        """SHA-256 of the task's bytes."""
-        return hashlib.sha256(self.task).digest()
+    digest: bytes  # SHA-256 of the upload
+    upload: bytes  # what is sent, until the leader has acknowledged it; then empty
+    receipt: bytes = b""  # the leader's, signed
+    refusal: str = ""  # why the device stopped, if it did
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -230,21 +157,10 @@ class Vault:
     def open(
         cls, path: str | os.PathLike[str], *, disk: Disk | None = None, entropy: Callable[[int], bytes] = os.urandom
     ) -> Vault:
-        """Open the vault at a path, or make a new one with a fresh secret.
+        """Open the vault at a path (its lock lies beside it), or make a new one with a fresh secret.
 
-        Parameters
-        ----------
-        path : path
-            A file; its lock lies beside it.
-        disk : Disk, optional
-            Real files if left out.
-        entropy : callable
-            Gives n secret random bytes. The operating system's unless a test says otherwise.
-
-        Raises
-        ------
-        VaultError
-            If it is in use, readable by others, damaged, or of another version. It is never repaired in silence.
+        Raises ``VaultError`` if it is in use, readable by others, damaged, or of another version: it is never repaired
+        in silence. Entropy, n secret random bytes, is the operating system's unless a test says otherwise.
         """
         place = Path(os.path.abspath(path))
         disk = FileDisk() if disk is None else disk
@@ -290,9 +206,7 @@ class Vault:
     def __enter__(self) -> Vault:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -339,8 +253,15 @@ def read_vault(path: str | os.PathLike[str]) -> Contents:
     return unpack(place.read_bytes(), place)
 
 
-def check_id(data: bytes, name: str) -> None:
-    """Refuse bytes of a task that do not have the id that was asked for."""
+def read_task(data: bytes, name: str) -> Task | PairTask:
+    """The task of either kind in these bytes; its id must be the one that was asked for."""
+    if not is_pair_task(data):
+        return pinned_task(data, name)
+    _check_id(data, name)
+    return PairTask.from_bytes(data)
+
+
+def _check_id(data: bytes, name: str) -> None:
     if hashlib.sha256(data).hexdigest() != name:
         raise ServerViolation("other-task", "the task's bytes do not have the id that was asked for")
 
@@ -348,7 +269,7 @@ def check_id(data: bytes, name: str) -> None:
 @lru_cache(maxsize=64)
 def pinned_task(data: bytes, name: str) -> Task:
     """The task in these bytes, one object for all agents of a process; its id must be the one that was asked for."""
-    check_id(data, name)
+    _check_id(data, name)
     return decode(data, Task)
 
 
@@ -389,45 +310,28 @@ def check_address(entry: Membership, server: str) -> None:
         raise InvalidInput(f"this task was joined at {entry.server}, and {server} is another address. {_ADVICE}")
 
 
-def check_server(contents: Contents, server: str, task: Task) -> None:
-    """Refuse to join a task at an address, or under a key, that this vault does not know.
+def check_servers(contents: Contents, task: Task | PairTask, server: str) -> None:
+    """Refuse to join a task at an address, or under a key, that this vault does not know; a new vault accepts all.
 
-    Raises
-    ------
-    InvalidInput
-        With what the vault knows; a vault without tasks knows nothing and accepts everything.
+    Of two servers it must know both; ``server`` is where a task of one was found.
     """
-    _check(_known(contents), server, task.server_key)
-
-
-def check_operators(contents: Contents, pair: PairTask) -> None:
-    """Refuse a task of two servers if this vault does not know one of them, or knows another key of it.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    pins = _known(contents)
-    for operator in (pair.leader, pair.helper):
-        _check(pins, operator.origin, operator.signing_key)
-
-
-def _known(contents: Contents) -> dict[str, set[bytes]]:
-    """Keys by address, of every task that was joined."""
     pins: dict[str, set[bytes]] = {}
-    for entry in contents.memberships:
-        pinned = pinned_task(entry.task, entry.task_id.hex())
-        pins.setdefault(origin(entry.server), set()).add(pinned.server_key)
-    for upload in contents.uploads:
-        pair = PairTask.from_bytes(upload.task)
-        for operator in (pair.leader, pair.helper):
-            pins.setdefault(origin(operator.origin), set()).add(operator.signing_key)
-    return pins
+    for entry in (*contents.memberships, *contents.uploads):
+        where = entry.server if isinstance(entry, Membership) else ""
+        for address, key in _servers(read_task(entry.task, entry.task_id.hex()), where):
+            pins.setdefault(origin(address), set()).add(key)
+    for address, key in _servers(task, server) if pins else ():
+        _check(pins, address, key)
+
+
+def _servers(task: Task | PairTask, server: str) -> list[tuple[str, bytes]]:
+    """Addresses and keys of the servers of a task."""
+    if isinstance(task, Task):
+        return [(server, task.server_key)]
+    return [(operator.origin, operator.signing_key) for operator in (task.leader, task.helper)]
 
 
 def _check(pins: dict[str, set[bytes]], server: str, key: bytes) -> None:
-    if not pins:
-        return
     if origin(server) not in pins:
         raise InvalidInput(f"{server} is not the server this vault belongs to ({', '.join(sorted(pins))}). {_ADVICE}")
     keys = pins[origin(server)]

@@ -168,7 +168,7 @@ async def _shown(asked: _Request, found: Found, connect: Channels, server: str) 
 
 
 async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -> int:
-    from ...device.vault import check_operators, check_server
+    from ...device.vault import check_servers
 
     running = [entry for entry in vault.contents.memberships if entry.server == server and not entry.over]
     url = asked.url
@@ -181,10 +181,7 @@ async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -
     task_id = bytes.fromhex(name)
     if vault.contents.membership(task_id) is None and vault.contents.upload(task_id) is None:
         if not asked.options.allow.new_server:  # before the owner reads and decides
-            if isinstance(task, Task):
-                check_server(vault.contents, server, task)
-            else:
-                check_operators(vault.contents, task)
+            check_servers(vault.contents, task, server)
         print(await _shown(asked, found, connect, server), flush=True)
         if not asked.options.yes and not _agreed():
             print("Nothing was sent.")
