@@ -103,7 +103,7 @@ def tree_table() -> Json:
         out.append(
             {"hierarchy": plain(tree), "points": points, "codes": [str(code) for code in codes.tolist()],
              "middles": np.round(tree.middles(codes), decimals).tolist(),
-             "children": [tree.child_of(codes, depth).tolist() for depth in depths],
+             "children": [tree.number(tree.ancestors(codes, depth + 1)).tolist() for depth in depths],
              "cells": [[str(cell) for cell in tree.ancestors(codes, depth).tolist()] for depth in depths],
              "fanouts": [tree.fanouts(tree.ancestors(codes, depth)).tolist() for depth in depths],
              "sides": tree.sides(tree.ancestors(codes, depths[-1])).tolist()}

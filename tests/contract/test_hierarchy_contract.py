@@ -59,9 +59,6 @@ def test_children_are_numbered_and_know_their_parent(tree: Hierarchy) -> None:
         assert widths.max() <= tree.fanout
         assert tree.parent(children).tolist() == np.repeat(cells, widths).tolist()
         assert tree.number(children).tolist() == [number for width in widths for number in range(width)]
-        rows, numbers = tree.child_rows(cells)
-        assert tree.child(cells[rows], numbers).tolist() == children.tolist()
-        assert tree.child_mask(cells).sum(axis=1).tolist() == widths.tolist()
 
 
 @every
@@ -93,8 +90,6 @@ def test_a_position_is_in_one_cell_of_every_depth_and_inside_its_box(tree: Hiera
         assert tree.ancestors(codes, depth).tolist() == cells.tolist()
         lower, upper = tree.boxes(cells).transpose(1, 0, 2)
         assert np.all((lower <= points) & (points <= upper))
-        if depth:
-            assert tree.child_of(codes, depth - 1).tolist() == tree.number(cells).tolist()
 
 
 @every
@@ -233,7 +228,6 @@ def test_an_interval_of_a_box_is_one_outline_with_the_area_of_its_cells(tree: Bi
         assert np.min(rings[0], axis=0).tolist() == box[0].tolist()
         assert np.max(rings[0], axis=0).tolist() == box[1].tolist()
     assert tree.interval_polygons(*([end] for end in tree.ends)) == tree.polygons([ROOT])
-    assert tree.interval_outlines(lower[:3], upper[:3]) == tree.interval_polygons(lower[:3], upper[:3])
 
 
 def test_outlines_of_the_sphere_are_those_of_its_cells_and_other_dimensions_have_none() -> None:
@@ -243,8 +237,8 @@ def test_outlines_of_the_sphere_are_those_of_its_cells_and_other_dimensions_have
     for row, rings in enumerate(sphere.interval_polygons(lower, upper)):
         own = sphere.polygons(cells[first[row] : first[row + 1]])
         assert rings == [ring for one in own for ring in one]
-    drawn = sphere.interval_outlines(lower, upper)
-    assert drawn[0] == [ring for one in sphere.outlines(cells[: first[1]]) for ring in one]
+    drawn = sphere.interval_polygons(lower, upper, drawn=True)
+    assert drawn[0] == [ring for one in sphere.polygons(cells[: first[1]], drawn=True) for ring in one]
     solid = HIERARCHIES["quad, three axes"]
     with pytest.raises(InvalidInput, match="two dimensions"):
         solid.interval_polygons(*([end] for end in solid.ends))
@@ -262,9 +256,6 @@ def test_what_is_no_cell_and_who_is_outside_is_refused(tree: Hierarchy) -> None:
         tree.number([ROOT])
     with pytest.raises(InvalidInput):
         tree.children(deepest[:1])
-    for number in (-1, tree.fanout):
-        with pytest.raises(InvalidInput):
-            tree.child([ROOT], number)
     with pytest.raises(OutsideDomain):
         tree.codes([np.array(tree.box.upper) + 1])
 

@@ -28,13 +28,13 @@ Knows cells and codes. Knows no participants, reports or randomness.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, as_integer
+from ..arrays import Floats, Integers, as_integer
 from ..errors import InvalidInput
 from ..geometry import units
 from ..geometry.box import Box
@@ -55,6 +55,9 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     # -- shape ---------------------------------------------------------------------------------------------
 
+    has_one_fanout: ClassVar[bool] = False  # whether all cells above the deepest level have `fanout` children
+    cells_are_boxes: ClassVar[bool] = False  # whether cells are boxes that are halved: then `boxes` says all about them
+
     if TYPE_CHECKING:  # fields or properties of the subclasses
 
         @property
@@ -69,11 +72,6 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def fanout(self) -> int:
         """The largest number of children of any cell."""
         raise NotImplementedError
-
-    @property
-    def has_one_fanout(self) -> bool:
-        """Whether all cells above the deepest level have ``fanout`` children."""
-        return False
 
     def fanouts(self, cells: npt.ArrayLike) -> Integers:
         """Number of children of each cell: int64[m], 1 to ``fanout``, and 0 at the deepest level."""
@@ -93,30 +91,13 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Parent of each cell: uint64[m]. The root has none and is refused."""
         raise NotImplementedError
 
-    def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
-        """The child with this number of each cell: uint64[m]. Numbers from ``fanouts`` on are refused."""
-        raise NotImplementedError
-
     def number(self, cells: npt.ArrayLike) -> Integers:
         """Which child of its parent each cell is: int64[m]. The root is refused."""
         raise NotImplementedError
 
     def children(self, cells: npt.ArrayLike) -> Cells:
         """All children of all cells, cell after cell: uint64[sum of fanouts]. Deepest cells are refused."""
-        array = np.asarray(cells)
-        if not np.all(self.fanouts(array)):
-            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
-        rows, numbers = self.child_rows(array)
-        return self.child(array[rows], numbers)
-
-    def child_rows(self, cells: npt.ArrayLike) -> tuple[Integers, Integers]:
-        """For every child that ``children`` lists: the row of its cell, and its number there. int64[c], int64[c]."""
-        rows, numbers = np.nonzero(self.child_mask(cells))
-        return rows, numbers
-
-    def child_mask(self, cells: npt.ArrayLike) -> Flags:
-        """Which children exist: bool[m, fanout]."""
-        return np.arange(self.fanout) < self.fanouts(cells)[:, None]
+        raise NotImplementedError
 
     # -- positions and codes -------------------------------------------------------------------------------
 
@@ -132,10 +113,6 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """The cells of this depth that hold the codes: uint64[n]."""
         raise NotImplementedError
 
-    def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
-        """Which child of its cell of this depth holds each code: int64[n]. The depth is above ``max_depth``."""
-        raise NotImplementedError
-
     def locate(self, points: npt.ArrayLike, depth: int) -> Cells:
         """The cells of this depth that hold the positions: uint64[n]."""
         return self.ancestors(self.codes(points), as_integer(depth, "depth", low=0, high=self.max_depth))
@@ -145,11 +122,6 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
     def boxes(self, cells: npt.ArrayLike) -> Floats:
         """Lower and upper corners of the smallest box around each cell: float64[m, 2, d]."""
         raise NotImplementedError
-
-    @property
-    def cells_are_boxes(self) -> bool:
-        """Whether cells are boxes that are halved: then ``boxes`` says all about them."""
-        return False
 
     def middles(self, codes: Cells) -> Floats:
         """The position that stands for each code, the middle of its deepest cell: float64[n, d]."""
@@ -180,12 +152,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         return {}
 
     def check_coordinates(self, function: str) -> None:
-        """Refuse a function of the coordinates where positions are labels: their numbers mean nothing.
-
-        Raises
-        ------
-        InvalidInput
-        """
+        """Refuse a function of the coordinates where positions are labels: their numbers mean nothing."""
         if self.leaves:
             raise InvalidInput(
                 f"{function}: positions are labels of {self.box.names[0]!r}, which have no coordinates; ask for "
@@ -196,13 +163,13 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """What cells are called; empty texts if they have no labels."""
         return [""] * len(np.asarray(cells))
 
-    def polygons(self, cells: npt.ArrayLike) -> list[Polygons]:
-        """Outlines of cells in two dimensions: closed rings, counter-clockwise, one per part of a cell."""
-        return [[_ring(box)] for box in self.boxes(cells).tolist()]
+    def polygons(self, cells: npt.ArrayLike, *, drawn: bool = False) -> list[Polygons]:
+        """Outlines of cells in two dimensions: closed rings, counter-clockwise, one per part of a cell.
 
-    def outlines(self, cells: npt.ArrayLike) -> list[Polygons]:
-        """The same for drawings, where small bends do not matter."""
-        return self.polygons(cells)
+        If they are to be drawn, small bends do not matter.
+        """
+        corners = (self.boxes(cells) if len(np.asarray(cells)) else np.empty((0, 2, 2))).tolist()
+        return [[[[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]] for (x0, y0), (x1, y1) in corners]
 
     def shares(self, cells: npt.ArrayLike, queries: Floats) -> Floats:
         """Which share of each cell lies in each box float64[q, 2, d]: float64[q, m]."""
@@ -279,37 +246,22 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Sides of the largest cell inside each interval, in the units of ``sides``: float64[m, d]."""
         return self.sides(self.largest_cells(lower, upper))
 
-    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
-        """Outlines of intervals in two dimensions: closed rings, those of the cells unless a hierarchy joins them."""
+    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike, *, drawn: bool = False) -> list[Polygons]:
+        """Outlines of intervals, as ``polygons``: the rings of all cells, unless a hierarchy joins them."""
         first, cells = self.interval_cells(lower, upper)
-        return gathered(first, self.polygons(cells))
-
-    def interval_outlines(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
-        """The same for drawings, where small bends do not matter."""
-        first, cells = self.interval_cells(lower, upper)
-        return gathered(first, self.outlines(cells))
+        parts, ends = self.polygons(cells, drawn=drawn), zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
+        return [[ring for part in parts[begin:end] for ring in part] for begin, end in ends]
 
     def interval_names(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[str]:
         """What intervals are called: a short text each, for people."""
         raise NotImplementedError
 
 
-def _ring(box: list[list[float]]) -> list[list[float]]:
-    (x0, y0), (x1, y1) = box
-    return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
-
-
 # -- intervals [lower, upper) of codes, and the cells that they consist of ---------------------------------------------
 
 
 def checked(hierarchy: Hierarchy, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Cells, Cells]:
-    """Ends of intervals: uint64[m], uint64[m].
-
-    Raises
-    ------
-    InvalidInput
-        If one is empty, or not an interval of the hierarchy's codes.
-    """
+    """Ends of intervals: uint64[m], uint64[m]. Refuses those that are empty, or not of the hierarchy's codes."""
     low, high = (np.asarray(side) for side in (lower, upper))
     if (
         low.ndim != 1
@@ -350,9 +302,3 @@ def cover(hierarchy: Hierarchy, lower: Cells, upper: Cells) -> tuple[Integers, C
 def rows_of(first: Integers) -> Integers:
     """The interval of each cell, from the first cell of every interval and one more: int64[c]."""
     return np.repeat(np.arange(len(first) - 1), np.diff(first))
-
-
-def gathered(first: Integers, parts: list[Polygons]) -> list[Polygons]:
-    """The rings of all cells of each interval."""
-    ends = zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
-    return [[ring for part in parts[begin:end] for ring in part] for begin, end in ends]

@@ -21,7 +21,7 @@ Knows the geometry of cells. Knows no participants, reports or randomness.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,6 @@ __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 _DIGIT = 11  # bits interleaved per table look-up: 2**11 words stay in the first-level cache
 _CHUNK = 1 << 16  # points: fewer calls weigh more than a smaller cache
 _AT_ONCE = 1 << 17  # points that one thread takes
-_Path = TypeVar("_Path", np.uint32, np.uint64)
 _SMALLEST = 2.0**-900
 _ULPS = 4  # the narrowest cell must be this many float spacings wide, so that its edges are distinct
 
@@ -60,6 +59,8 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
     box: Box
     max_depth: int
     turn: int = 0
+
+    cells_are_boxes: ClassVar[bool] = True
 
     __repr__ = cut_repr
 
@@ -89,11 +90,6 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         """Bits of a tick: every axis has 2**tick_bits slices at the deepest level."""
         return -(-self.path_bits // self.box.dimensions)
 
-    @property
-    def cells_are_boxes(self) -> bool:
-        """Yes."""
-        return True
-
     # -- points to cells -----------------------------------------------------------------------------------
 
     def ticks(self, points: npt.ArrayLike) -> Integers:
@@ -105,7 +101,6 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         return out
 
     def codes(self, points: npt.ArrayLike) -> Cells:
-        """Cells of depth ``max_depth`` that hold the points: uint64[n]."""
         array = self.box.shaped(points)
         out = np.empty(len(array), dtype=np.uint64)
 
@@ -210,7 +205,6 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         return lower.T, (upper + (np.int64(1) << shift) - 1).T
 
     def boxes(self, cells: npt.ArrayLike) -> Floats:
-        """Lower and upper corners of cells: float64[m, 2, d]."""
         array = cell_array(cells)
         lower, upper = out = np.empty((2, self.box.dimensions, len(array)))  # every side stays in one piece
 
@@ -236,7 +230,7 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         upper = np.stack([*map(self._end, axes, (ticks + widths).T)], axis=1)
         return np.asarray(units.sides(np.stack([lower, upper], axis=1), self.box).min(axis=0))
 
-    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
+    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike, *, drawn: bool = False) -> list[Polygons]:
         """One outline per interval, in two dimensions: the outer ring, then holes, without points on straight lines."""
         if self.box.dimensions != 2:
             raise InvalidInput(f"outlines need two dimensions; got {self.box.dimensions}")
@@ -246,7 +240,6 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         return [[np.stack([*map(self._end, (0, 1), ring.T)], axis=1).tolist() for ring in rings] for rings in found]
 
     def wall_lines(self, lower: npt.ArrayLike, cuts: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
-        """Where the parts of intervals below and above a cut meet: straight lines from point to point."""
         if self.box.dimensions != 2:
             return super().wall_lines(lower, cuts, upper)
         (left, below), (right, above) = self.interval_cells(lower, cuts), self.interval_cells(cuts, upper)
@@ -255,10 +248,6 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         second = np.arange(len(region)) >= len(below)
         found = outline.borders(region, second, begin, last + 1)
         return [np.stack([self._end(axis, pieces[:, :, axis]) for axis in (0, 1)], axis=2).tolist() for pieces in found]
-
-    def interval_outlines(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
-        """The same: boxes have no bends."""
-        return self.interval_polygons(lower, upper)
 
 
 class BinaryTree(BoxTree, frozen=True, tag="binary"):

@@ -8,12 +8,12 @@ Knows integers. Knows no positions and no geometry.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers
+from ..arrays import Integers
 from ..errors import InvalidInput
 from .base import Cells, Hierarchy, checked
 
@@ -25,6 +25,8 @@ MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for p
 class PrefixTree(Hierarchy, frozen=True):
     """A tree of bit paths; a subclass has ``max_depth`` and ``level_bits``."""
 
+    has_one_fanout: ClassVar[bool] = True
+
     @property
     def level_bits(self) -> int:
         """Bits of the path that one level consumes."""
@@ -32,13 +34,7 @@ class PrefixTree(Hierarchy, frozen=True):
 
     @property
     def fanout(self) -> int:
-        """Number of children of a cell."""
         return 1 << self.level_bits
-
-    @property
-    def has_one_fanout(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def path_bits(self) -> int:
@@ -46,20 +42,12 @@ class PrefixTree(Hierarchy, frozen=True):
         return self.level_bits * self.max_depth
 
     def fanouts(self, cells: npt.ArrayLike) -> Integers:
-        """Number of children of each cell, all alike: int64[m]; 0 at the deepest level."""
         return np.where(self.depth(cells) < self.max_depth, self.fanout, 0)
 
-    def child_mask(self, cells: npt.ArrayLike) -> Flags:
-        """Which children exist, all or none of a cell: bool[m, fanout]."""
-        above = self.depth(cells) < self.max_depth
-        return np.repeat(above[:, None], self.fanout, axis=1)
-
     def ancestors(self, codes: Cells, depth: int) -> Cells:
-        """Cells of the given depth that hold the codes: uint64[n]."""
         return codes >> np.uint64(self.path_bits - self.level_bits * depth)
 
     def depth(self, cells: npt.ArrayLike) -> Integers:
-        """Depth of each cell: int64[m]. Refuses numbers that are not cells of this tree."""
         array = cell_array(cells)
         depth = self._depth(array)
         if isinstance(depth, np.ndarray):
@@ -91,49 +79,29 @@ class PrefixTree(Hierarchy, frozen=True):
         return depth
 
     def parent(self, cells: npt.ArrayLike) -> Cells:
-        """Parent of each cell; the root has none and is refused."""
         array = cell_array(cells)
         if np.any(self.depth(array) == 0):
             raise InvalidInput("the root has no parent")
         return array >> np.uint64(self.level_bits)
 
     def children(self, cells: npt.ArrayLike) -> Cells:
-        """All children of all cells, cell after cell: uint64[m * fanout]. Deepest cells are refused."""
         array = cell_array(cells)
-        self._check_above_deepest(array)
+        depth = self._depth(array)
+        if (depth if isinstance(depth, int) else np.maximum.reduce(depth)) == self.max_depth:
+            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
         below = array << np.uint64(self.level_bits)
         return (below[:, None] | np.arange(self.fanout, dtype=np.uint64)).ravel()
 
-    def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
-        """The child with this number of each cell: uint64[m]."""
-        array, chosen = cell_array(cells), np.asarray(numbers)
-        self._check_above_deepest(array)
-        if chosen.size and not 0 <= np.minimum.reduce(chosen, None) <= np.maximum.reduce(chosen, None) < self.fanout:
-            raise InvalidInput(f"children have the numbers 0 to {self.fanout - 1}")
-        return (array << np.uint64(self.level_bits)) | chosen.astype(np.uint64)
-
-    def _check_above_deepest(self, cells: Cells) -> None:
-        depth = self._depth(cells)
-        if (depth if isinstance(depth, int) else np.maximum.reduce(depth)) == self.max_depth:
-            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
-
     def number(self, cells: npt.ArrayLike) -> Integers:
-        """Which child of its parent each cell is: int64[m]."""
         array = cell_array(cells)
         if np.any(self.depth(array) == 0):
             raise InvalidInput("the root is not a child")
         return (array & np.uint64(self.fanout - 1)).astype(np.int64)
 
     def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
-        """First and last deepest cell inside each cell (both inclusive): uint64[m], uint64[m]."""
         array = cell_array(cells)
         shift = np.asarray(self.path_bits - self.level_bits * self._depth(array), dtype=np.uint64)
         return array << shift, ((array + np.uint64(1)) << shift) - np.uint64(1)
-
-    def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
-        """Which child of its ancestor of the given depth each deepest cell lies in: int64[n]."""
-        shift = np.asarray(self.path_bits - self.level_bits * (depth + 1), dtype=np.uint64)
-        return ((codes >> shift) & np.uint64(self.fanout - 1)).astype(np.int64)
 
     # -- intervals of codes --------------------------------------------------------------------------------
 
@@ -143,7 +111,6 @@ class PrefixTree(Hierarchy, frozen=True):
         return np.asarray(last & ~below)
 
     def largest_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Cells:
-        """The largest cell inside each interval, the first of several: uint64[m]."""
         low, high = checked(self, lower, upper)
         level = (_bit_length(high - low) - 1) // self.level_bits
         cells = np.zeros_like(low)

@@ -87,7 +87,6 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
 
     @property
     def box(self) -> Box:
-        """The world in degrees."""
         return _WORLD
 
     @property
@@ -95,15 +94,9 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         """Bits of the path that one level consumes."""
         return 1
 
-    @property
-    def cells_are_boxes(self) -> bool:
-        """No: they are squares of a projection."""
-        return False
-
     # -- positions to cells --------------------------------------------------------------------------------
 
     def codes(self, points: npt.ArrayLike) -> Cells:
-        """Cells of depth ``max_depth`` that hold the positions: uint64[n]."""
         face, x, y = on_face(self.box.check(points))
         bits = -(-(self.max_depth - 3) // 2)
         north, east = (_apart(np.minimum(side * 2.0**bits, 2.0**bits - 1.0).astype(np.uint64)) for side in (y, x))
@@ -206,36 +199,31 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         return np.asarray(self.sides(self.codes([[0.0, -90.0]]))[0])
 
     def areas(self, cells: npt.ArrayLike) -> Floats:
-        """Areas in km²: float64[m]. Exact parts of the sphere."""
         row, _, lower, upper = self._patches(cells)
         return np.asarray(_FACE_KM2 * np.bincount(row, np.prod(upper - lower, axis=1)))
 
-    def polygons(self, cells: npt.ArrayLike) -> list[Polygons]:
+    def polygons(self, cells: npt.ArrayLike, *, drawn: bool = False) -> list[Polygons]:
         """Outlines in degrees, edges in 8 straight pieces; some cells, as those across the date line, have parts."""
+        if drawn:
+            return self._drawn(cells)
         row, face, lower, upper = self._patches(cells)
         out: list[Polygons] = [[] for _ in range(len(np.asarray(cells)))]
         for index, number, low, high in zip(row.tolist(), face.tolist(), lower, upper, strict=True):
             out[index] += _outline(number, low, high)
         return out
 
-    def outlines(self, cells: npt.ArrayLike) -> list[Polygons]:
+    def _drawn(self, cells: npt.ArrayLike) -> list[Polygons]:
         """The same for drawings: cells whose edges bend by less than 1/200 of their side have straight ones."""
         array = cell_array(cells)
         row, face, lower, upper = self._patches(array)
         small = np.flatnonzero((upper - lower).max(axis=1) <= _STRAIGHT)  # one patch each: they lie on one face
         (x0, y0), (x1, y1) = lower[small].T, upper[small].T
         middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
-        around = (
-            (x0, y0),
-            (middle_x, y0),
-            (x1, y0),
-            (x1, middle_y),
-            (x1, y1),
-            (middle_x, y1),
-            (x0, y1),
-            (x0, middle_y),
+        around_x, around_y = (
+            (x0, middle_x, x1, x1, x1, middle_x, x0, x0, x0),
+            (y0, y0, y0, middle_y, y1, y1, y1, middle_y, y0),
         )
-        ring = np.stack([on_earth(face[small], x, y) for x, y in (*around, around[0])], axis=1)
+        ring = np.stack([on_earth(face[small], x, y) for x, y in zip(around_x, around_y, strict=True)], axis=1)
         ring[(ring[:, :, 0] >= 180.0).all(axis=1), :, 0] -= 360.0
         corners, middles = ring[:, ::2], ring[:, 1::2]
         bend = np.abs((corners[:, :-1] + corners[:, 1:]) / 2 - middles).max(axis=(1, 2))
@@ -275,7 +263,6 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         return out
 
     def shares_in(self, cells: npt.ArrayLike, polygons: Shapes) -> Floats:
-        """Which share of each cell's area lies in each polygon in degrees, found as in ``shares``: float64[q, m]."""
         array = cell_array(cells)
         boxes, out = self.boxes(array), np.zeros((len(polygons), len(array)))
         for number in range(len(polygons)):

@@ -135,17 +135,14 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
 
     @cached_property
     def box(self) -> Box:
-        """The axis from the first edge to the last."""
         return Box(self.edges[:1], self.edges[-1:], names=(self.name,))
 
     @property
     def max_depth(self) -> int:
-        """The deepest level."""
         return len(self.widths)
 
     @property
     def fanout(self) -> int:
-        """The largest number of children of any cell."""
         return max(map(max, self.widths))
 
     @cached_property
@@ -176,70 +173,53 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         return array.astype(np.int64)
 
     def fanouts(self, cells: npt.ArrayLike) -> Integers:
-        """Number of children of each cell: int64[m]."""
         return self._index.fanout[self._rows(cells)]
 
     # -- cells ---------------------------------------------------------------------------------------------
 
     def depth(self, cells: npt.ArrayLike) -> Integers:
-        """Depth of each cell: int64[m]."""
         return self._index.depth[self._rows(cells)]
 
     def parent(self, cells: npt.ArrayLike) -> Cells:
-        """Parent of each cell: uint64[m]. The root has none and is refused."""
         rows = self._rows(cells)
         if np.any(rows == 1):
             raise InvalidInput("the root has no parent")
         return self._index.parent[rows].astype(np.uint64)
 
     def number(self, cells: npt.ArrayLike) -> Integers:
-        """Which child of its parent each cell is: int64[m]. The root is refused."""
         above = self.parent(cells).astype(np.int64)
         return self._rows(cells) - self._index.child[above]
 
-    def child(self, cells: npt.ArrayLike, numbers: npt.ArrayLike) -> Cells:
-        """The child with this number of each cell: uint64[m]."""
-        rows, chosen = self._rows(cells), np.asarray(numbers)
-        if np.any((chosen < 0) | (chosen >= self._index.fanout[rows])):
-            raise InvalidInput("some cells have no children with these numbers")
-        return np.asarray(self._index.child[rows] + chosen, dtype=np.uint64)
+    def children(self, cells: npt.ArrayLike) -> Cells:
+        rows = self._rows(cells)
+        counts = self._index.fanout[rows]
+        if not counts.all():
+            raise InvalidInput(f"cells of depth {self.max_depth} have no children")
+        begin = self._index.child[rows] - (np.cumsum(counts) - counts)
+        return np.asarray(np.repeat(begin, counts) + np.arange(counts.sum()), dtype=np.uint64)
 
     def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
-        """First and last leaf of each cell: uint64[m], uint64[m]."""
         rows = self._rows(cells)
         return self._index.first[rows].astype(np.uint64), self._index.last[rows].astype(np.uint64)
 
     # -- positions -----------------------------------------------------------------------------------------
 
     def codes(self, points: npt.ArrayLike) -> Cells:
-        """Leaves of positions: uint64[n]."""
         found = np.searchsorted(np.array(self.edges[1:-1]), self.box.check(points)[:, 0], side="right")
         return found.astype(np.uint64)
 
     def ancestors(self, codes: Cells, depth: int) -> Cells:
-        """The cells of this depth that hold the leaves: uint64[n]."""
         start, end = self._index.starts[depth : depth + 2]
         place = np.searchsorted(self._index.first[start:end], codes.astype(np.int64), side="right") - 1
         return np.asarray(start + place, dtype=np.uint64)
 
-    def child_of(self, codes: Cells, depth: int | Integers) -> Integers:
-        """Which child of its cell of this depth holds each leaf: int64[n]."""
-        depths = np.broadcast_to(np.asarray(depth), codes.shape)
-        out = np.zeros(len(codes), dtype=np.int64)
-        for level in np.unique(depths).tolist():
-            on_level = depths == level
-            out[on_level] = self.number(self.ancestors(codes[on_level], level + 1))
-        return out
-
     def boxes(self, cells: npt.ArrayLike) -> Floats:
-        """Ends of each cell: float64[m, 2, 1]."""
         rows, edges = self._rows(cells), np.array(self.edges)
         ends = edges[self._index.first[rows]], edges[self._index.last[rows] + 1]
         return np.stack(ends, axis=1)[:, :, None]
 
     @property
     def smallest_sides(self) -> Floats:
-        """Length of the shortest leaf: float64[1]."""
         return np.array([np.diff(self.edges).min()])
 
     # -- intervals of codes --------------------------------------------------------------------------------
@@ -292,7 +272,6 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
 
     @cached_property
     def leaves(self) -> dict[str, float]:
-        """The position that stands for a leaf, by its label; empty for a tree of cuts."""
         return {label: number + 0.5 for number, label in enumerate(self.labels[-1])} if self.labels else {}
 
     @property
@@ -308,7 +287,6 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         return np.array([self._cell_of[label] for label in np.asarray(labels).tolist()], dtype=np.uint64)
 
     def names(self, cells: npt.ArrayLike) -> list[str]:
-        """What cells are called: their labels; empty texts for a tree of cuts."""
         rows = self._rows(cells)
         flat = [label for row in self.labels for label in row]
         return [flat[row - 1] if flat else "" for row in rows.tolist()]

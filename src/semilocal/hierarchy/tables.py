@@ -17,7 +17,7 @@ from ..arrays import Floats, as_floats
 from ..errors import InvalidInput
 from .table import MAX_LABEL, TableTree
 
-__all__ = ["balanced", "from_cuts", "from_intervals", "from_labels", "in_twos"]
+__all__ = ["balanced", "from_cuts", "from_labels", "in_twos"]
 
 
 def from_cuts(name: str, levels: Sequence[Sequence[float]]) -> TableTree:
@@ -58,27 +58,6 @@ def from_cuts(name: str, levels: Sequence[Sequence[float]]) -> TableTree:
         fanouts.append(tuple(place[high] - place[low] for low, high in pairwise(above)))
         above = row
     return TableTree(name, rows[-1], tuple(fanouts))
-
-
-def from_intervals(name: str, rows: Sequence[tuple[str, float, float]]) -> TableTree:
-    """A tree of one level from a table of named intervals: (label, lower, upper) in any order.
-
-    Overlaps and gaps are refused with both names.
-
-    Examples
-    --------
-    >>> from_intervals("age", [("old", 65, 120), ("young", 0, 18), ("adult", 18, 65)]).edges
-    (0.0, 18.0, 65.0, 120.0)
-    """
-    ordered = sorted(rows, key=lambda row: (row[1], row[2]))
-    for label, low, high in ordered:
-        if not low < high:
-            raise InvalidInput(f"{label!r} reaches from {low:g} to {high:g}; the lower end must be below the upper one")
-    for (label, _, high), (other, low, _) in pairwise(ordered):
-        if low != high:
-            word = "overlap" if low < high else f"leave a gap from {high:g} to {low:g}"
-            raise InvalidInput(f"{label!r} (up to {high:g}) and {other!r} (from {low:g}) {word}; make them meet")
-    return from_cuts(name, [[ordered[0][1], *(high for _, _, high in ordered)]] if ordered else [])
 
 
 def from_labels(name: str, paths: Sequence[Sequence[str]]) -> TableTree:

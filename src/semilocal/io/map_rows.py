@@ -163,7 +163,7 @@ def _outlines(tree: Hierarchy, lower: Cells, upper: Cells, boxes: Floats) -> lis
     """Outlines of intervals as x, y, x, y, …; None for boxes."""
     if tree.box.dimensions != 2:
         return [None] * len(lower)
-    outlines = tree.interval_outlines(lower, upper)
+    outlines = tree.interval_polygons(lower, upper, drawn=True)
     plain = tree.cells_are_boxes
     return [
         None

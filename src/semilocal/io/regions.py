@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.units import areas, latitude_first
 from ..hierarchy.base import Polygons
-from ..hierarchy.codes import cell_names
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
@@ -61,8 +59,6 @@ class _Properties(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     density: float
     stderr: float | None = None
     walls: int | None = None
-    geohash: str | None = None
-    quadkey: str | None = None
     simulation_seed: int | None = None
 
 
@@ -88,14 +84,10 @@ def regions_json(partition: AnyPartition) -> bytes:
     seeded = None if mark is None else mark.seed
     crowds = partition.crowds.tolist()
     if isinstance(partition, PooledPartition):
-        named = {name: column.tolist() for name, column in cell_names(tree, partition.cells).items()}
-        columns = zip(
-            map(str, partition.cells.tolist()), crowds, densities, partition.stderr.tolist(),
-            named.get("geohash", repeat(None)), named.get("quadkey", repeat(None)), strict=False,
-        )  # fmt: skip
+        columns = zip(partition.cells.tolist(), crowds, densities, partition.stderr.tolist(), strict=True)
         properties = [
-            _Properties("cell", cell, crowd, density, stderr, None, geohash, quadkey, seeded)
-            for cell, crowd, density, stderr, geohash, quadkey in columns
+            _Properties("cell", str(cell), crowd, density, stderr, simulation_seed=seeded)
+            for cell, crowd, density, stderr in columns
         ]
         note = {}
     else:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..geometry.box import Box
 from ..hierarchy.base import Cells
-from ..hierarchy.codes import cell_names
 from ..outputs import output
 from .mark import Mark
 
@@ -191,12 +190,11 @@ class CellMap(WaysOut):
     def table_with(self, **columns: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
         """Columns, one row per region: cell, depth, the given ones, and lower and upper bound per axis.
 
-        Cells of a tree over the whole Earth also have their geohash, those over Web Mercator their quadkey,
-        those of a table of labels their label.
+        Cells of a table of labels also have their label.
         """
         tree = self.task.hierarchy
         table: dict[str, npt.NDArray[Any]] = {"cell": self.cells, "depth": tree.depth(self.cells)}
-        table |= cell_names(tree, self.cells) | columns
+        table |= columns
         if any(names := tree.names(self.cells)):
             table["label"] = np.array(names)
         for axis, name in enumerate(self.task.box.names):

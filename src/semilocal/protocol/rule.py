@@ -141,12 +141,12 @@ def _children(task: Task, census: Census) -> Asking:
     counts = tree.fanouts(cells)
     while np.any(counts == 1):  # a path that has nothing to divide goes on with one child
         single = np.flatnonzero(counts == 1)
-        cells[single] = tree.child(cells[single], np.zeros(len(single), dtype=np.int64))
+        cells[single] = tree.children(cells[single])
         counts[single] = tree.fanouts(cells[single])
     above_leaves = counts > 1
     rows, cells, counts = rows[above_leaves], cells[above_leaves], counts[above_leaves]
-    at, numbers = tree.child_rows(cells)
-    children = tree.child(cells[at], numbers)
+    at, children = np.repeat(np.arange(len(cells)), counts), tree.children(cells)
+    numbers = tree.number(children)
     fits = np.ones(len(rows), dtype=bool)
     np.logical_and.at(fits, at, at_least(tree.sides(children), task.min_side))
     first = tree.span(children)[0]

@@ -493,7 +493,7 @@ def live_document(curator: Curator) -> dict[str, Any]:
     lower = np.array([log.lower for log in logs], dtype=np.uint64)
     upper = np.array([log.upper for log in logs], dtype=np.uint64)
     flat = tree.box.dimensions == 2
-    polygons: list[Any] = list(tree.interval_outlines(lower, upper)) if flat else [None] * len(logs)
+    polygons: list[Any] = list(tree.interval_polygons(lower, upper, drawn=True)) if flat else [None] * len(logs)
     columns = (tree.interval_names(lower, upper), tree.interval_boxes(lower, upper).tolist(), polygons)
     walls = walls_of(logs)
     of = np.repeat(np.arange(len(logs)), np.diff(walls.first))

@@ -155,7 +155,8 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
         if not self.maps:
             return int(ROOT), (0,)
         tree, cells = self.pooled.hierarchy, np.array([code], dtype=np.uint64)
-        path = (int(tree.child_of(cells, depth)[0]) for depth in range(self.bucket_depth, tree.max_depth))
+        below = range(self.bucket_depth + 1, tree.max_depth + 1)
+        path = (int(tree.number(tree.ancestors(cells, depth))[0]) for depth in below)
         return int(tree.ancestors(cells, self.bucket_depth)[0]), tuple(path)
 
     def unnamed_buckets(self, named: Iterable[int]) -> Cells:

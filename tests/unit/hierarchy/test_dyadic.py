@@ -255,7 +255,6 @@ def test_depth_parent_children_and_span_are_the_oracle_s(pair: tuple[Tree, list[
     assert children.tolist() == [[cell * fanout + child for child in range(fanout)] for cell in above_bottom]
     for child in range(min(fanout, 3)):
         assert tree.parent(children[:, child]).tolist() == above_bottom
-        assert tree.child(above_bottom, child).tolist() == children[:, child].tolist()
         assert set(tree.number(children[:, child]).tolist()) <= {child}
     assert tree.fanouts(cells).tolist() == [fanout if depth < tree.max_depth else 0 for depth in depths]
     first, last = tree.span(cells)

@@ -62,5 +62,5 @@ def test_no_other_package_computes_with_the_structure_of_cells() -> None:
 def test_a_planted_shift_would_be_seen(planted: str) -> None:
     assert SUSPECT.search(planted)
     assert insides_used(ast.parse(planted))
-    harmless = "cells = hierarchy.child(frontier.cells[rows], children); index >>= 1; size = cells * 2"
+    harmless = "cells = hierarchy.children(frontier.cells[rows]); index >>= 1; size = cells * 2"
     assert not insides_used(ast.parse(harmless))

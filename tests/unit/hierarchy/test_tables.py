@@ -13,7 +13,7 @@ import semilocal as sl
 from semilocal import DiscreteLaplace, Task
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.table import TableTree
-from semilocal.hierarchy.tables import balanced, from_cuts, from_intervals, from_labels, in_twos
+from semilocal.hierarchy.tables import balanced, from_cuts, from_labels, in_twos
 from semilocal.pooled.task import PooledTask
 
 CODES = [
@@ -39,19 +39,6 @@ ICD = from_labels("ICD-10", CODES)
 def test_cuts_that_overlap_or_leave_a_gap_are_refused_with_the_cut(levels: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         from_cuts("x", levels)
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([("a", 0, 2), ("b", 1, 3)], "'a' .up to 2. and 'b' .from 1. overlap"),
-        ([("a", 0, 1), ("b", 2, 3)], "leave a gap from 1 to 2"),
-        ([("a", 1, 1), ("b", 1, 3)], "'a' reaches"),
-    ],
-)
-def test_intervals_that_overlap_or_leave_a_gap_are_refused_with_their_names(rows: Any, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
-        from_intervals("age", rows)
 
 
 @pytest.mark.parametrize(

@@ -113,14 +113,6 @@ def test_longitude_comes_first_whatever_the_order_of_the_axes() -> None:
     assert (west, south) == (-10, 40)
 
 
-def test_cells_over_the_world_and_over_web_mercator_have_their_names_in_every_table() -> None:
-    world, square = counted(sl.Box.world()), counted(sl.Box.mercator())
-    assert "geohash" in world.to_table()
-    assert "quadkey" in square.to_table()
-    assert "geohash" in world.to_geojson()["features"][0]["properties"]
-    assert "geohash" not in counted(DEGREES).to_table()
-
-
 def test_the_ending_of_a_name_chooses_the_format(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     partition = counted(DEGREES).partition

@@ -16,7 +16,7 @@ TREES: dict[str, Hierarchy] = {
     "plane": sl.BinaryTree(sl.Box((0, 0), (1, 1)), 16),
     "quad": sl.Quadtree(sl.Box((0, 0), (1, 1)), 8),
     "sphere": sl.SphereTree(20),
-    "labels": tables.from_intervals("code", [(f"c{code}", code, code + 1) for code in range(64)]),
+    "labels": tables.from_cuts("code", [range(65)]),
 }
 
 
