@@ -46,14 +46,8 @@ class _Curve(NamedTuple):
 
 
 def along_curve(paths: Words, dimensions: int, levels: int, out: Words, spare: Words, turn: int = 0) -> None:
-    """Fill in the paths along the curve of paths of so many levels on the grid.
-
-    Parameters
-    ----------
-    paths, out : uint64[n]
-        May not be the same.
-    spare : uint64[2, n]
-        To work in.
+    """Fill in ``out``, the paths along the curve of ``paths`` of so many levels on the grid, with ``spare`` uint64[2,
+    n] to work in.
     """
     if dimensions == 1:
         out[:] = paths

@@ -153,13 +153,7 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return shared_grid(self.ranges(boxes), self.low, self.high, bits=self.bits)
 
     def encode(self, value: float, draw: int) -> int:
-        """The integer that stands for a value; refuses one outside the range.
-
-        Parameters
-        ----------
-        draw : int
-            A uniform word of 64 bits: whether it is rounded up.
-        """
+        """The integer that stands for a value; ``draw``, a uniform word of 64 bits, says whether it is rounded up."""
         self.check_value(value)
         draws = np.array([draw], dtype=np.uint64)
         return int(round_values(np.array([float(value)]), self.low, self.high - self.low, self.steps, draws)[0])

@@ -20,15 +20,8 @@ Integers = npt.NDArray[np.int64]
 
 
 class RankedCounter:
-    """A counter over people whose ranks in the order of codes are known.
-
-    Parameters
-    ----------
-    task : PooledTask
-    ranks : Ranks
-        Sorted codes, or a histogram: the same people give the same numbers.
-    words : Words
-        Where the noise comes from; see :mod:`semilocal.pooled.noise`. Every number gets ``task.noises`` draws.
+    """A counter over people whose ranks are known: sorted codes, or a histogram. Every number gets ``task.noises``
+    draws.
     """
 
     def __init__(self, task: PooledTask, ranks: Ranks, words: noise.Words) -> None:
@@ -89,16 +82,7 @@ class RankedCounter:
 
 
 class MemoryCounter(RankedCounter):
-    """A counter over positions that are all in memory.
-
-    Parameters
-    ----------
-    task : PooledTask
-    points : array_like, shape (n, d)
-        One row per report, inside the domain. 8 bytes per report are kept.
-    words : Words
-        As for :class:`RankedCounter`.
-    """
+    """A counter over positions float[n, d] that are all in memory, one row per report: 8 bytes of each are kept."""
 
     def __init__(self, task: PooledTask, points: npt.ArrayLike, words: noise.Words) -> None:
         codes = task.hierarchy.codes(points)

@@ -33,27 +33,16 @@ _UNKNOWN = 1e-12  # a chance below which a normal law between two ends cannot be
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Estimates of the final cells, in the order of ``Tree.cells``.
-
-    Attributes
-    ----------
-    tree : Tree
-    counts : float64[m]
-        Not negative; they add up to N.
-    unbiased : float64[m]
-        Before negative numbers were removed: the weighted least-squares solution. Also adds up to N.
-    variances : float64[m]
-        Exact variances of ``unbiased``.
-    shares, spreads : tuple of float64[opened], one per level
-        How an opened cell's error is handed down, see the module.
-    """
+    """Estimates of the final cells, in the order of ``Tree.cells``."""
 
     tree: Tree
-    counts: Floats
+    counts: Floats  # float64[m], not negative; they add up to N
+    # Float64[m], before negative numbers were removed: the weighted least-squares solution. Also adds up to N
     unbiased: Floats
-    variances: Floats
+    variances: Floats  # float64[m], exact variances of `unbiased`
+    # Tuple of float64[opened], one per level, how an opened cell's error is handed down, see the module
     shares: tuple[Floats, ...]
-    spreads: tuple[Floats, ...]
+    spreads: tuple[Floats, ...]  # float64[opened], one per level
 
     __repr__ = short_repr
 
@@ -103,14 +92,7 @@ def split_mean(parent: Floats, first: Floats, variance: Floats) -> Floats:
     """Posterior mean of the first child's people, between nobody and all of the parent's: float64[m].
 
     The prior is a quarter "all in the second", a quarter "all in the first", and a half uniform in between. The
-    likelihood is normal.
-
-    Parameters
-    ----------
-    parent : float64[m]
-        People of the parent.
-    first, variance : float64[m]
-        Estimate of the first child, given the parent, and its variance.
+    likelihood is normal: ``first`` is the estimate, given the parent's people, and ``variance`` its variance.
 
     Examples
     --------

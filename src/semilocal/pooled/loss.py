@@ -37,31 +37,18 @@ _KILOMETRES = (1.0, 10.0, 100.0)
 
 
 class Rung(NamedTuple):
-    """Loss between a person's position and all positions within a distance.
-
-    Attributes
-    ----------
-    words : str
-    half, most : float
-        For half of the people it is at most ``half``, for 95 in 100 at most ``most``; by estimated counts.
-    """
+    """Loss between a person's position and all positions within a distance."""
 
     words: str
-    half: float
+    half: float  # for half of the people it is at most `half`, for 95 in 100 at most `most`; by estimated counts
     most: float
 
 
 def loss_between(tree: Tree, x: npt.ArrayLike, y: npt.ArrayLike) -> Floats:
-    """Loss between positions x and y of one person, for what was published: float64[n].
+    """Loss between positions x and y, float[n, d] each, of one person, for what was published: float64[n].
 
-    No output is more than e^loss times as likely with the person at x as at y: the bound for this tree. Over all trees
-    that could have come out the bound is the task's epsilon.
-
-    Parameters
-    ----------
-    tree : Tree
-    x, y : array_like, shape (n, d)
-        Positions in the domain. A person's reports all move from x to y.
+    No output is more than e^loss times as likely with all of the person's reports at x as at y: the bound for this
+    tree. Over all trees that could have come out the bound is the task's epsilon.
     """
     hierarchy = tree.task.hierarchy
     one, other = hierarchy.codes(x), hierarchy.codes(y)
@@ -112,12 +99,8 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
 
     Distances are 1, 10 and 100 km where the axes are longitude and latitude, else shares of the domain. Two places on
     both sides of an early cut are told apart by it however near they are, so the rungs are for half of the people and
-    for 95 in 100, by estimated counts. Where cells are not boxes there are only the first and the last rung.
-
-    Parameters
-    ----------
-    counts : float64[m]
-        Estimated counts of the final cells, not negative.
+    for 95 in 100, by the estimated counts float64[m] of the final cells. Where cells are not boxes there are only the
+    first and the last rung.
     """
     task, hierarchy = tree.task, tree.task.hierarchy
     same, anywhere = (
@@ -150,13 +133,8 @@ def guarantee(
 ) -> Guarantee:
     """The promise of a task, with the ladder of a finished run if there is one.
 
-    Parameters
-    ----------
-    releases : tuple of (str, float)
-        What else is published about the same reports, with its loss for any change of one person's position, near or
-        far; half of it if a person is added or removed.
-    mark : Mark, optional
-        Of a simulation.
+    ``releases`` are what else is published about the same reports, with its loss for any change of one person's
+    position, near or far; half of it if a person is added or removed.
     """
     more = sum(loss for _, loss in releases)
     return Guarantee.plain(

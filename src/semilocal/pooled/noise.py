@@ -81,17 +81,10 @@ def from_generator(rng: np.random.Generator) -> Words:
 
 
 def from_secret(secret: bytes, context: bytes, cells: Bits) -> Words:
-    """Words that only the holder of the secret can tell; the same context and cell give the same words.
+    """Words that only the holder of the 32 bytes of a secret can tell; the same context and cell give the same words.
 
-    Parameters
-    ----------
-    secret : bytes
-        32 bytes.
-    context : bytes
-        Everything but the cell that the noise belongs to: task, level, purpose, accepted set. Of one length, or made
-        so that no two contexts and cells join to the same bytes.
-    cells : uint64[m]
-        The cell of each row.
+    The context is everything but the cell, uint64[m], that a row's noise belongs to: task, level, purpose, accepted
+    set. Of one length, or made so that no two contexts and cells join to the same bytes.
     """
     if len(secret) != SECRET_BYTES:
         raise InvalidInput(f"a secret has {SECRET_BYTES} bytes; got {len(secret)}")
@@ -108,15 +101,8 @@ def from_secret(secret: bytes, context: bytes, cells: Bits) -> Words:
 
 
 def draw(unit: Fraction, units: Integers, words: Words) -> Integers:
-    """Independent discrete Laplace draws: int64[m].
-
-    Parameters
-    ----------
-    unit : Fraction
-        Rate of one unit, above 0.
-    units : int64[m]
-        Units of each draw, at least 1: its rate is ``units * unit``.
-    words : Words
+    """Independent discrete Laplace draws: int64[m]. The rate of each is its ``units``, int64[m] of at least 1, times
+    that of one unit.
 
     Examples
     --------

@@ -23,17 +23,10 @@ __all__ = ["PooledPartition"]
 
 @dataclass(frozen=True, eq=False)
 class PooledPartition(CellMap):
-    """Final cells, in the order of the domain: they cover it without overlap.
-
-    Attributes
-    ----------
-    estimates : Estimates
-    mark : Mark or None
-        Set if the noise was seeded, or one program played both servers.
-    """
+    """Final cells, in the order of the domain: they cover it without overlap."""
 
     estimates: Estimates
-    mark: Mark | None = None
+    mark: Mark | None = None  # set if the noise was seeded, or one program played both servers
 
     __repr__ = short_repr
 

@@ -50,31 +50,15 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The refined hierarchy: a function of what was published.
-
-    Attributes
-    ----------
-    task : PooledTask
-    people : int
-    levels : tuple of Level
-        From the root down.
-    differences : tuple of int64[opened]
-        Of the opened cells of each level that has any.
-    cells : uint64[m]
-        The final cells, in the order of the domain: they cover it without overlap.
-    units : int64[m]
-        What each final count was bought with: all that was left of its path's budget.
-    counts : int64[m]
-        Their published noisy counts.
-    """
+    """The refined hierarchy: a function of what was published."""
 
     task: PooledTask
     people: int
-    levels: tuple[Level, ...]
-    differences: tuple[Integers, ...]
-    cells: Cells
-    units: Integers
-    counts: Integers
+    levels: tuple[Level, ...]  # from the root down
+    differences: tuple[Integers, ...]  # int64[opened], of the opened cells of each level that has any
+    cells: Cells  # uint64[m], the final cells, in the order of the domain: they cover it without overlap
+    units: Integers  # int64[m], what each final count was bought with: all that was left of its path's budget
+    counts: Integers  # int64[m], their published noisy counts
 
     __repr__ = short_repr
 
@@ -100,34 +84,17 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """All that anybody gets to see; everything else is computed from it.
-
-    Attributes
-    ----------
-    task : PooledTask
-    people : int
-    opened : tuple of uint64[m]
-        Opened cells per level.
-    differences : tuple of int64[m]
-        Their noisy differences.
-    cells : uint64[f]
-        Final cells, in the order of the domain.
-    counts : int64[f]
-        Their noisy counts.
-    sums : int64[f] or None
-        Their noisy sums of a value (:mod:`semilocal.pooled.values`), if the task asks for one.
-    mark : Mark or None
-        Set if a seeded generator made the noise, or one program played two servers. The bytes tell that two servers
-        were played; that their noise was seeded, they tell with the seed alone.
-    """
+    """All that anybody gets to see; everything else is computed from it."""
 
     task: PooledTask
     people: int
-    opened: tuple[Cells, ...]
-    differences: tuple[Integers, ...]
-    cells: Cells
-    counts: Integers
-    sums: Integers | None = None
+    opened: tuple[Cells, ...]  # uint64[m], opened cells per level
+    differences: tuple[Integers, ...]  # int64[m], their noisy differences
+    cells: Cells  # uint64[f], final cells, in the order of the domain
+    counts: Integers  # int64[f], their noisy counts
+    sums: Integers | None = None  # int64[f], their noisy sums of a value (`pooled.values`), if the task asks for one
+    # Set if a seeded generator made the noise, or one program played two servers. The bytes tell that two servers were
+    # played; that their noise was seeded, they tell with the seed alone.
     mark: Mark | None = None
 
     __repr__ = short_repr
@@ -206,14 +173,8 @@ def play(task: PooledTask, counter: Counter, *, mark: Mark | None = None) -> Pub
     """Refine the hierarchy with a counter's noisy numbers.
 
     The result is ``task.epsilon``-differentially private for any change of one person's position (pure), if the
-    counter's noise is what it says.
-
-    Parameters
-    ----------
-    task : PooledTask
-    counter : Counter
-    mark : Mark, optional
-        If the noise came from a seeded generator, or one program plays both servers.
+    counter's noise is what it says. It is marked if that came from a seeded generator, or one program plays both
+    servers.
     """
     tree = _grow(task, counter)
     opened = tuple(level.cells[level.opened] for level in tree.levels if level.opened.any())

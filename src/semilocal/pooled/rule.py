@@ -48,30 +48,16 @@ EVENEST = 0.1  # least unevenness assumed: the differences seen so far say littl
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Cells of one depth whose parents were opened, in the order of their codes; siblings stand side by side.
-
-    Attributes
-    ----------
-    depth : int
-    cells : uint64[m]
-    size, variance : float64[m]
-        Estimated reports, as the rule sees them, and the variance of that.
-    unevenness, weight : float64[m]
-        Estimate of E[(D / n)^2] on the path, and what it counts.
-    left : int64[m]
-        Units of the path's budget left before the cell is asked about.
-    price : int64[m]
-        Units that opening costs; 0 for cells that are not opened.
-    """
+    """Cells of one depth whose parents were opened, in the order of their codes; siblings stand side by side."""
 
     depth: int
-    cells: Cells
-    size: Floats
-    variance: Floats
-    unevenness: Floats
-    weight: Floats
-    left: Integers
-    price: Integers
+    cells: Cells  # uint64[m]
+    size: Floats  # float64[m], estimated reports, as the rule sees them, and the variance of that
+    variance: Floats  # float64[m]
+    unevenness: Floats  # float64[m], estimate of E[(D / n)^2] on the path, and what it counts
+    weight: Floats  # float64[m]
+    left: Integers  # int64[m], units of the path's budget left before the cell is asked about
+    price: Integers  # int64[m], units that opening costs; 0 for cells that are not opened
 
     @property
     def opened(self) -> npt.NDArray[np.bool_]:
@@ -95,13 +81,7 @@ def root_level(task: PooledTask, people: int) -> Level:
 
 
 def next_level(task: PooledTask, level: Level, differences: Integers) -> Level:
-    """The children of the cells that were opened.
-
-    Parameters
-    ----------
-    differences : int64[opened]
-        Published noisy differences, child 0 less child 1, in the order of the opened cells.
-    """
+    """The children of the cells that were opened, from their published noisy differences int64[opened]."""
     opened = level.opened
     if differences.shape != (int(np.count_nonzero(opened)),) or differences.dtype != np.int64:
         raise InvalidInput(

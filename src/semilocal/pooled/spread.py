@@ -32,21 +32,9 @@ def spread_inside(
 ) -> tuple[Halved, Cells, Floats]:
     """Halve every cell, and share out its count by its neighbours' densities.
 
-    Parameters
-    ----------
-    tree : BinaryTree or SphereTree
-    cells : uint64[m]
-        Disjoint cells that cover the domain, in its order.
-    counts : float64[m]
-        Not negative.
-
-    Returns
-    -------
-    BinaryTree or SphereTree
-        The same hierarchy, so much deeper.
-    uint64[m * 2^halvings]
-    float64[m * 2^halvings]
-        Counts: those of the parts of a cell add up to its own.
+    From disjoint cells uint64[m] that cover the domain, in its order, and their counts float64[m], not negative: the
+    same hierarchy so much deeper, cells uint64[m * 2^halvings] and counts; those of the parts of a cell add up to its
+    own.
     """
     if isinstance(tree, TableTree):  # its cells have no halves; evenly
         return tree, cells, counts
@@ -77,14 +65,8 @@ class Density:
         return np.maximum(self._up_to(last + np.uint64(1)) - self._up_to(first), 0.0)
 
     def first_half(self, cells: Cells, counts: Floats) -> Floats:
-        """Which share of a cell's people its first half holds, by the densities of the neighbours: float64[m].
-
-        Parameters
-        ----------
-        cells : uint64[m]
-            Any cells of the tree.
-        counts : float64[m]
-            Their own counts.
+        """Which share of the people (``counts``, float64[m]) of any cells their first halves hold, by the densities of
+        the neighbours.
         """
         out = np.empty(len(cells))
 

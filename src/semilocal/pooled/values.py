@@ -33,18 +33,11 @@ VALUE_BITS = 10  # of a value that devices send in shares
 
 
 class ValueGrid(NamedTuple):
-    """The grid of each cell: integer y stands for the value ``low + step * y``.
+    """The grid of each cell: integer y stands for the value ``low + step * y``."""
 
-    Attributes
-    ----------
-    low, step : float64[m]
-    limits : int64[m, 2]
-        Smallest and largest y of people in the cell; they differ.
-    """
-
-    low: Floats
-    step: Floats
-    limits: Integers
+    low: Floats  # float64[m]
+    step: Floats  # float64[m]
+    limits: Integers  # int64[m, 2], smallest and largest y of people in the cell; they differ
 
     @property
     def widths(self) -> Integers:
@@ -66,12 +59,8 @@ def cell_grids(ranges: Floats, *, steps: int = SCALE) -> ValueGrid:
 
 
 def shared_grid(ranges: Floats, low: float, high: float, *, bits: int = VALUE_BITS) -> ValueGrid:
-    """One grid of ``2^bits - 1`` steps from low to high for all cells, each with the part that its range needs.
-
-    Parameters
-    ----------
-    ranges : float64[m, 2]
-        Of the values in each cell, inside [low, high].
+    """One grid of ``2^bits - 1`` steps from low to high for all cells, each with the part that its range in float64[m,
+    2] needs.
     """
     steps = (1 << bits) - 1
     ends = _scaled(ranges, low, high - low, steps)
@@ -86,13 +75,8 @@ def shared_grid(ranges: Floats, low: float, high: float, *, bits: int = VALUE_BI
 def round_values(values: Floats, low: npt.ArrayLike, width: npt.ArrayLike, steps: int, draws: Words) -> Integers:
     """Values as integers from 0 to ``steps``, up or down at random so that the expectation is kept: int64[n].
 
-    Parameters
-    ----------
-    values : float64[n]
-    low, width : float64[n], or one for all
-        Of the range that the grid covers; a value outside becomes the end next to it.
-    draws : uint64[n]
-        Uniform words, one per value.
+    The grid begins at ``low`` and is ``width`` wide, for each or for all; a value outside becomes the end next to it.
+    ``draws`` are uniform words uint64[n].
     """
     scaled = _scaled(values, low, width, steps)
     lower = np.floor(scaled)
@@ -101,14 +85,8 @@ def round_values(values: Floats, low: npt.ArrayLike, width: npt.ArrayLike, steps
 
 
 def add_up(steps: Integers, cells: Integers, grid: ValueGrid) -> Integers:
-    """Exact sums of ``2 y - lower - upper`` per cell: int64[m].
-
-    Parameters
-    ----------
-    steps : int64[n]
-        The integers y.
-    cells : int64[n]
-        Whose sum each goes into.
+    """Exact sums of ``2 y - lower - upper`` per cell, int64[m], from the integers y, int64[n], and the cell that each
+    goes into.
     """
     sums = np.zeros(len(grid.limits), dtype=np.int64)
     np.add.at(sums, cells, 2 * steps - grid.limits.sum(axis=1)[cells])
@@ -121,16 +99,9 @@ def sum_rate(epsilon: Fraction, width: int, max_reports: int) -> Fraction:
 
 
 def sum_noise(widths: Integers, epsilon: Fraction, max_reports: int, words: noise.Words) -> Integers:
-    """One party's noise for the sums of cells: int64[m].
+    """One party's noise for the sums of cells with these widths, from a stream of words each: int64[m].
 
-    Parameters
-    ----------
-    widths : int64[m]
-        Of the cells' grids.
-    epsilon : Fraction
-        Loss of all sums together for any change of one person's place and value (pure).
-    words : Words
-        A stream per cell.
+    ``epsilon`` is the loss of all sums together for any change of one person's place and value (pure).
     """
     out = np.zeros(len(widths), dtype=np.int64)
     for width in np.unique(widths).tolist():
@@ -147,14 +118,10 @@ def sum_noise(widths: Integers, epsilon: Fraction, max_reports: int, words: nois
 def means_of(
     sums: Integers, grid: ValueGrid, people: Floats, doubt: Floats, *, epsilon: Fraction, max_reports: int, noises: int
 ) -> Means:
-    """The means that noisy sums give; the middle of the range where nobody is expected.
+    """The means that noisy sums int64[m] of :func:`add_up` give; the middle of the range where nobody is expected.
 
-    Parameters
-    ----------
-    sums : int64[m]
-        From :func:`add_up`, with ``noises`` draws of :func:`sum_noise`.
-    people, doubt : float64[m]
-        Reports of each cell, and the variance of that; 0 where the number is public.
+    ``people`` are the reports of each cell and ``doubt`` the variance of that, 0 where the number is public:
+    float64[m]. Every sum has ``noises`` draws of :func:`sum_noise`.
     """
     widths, number = grid.widths.astype(np.float64), np.maximum(people, 1.0)
     offset = np.clip(sums / (2 * widths * number), -0.5, 0.5)

@@ -40,17 +40,12 @@ class Filled(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """What to write: one row of each person, several (empty where that cannot be), or every row is another person.
-
-    Attributes
-    ----------
-    pooled : bool
-        Whether the participants trust somebody: then there are no crowds, and noise pays for several rows.
-    """
+    """What to write: one row of each person, several (empty where that cannot be), or every row is another person."""
 
     one: str
     several: str
     rows_are_people: str
+    # Whether the participants trust somebody: then there are no crowds, and noise pays for several rows
     pooled: bool = False
 
 
@@ -89,18 +84,9 @@ def refuse_person_columns(where: object, columns: Sequence[str], ways: Ways) -> 
 
 
 def refuse_content_as_person(name: str, content: Sequence[str], ways: Ways) -> None:
-    """Refuse a column of positions or values as the one that says whose row it is.
+    """Refuse a column of ``content``, positions or values, as the one that says whose row it is.
 
     Everybody in one place would be one person, and one person in two places two.
-
-    Parameters
-    ----------
-    name : str
-        The column that says whose row it is.
-    content : sequence of str
-        The columns that hold positions or values.
-    ways : Ways
-        How the column was named.
     """
     if name.lower() in [column.lower() for column in content]:
         raise InvalidInput(
@@ -110,17 +96,7 @@ def refuse_content_as_person(name: str, content: Sequence[str], ways: Ways) -> N
 
 
 def check_rows_are_people(where: object, labels: Mapping[str, Filled], ways: Ways) -> None:
-    """Refuse rows in which the same person seems to have several.
-
-    Parameters
-    ----------
-    where : object
-        The file or the frame, for the message.
-    labels : mapping of str to Filled
-        Columns that look like a person.
-    ways : Ways
-        What the message advises.
-    """
+    """Refuse rows in which the same person seems to have several, by the columns that look like a person."""
     crowd, price = (
         ("", "and M times as much noise")
         if ways.pooled
@@ -140,13 +116,7 @@ def check_rows_are_people(where: object, labels: Mapping[str, Filled], ways: Way
 def check_frame(points: Any, ways: Ways, *, value: object = None) -> None:
     """Refuse a data frame in which the same person seems to have several rows; arrays have no names to tell by.
 
-    Parameters
-    ----------
-    points : Any
-    ways : Ways
-        What the message advises.
-    value : object
-        The name of a column that holds values, so that it is no person.
+    ``value`` may be the name of a column that holds values, so that it is no person.
     """
     if is_frame(points):
         labels = count_content(points, person_columns([name for name in column_names(points) if name != value]))

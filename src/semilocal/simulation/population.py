@@ -37,46 +37,26 @@ _WORD_BITS = np.uint64(40)  # a rank and an answer
 
 
 class Splits(NamedTuple):
-    """Every split of a run, in the order of rounds.
+    """Every split of a run, in the order of rounds."""
 
-    Attributes
-    ----------
-    rounds : int64[s]
-        The round that closed with it.
-    lower, cut, upper : uint64[s]
-        The region, and where it was cut; with rule "all" one row per cut.
-    """
-
-    rounds: Integers
-    lower: Cells
-    cut: Cells
-    upper: Cells
+    rounds: Integers  # int64[s], the round that closed with it
+    lower: Cells  # uint64[s], the region, and where it was cut; with rule "all" one row per cut
+    cut: Cells  # uint64[s]
+    upper: Cells  # uint64[s]
 
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """What came out: the regions in their order, with the ranks of their people and the answers about walls.
+    """What came out: the regions in their order, with the ranks of their people and the answers about walls."""
 
-    Attributes
-    ----------
-    lower, upper : uint64[m]
-    start, stop : int64[m]
-        Ranks of the members: start to before stop.
-    walls : Walls
-    splits : Splits
-    rounds : int
-    answers, announcements : int
-        Reports of all people with an answer, and without one.
-    """
-
-    lower: Cells
-    upper: Cells
-    start: Integers
-    stop: Integers
+    lower: Cells  # uint64[m]
+    upper: Cells  # uint64[m]
+    start: Integers  # int64[m], ranks of the members: start to before stop
+    stop: Integers  # int64[m]
     walls: Walls
     splits: Splits
     rounds: int
-    answers: int
+    answers: int  # reports of all people with an answer, and without one
     announcements: int
 
 
@@ -172,16 +152,7 @@ class _Ended(NamedTuple):
 def play(
     task: Task, ranks: Ranks, rng: np.random.Generator, *, progress: Callable[[int, int], None] | None = None
 ) -> Played:
-    """Play the protocol for everybody.
-
-    Parameters
-    ----------
-    task : Task
-    ranks : Ranks
-    rng : numpy.random.Generator
-    progress : callable, optional
-        Called after every step with its number and the regions in play.
-    """
+    """Play the protocol for everybody. After every step ``progress`` gets its number and the regions in play."""
     return _Play(task, ranks, rng).play(progress)
 
 

@@ -264,17 +264,7 @@ class Run:
 
 
 class Devices:
-    """People with secrets.
-
-    Parameters
-    ----------
-    secrets : sequence of bytes
-        One per person.
-    codes : uint64[n]
-        Of their positions.
-    task : bytes
-        The task's id.
-    """
+    """People with secrets, one each, and the codes uint64[n] of their positions, in a task (its id)."""
 
     def __init__(self, secrets: Sequence[bytes], codes: Cells, task: bytes) -> None:
         self.secrets, self.codes, self.task = secrets, codes.tolist(), task

@@ -39,19 +39,6 @@ def truncated_gaussian(
 ) -> Floats:
     """Return n points of N(centre, scale²) given that they fall into the box, by rejection: float64[n, d].
 
-    Parameters
-    ----------
-    n : int
-        Participants.
-    rng : numpy Generator
-        The only source of randomness.
-    box : Box
-        The domain.
-    scale : float
-        Standard deviation of each coordinate.
-    centre : tuple of float, optional
-        The origin if left out.
-
     Examples
     --------
     >>> box = Box((-10, -10), (10, 10))
@@ -90,12 +77,8 @@ def towns(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE, together:
 
     The box is halved along one axis after the other; at every halving the people divide by a random share, however few
     they are, so that places are crowded or empty at every scale. The first halvings are less even: land and sea.
-
-    Parameters
-    ----------
-    together : float
-        Chance that two people of a cell are in the same half of it, from 1/2 (even) to below 1; in large cells it is
-        at least 0.9 to 0.99, which is drawn as well.
+    ``together``, from 1/2 (even) to below 1, is the chance that two people of a cell are in the same half of it; in
+    large cells it is at least 0.9 to 0.99, which is drawn as well.
     """
     if not 0.5 < together < 1.0:
         raise InvalidInput(f"together must be above 0.5 and below 1; got {together!r}")

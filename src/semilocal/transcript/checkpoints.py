@@ -34,15 +34,8 @@ def next_head(head: bytes, checkpoint: Checkpoint) -> bytes:
 
 
 def seal_round(head: bytes, checkpoint: Checkpoint, *, key: bytes | None = None) -> Seal:
-    """The seal of a round.
-
-    Parameters
-    ----------
-    head : bytes
-        Of the round before; the task's id in round 1.
-    checkpoint : Checkpoint
-    key : bytes, optional
-        Ed25519 private key (32 bytes). Without one the seal is not signed.
+    """The seal of a round, after the head of the round before (the task's id in round 1); signed if there is an Ed25519
+    private key (32 bytes).
     """
     following = next_head(head, checkpoint)
     if key is None:

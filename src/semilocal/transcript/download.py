@@ -45,21 +45,9 @@ _PROBLEM = "application/problem+json"
 class Getter:
     """Gives the body of a public route of a server, or None if the server says that there is none.
 
-    To be used in a ``with`` statement, and called with the path of a route.
-
-    Parameters
-    ----------
-    url : str
-        The server.
-    seconds, most_bytes : float, int
-        For one answer.
-    most_total : int
-        Bytes of all answers together.
-
-    Raises
-    ------
-    Unavailable
-        By a call, if the server does not answer, answers too slowly, too much, or something else.
+    To be used in a ``with`` statement, and called with the path of a route. A server that does not answer, answers too
+    slowly (``seconds`` for one answer), too much (``most_bytes`` in one, ``most_total`` in all), or something else, is
+    ``Unavailable``.
     """
 
     def __init__(
@@ -139,31 +127,17 @@ class _Row(msgspec.Struct):
 
 
 def save_transcript(url: str, campaign: str, path: str | os.PathLike[str]) -> int:
-    """Write the transcript of a campaign to a file; returns the number of closed rounds, 0 for two servers.
-
-    Parameters
-    ----------
-    url : str
-        The server.
-    campaign : str
-        The task's id in hex, or the campaign's name.
+    """Write the transcript of a campaign, by its task's id in hex or its name; returns the closed rounds, 0 for two
+    servers.
     """
     with whole_file(Path(os.path.realpath(path))) as part, part.open("wb") as stream, Getter(url) as get:
         return download(get, campaign, stream)
 
 
 def download(get: Get, campaign: str, stream: BinaryIO) -> int:
-    """Write the transcript to a stream.
+    """Write the transcript to a stream. ``get(path)`` gives the body of a public route, or None if there is none (404).
 
-    Parameters
-    ----------
-    get : callable
-        ``get(path)`` gives the body of a public route, or None if there is none (404).
-
-    Raises
-    ------
-    Unavailable
-        If the server does not give what a transcript needs, or gives something else.
+    A server that does not give what a transcript needs, or gives something else, is ``Unavailable``.
     """
     try:
         return _download(get, campaign, stream)

@@ -29,10 +29,10 @@ from ..protocol.canonical import read_canonical
 from ..protocol.messages import Closed, Event, ValueClosed, encode
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, seal_round
-from .merkle import MerkleLog, inclusion_proof, leaf_hash
+from .merkle import MerkleLog, leaf_hash
 
 __all__ = [
-    "Event", "Frame", "Inclusion", "Simulation", "TranscriptWriter", "prove", "read_frames", "write_events",
+    "Event", "Frame", "Simulation", "TranscriptWriter", "read_frames", "write_events",
     "write_frame", "write_transcript",
 ]  # fmt: skip
 
@@ -50,14 +50,9 @@ class Simulation(msgspec.Struct, frozen=True, array_like=True, tag="simulation",
 
     The mark stands beside the events, not among them: the same events have the same root with and without it. It tells
     an honest reader what the file is. It proves nothing against its writer, who could leave it out.
-
-    Attributes
-    ----------
-    seed : int or None
-        Of the noise; None if it came from the operating system.
     """
 
-    seed: int | None = None
+    seed: int | None = None  # of the noise; None if it came from the operating system
 
     def __post_init__(self) -> None:
         if self.seed is not None and not 0 <= self.seed < 2**63:
@@ -96,21 +91,11 @@ _decoder = msgspec.msgpack.Decoder(Simulation)
 
 
 class Frame(NamedTuple):
-    """One frame.
+    """One frame."""
 
-    Attributes
-    ----------
-    kind : bytes
-        ``b"M"``, ``b"E"``, ``b"S"`` or ``b"Z"``.
-    data : bytes
-        The events' bytes, one after the other.
-    bounds : int64[count + 1]
-        Where each event begins, and where the last one ends.
-    """
-
-    kind: bytes
-    data: bytes
-    bounds: Integers
+    kind: bytes  # `b"M"`, `b"E"`, `b"S"` or `b"Z"`
+    data: bytes  # the events' bytes, one after the other
+    bounds: Integers  # int64[count + 1], where each event begins, and where the last one ends
 
     def events(self) -> Iterator[bytes]:
         """The bytes of each event."""
@@ -121,16 +106,9 @@ class Frame(NamedTuple):
 class TranscriptWriter:
     """Writes events and seals as they come; use it in a ``with`` block, which writes the end.
 
-    Parameters
-    ----------
-    stream : binary file
-        Written from its present position; never read back.
-    task : Task
-        The first event.
-    key : bytes, optional
-        Ed25519 private key that ``close_round`` signs with.
-    simulation : Simulation, optional
-        Marks the file. Refused if the task pins a server's key: such events are a campaign's.
+    The stream is written from its present position and never read back. The task is the first event; ``close_round``
+    signs with the key (Ed25519). A mark of a simulation is refused if the task pins a server's key: such events are a
+    campaign's.
     """
 
     def __init__(
@@ -198,16 +176,8 @@ def write_transcript(
 ) -> bytes:
     """Write a whole transcript, with a seal after every closing; returns the chain's head.
 
-    Without a key it is marked as a simulation.
-
-    Parameters
-    ----------
-    events : iterable
-        The task first, as ``Run.events`` gives them.
-    key : bytes, optional
-        Ed25519 private key; the task pins its public half. Seals are not signed without it.
-    seed : int, optional
-        Of the noise, for the mark. Give it if there is one.
+    The task comes first, as in ``Run.events``. Without a key (Ed25519; the task pins its public half) seals are not
+    signed, and the file is marked as a simulation, with the seed of its noise if there is one.
     """
     with open(path, "wb") as stream:
         return write_events(stream, events, key=key, seed=seed)
@@ -244,12 +214,8 @@ def write_frame(stream: BinaryIO, kind: bytes, events: Sequence[bytes]) -> None:
 
 
 def read_frames(stream: BinaryIO) -> Iterator[Frame]:
-    """The frames of a file one by one, the end included; memory is that of one frame.
-
-    Raises
-    ------
-    DamagedFile
-        At the first frame that cannot be read.
+    """The frames of a file one by one, the end included; memory is that of one frame. Refuses the first that cannot be
+    read.
     """
     start = stream.read(len(MAGIC) + 2)
     if start[: len(MAGIC)] != MAGIC:
@@ -266,47 +232,6 @@ def read_frames(stream: BinaryIO) -> Iterator[Frame]:
             if stream.read(1):
                 raise DamagedFile(f"there are bytes after the end (frame {number})")
             return
-
-
-class Inclusion(NamedTuple):
-    """Proof that an event is in a transcript: check it with ``check_inclusion`` against the root of a checkpoint.
-
-    Attributes
-    ----------
-    leaf : bytes
-        Hash of the event.
-    place, size : int
-        Where it is among the first ``size`` events, those of the file's last checkpoint.
-    proof : tuple of bytes
-    """
-
-    leaf: bytes
-    place: int
-    size: int
-    proof: tuple[bytes, ...]
-
-
-def prove(stream: BinaryIO, event: bytes) -> Inclusion | None:
-    """Proof that an event is in a file, under its last seal; None if it is not there.
-
-    Parameters
-    ----------
-    stream : binary file
-    event : bytes
-        Canonical bytes, such as your own report.
-    """
-    leaves: list[bytes] = []
-    sealed = 0
-    for frame in read_frames(stream):
-        if frame.kind == EVENTS:
-            leaves += [leaf_hash(data) for data in frame.events()]
-        elif frame.kind == SEAL:
-            sealed = len(leaves)
-    leaf = leaf_hash(event)
-    if leaf not in leaves[:sealed]:
-        return None
-    place = leaves.index(leaf)
-    return Inclusion(leaf, place, sealed, inclusion_proof(leaves[:sealed], place))
 
 
 def _read_frame(stream: BinaryIO, number: int) -> Frame:

@@ -22,24 +22,12 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that does not follow.
+    """Something that does not follow."""
 
-    Attributes
-    ----------
-    token : str
-        Which check failed.
-    round : int or None
-        None if it concerns no single round.
-    what : str
-        For a person; the first few examples if there are many.
-    count : int
-        How many of this kind there are in this round.
-    """
-
-    token: str
-    round: int | None
-    what: str
-    count: int = 1
+    token: str  # which check failed
+    round: int | None  # none if it concerns no single round
+    what: str  # for a person; the first few examples if there are many
+    count: int = 1  # how many of this kind there are in this round
 
     def __str__(self) -> str:
         where = "" if self.round is None else f"round {self.round}: "
@@ -48,37 +36,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Own:
-    """A participant who wants to know whether a transcript holds what its device sent, and no more.
+    """A participant who wants to know whether a transcript holds what its device sent, and no more."""
 
-    Attributes
-    ----------
-    task : bytes
-        Id of the task it takes part in.
-    plan : Plan
-        The plan that the device pinned.
-    position : tuple of float
-    secret : bytes
-    state : State
-        What the device must not forget.
-    reported : tuple of int
-        Rounds in which it reported.
-    closings : tuple of bytes
-        SHA-256 of every closing that it followed.
-    checkpoint : bytes
-        The root that it pinned; empty if it has none.
-    value : float or None
-        Its own value; None if the plan asks for none.
-    """
-
-    task: bytes
-    plan: Plan
+    task: bytes  # id of the task it takes part in
+    plan: Plan  # the plan that the device pinned
     position: tuple[float, ...] = field(repr=False)
     secret: bytes = field(repr=False)
-    state: State
-    reported: tuple[int, ...] = ()
-    closings: tuple[bytes, ...] = ()
-    checkpoint: bytes = b""
-    value: float | None = field(default=None, repr=False)
+    state: State  # what the device must not forget
+    reported: tuple[int, ...] = ()  # rounds in which it reported
+    closings: tuple[bytes, ...] = ()  # SHA-256 of every closing that it followed
+    checkpoint: bytes = b""  # the root that it pinned; empty if it has none
+    value: float | None = field(default=None, repr=False)  # its own value; None if the plan asks for none
 
 
 @dataclass(eq=False)

@@ -37,28 +37,13 @@ _ROLES: tuple[Role, Role] = ("leader", "helper")
 
 @dataclass(eq=False)
 class PairVerification:
-    """What was checked and what is different.
+    """What was checked and what is different."""
 
-    Attributes
-    ----------
-    pair : PairTask or None
-        None if the transcript cannot be read.
-    published : list of Published
-        One per bucket, as far as they follow the rule.
-    trees : list of Tree
-        The same, replayed.
-    rejected : tuple of int
-        People whose reports both servers rejected: at the root, and below it.
-    unnamed : int
-        Buckets that nobody named; each is a final cell of the map.
-    differences : list of Difference
-    """
-
-    pair: PairTask | None = None
-    published: list[Published] = field(default_factory=list)
-    trees: list[Tree] = field(default_factory=list)
-    rejected: tuple[int, int] = (0, 0)
-    unnamed: int = 0
+    pair: PairTask | None = None  # none if the transcript cannot be read
+    published: list[Published] = field(default_factory=list)  # one per bucket, as far as they follow the rule
+    trees: list[Tree] = field(default_factory=list)  # the same, replayed
+    rejected: tuple[int, int] = (0, 0)  # people whose reports both servers rejected: at the root, and below it
+    unnamed: int = 0  # buckets that nobody named; each is a final cell of the map
     differences: list[Difference] = field(default_factory=list)
 
     __repr__ = short_repr
@@ -110,18 +95,10 @@ class PairVerification:
 def verify_pair(
     data: bytes, *, task: bytes | None = None, other: bytes | None = None, pinned: Sequence[bytes] | None = None
 ) -> PairVerification:
-    """Replay a pair's transcript and name everything that does not follow.
+    """Replay a pair's transcript (bytes of :class:`SignedTree`) and name everything that does not follow.
 
-    Parameters
-    ----------
-    data : bytes
-        Canonical bytes of :class:`SignedTree`.
-    task : bytes, optional
-        The id of the pair task that was asked for.
-    other : bytes, optional
-        The transcript as the other server shows it: it must be the same.
-    pinned : sequence of bytes, optional
-        Canonical bytes of the pair tasks that a device pinned: the transcript must be of one of them.
+    It must be of the ``task`` that was asked for (its id), the same as the ``other`` server shows it, and of one of the
+    pair tasks that a device ``pinned`` (their bytes), if these are given.
     """
     found = PairVerification()
     try:

@@ -68,12 +68,7 @@ class Finding(NamedTuple):
 
 
 class Witness(Curator):
-    """The public state of a campaign after its published messages.
-
-    Parameters
-    ----------
-    task : Task
-    """
+    """The public state of a campaign after its published messages."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -147,10 +142,7 @@ class Witness(Curator):
     def end(self, closed: Closed, reports: Sequence[Report], sure: set[Region]) -> list[Finding]:
         """Go on with a published closing and the reports that belong to the round; what is different.
 
-        Parameters
-        ----------
-        sure : set of (int, int)
-            Regions whose slices are the published ones: only there sums are compared.
+        Sums are compared in the regions only whose slices are surely the published ones.
         """
         self._found, self._sure, self._claimed = [], sure, {}
         if len(closed.verdicts) == len(self._asked):
@@ -212,10 +204,8 @@ _WORDS = {"wall": "given up", "more": "not given up"}
 class Replay:
     """The state between two frames.
 
-    Parameters
-    ----------
-    own : sequence of Own, optional
-        Participants who want to know what the transcript holds under their name; the one of this task is picked.
+    ``own`` are participants who want to know what the transcript holds under their name; the one of this task is
+    picked.
     """
 
     def __init__(self, own: Sequence[Own] | None = None) -> None:
@@ -568,14 +558,7 @@ _EVERYTHING = Policy(
 
 
 class OwnReports:
-    """Follows a transcript as one device.
-
-    Parameters
-    ----------
-    task : Task
-    own : Own
-        What the device kept.
-    """
+    """Follows a transcript as one device, with what it kept."""
 
     def __init__(self, task: Task, own: Own) -> None:
         self.own, self.pseudonym = own, pseudonym(own.secret, task.id)

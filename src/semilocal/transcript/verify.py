@@ -37,13 +37,9 @@ __all__ = ["Difference", "Own", "Verification", "compare_histories", "verify_fil
 def verify_file(path: str | os.PathLike[str], *, own: Sequence[Own] | None = None) -> Verification:
     """Verify a transcript file.
 
-    Parameters
-    ----------
-    path : path
-    own : sequence of Own, optional
-        What a device kept of the tasks it takes part in: also check that the transcript holds exactly what it sent.
-        Every report is derived again from the secret and the position and compared byte for byte; closings and the
-        last checkpoint are compared with those that the device pinned.
+    With ``own``, what a device kept of the tasks it takes part in, also check that the transcript holds exactly what it
+    sent: every report is derived again from the secret and the position and compared byte for byte; closings and the
+    last checkpoint are compared with those that the device pinned.
 
     Examples
     --------

@@ -20,12 +20,11 @@ from semilocal.transcript.file import (
     MARK,
     SEAL,
     Simulation,
-    prove,
     read_frames,
     write_frame,
     write_transcript,
 )
-from semilocal.transcript.merkle import check_inclusion, leaf_hash, merkle_root
+from semilocal.transcript.merkle import leaf_hash, merkle_root
 from semilocal.transcript.verify import verify_stream
 from tests.helpers.transcript_cases import KEY, campaign, pack
 
@@ -109,17 +108,6 @@ def test_reading_needs_memory_for_one_frame_only() -> None:
     assert stream.most < len(FILE)
 
 
-def test_every_event_can_be_proved_against_the_last_checkpoint_and_no_other_event_can() -> None:
-    seals = [decode(frame.data, Seal) for frame in read_frames(io.BytesIO(FILE)) if frame.kind == SEAL]
-    root = seals[-1].checkpoint.root
-    for event in SMALL.events:
-        found = prove(io.BytesIO(FILE), event)
-        assert found is not None
-        assert check_inclusion(found.leaf, found.place, size=found.size, proof=found.proof, root=root)
-        assert not check_inclusion(found.leaf, found.place, size=found.size, proof=found.proof, root=bytes(32))
-    assert prove(io.BytesIO(FILE), b"never sent") is None
-
-
 def test_the_first_event_is_the_task(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="first event must be the task"):
         write_transcript(tmp_path / "t.slt", [Query(bytes(32), 1, ())], key=KEY)
@@ -144,7 +132,6 @@ def test_a_file_of_a_simulation_says_so_and_its_events_and_root_are_the_same() -
     found, before = verify_stream(io.BytesIO(marked)), verify_stream(io.BytesIO(plain))
     assert (found.simulation, before.simulation) == (Simulation(7), None)
     assert found.seals == before.seals
-    assert prove(io.BytesIO(marked), played.events[3]) == prove(io.BytesIO(plain), played.events[3])
 
 
 def test_a_campaign_has_no_mark() -> None:
