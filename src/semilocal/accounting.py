@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from .arrays import exact, short_repr
+from .arrays import exact
 from .errors import BudgetExceeded, InvalidInput
 from .pooled.task import PooledTask
 from .protocol.partition import Partition
 from .protocol.promise import Guarantee, marked, promise
 from .protocol.promise_words import anywhere_words, buckets_words, crowds_words, losses_words
 from .protocol.task import Task
+from .words import number_of
 
 __all__ = ["Entry", "Ledger"]
 
@@ -63,7 +64,7 @@ class Entry:
     bucket: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ledger:
     """Expenses of the same people, in order.
 
@@ -83,8 +84,6 @@ class Ledger:
 
     entries: tuple[Entry, ...] = ()
     cap: Fraction | None = None
-
-    __repr__ = short_repr
 
     @classmethod
     def of(cls, task: Task, *, cap: float | Fraction | None = None) -> Ledger:
@@ -240,6 +239,9 @@ class Ledger:
         lines.insert(1, "  ".join("-" * width for width in widths if width))
         lines.insert(-1, lines[1])
         return "\n".join([*lines, self.sentences()])
+
+    def __repr__(self) -> str:
+        return f"Ledger({number_of(len(self.entries), 'expense')}: {self.sentences()})"
 
     def _losses(self) -> str:
         """The totals in words."""

@@ -26,6 +26,7 @@
     └── ChecksumMismatch      a fetched file is not the one that was expected
 
     NoCrowdWarning            a result holds a region with fewer than k participants
+    WeakWarning               an epsilon that promises next to nothing, or too few people for it
     OutsideWarning            areas that are asked about reach outside the domain
 
 Every message says what was given, what is allowed, and what to do. How the server answers a refused request
@@ -176,6 +177,10 @@ class ChecksumMismatch(SemilocalError):
 
 class NoCrowdWarning(UserWarning):
     """A region holds fewer than k participants."""
+
+
+class WeakWarning(UserWarning):
+    """An epsilon that promises next to nothing, or too few people for it to tell much."""
 
 
 class OutsideWarning(UserWarning):

@@ -1,7 +1,6 @@
-"""What results turn into (tables, files, pictures, pages): loaded when it is used.
+"""How to load the modules that turn results into tables, files, pictures and pages.
 
-These lie above the results, so results do not import them: the package's front door registers here how to load them.
-Knows names alone.
+They lie above the results, so results do not import them: the package's front door registers them here. Knows names.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     positions, which is up to the person at that position, give it ``pass_through(X)``.
 
     It is a simulation: this program holds all positions, so the person who runs it is a curator. What participants
-    with devices of their own would be promised is in ``guarantee_``; print its ``text()``. Labels are not protected,
+    with devices of their own would be promised is in ``guarantee_``; see its ``explain()``. Labels are not protected,
     nor is what the order of the rows tells: shuffle rows that are sorted by place before you fit.
 
     Parameters

@@ -118,7 +118,7 @@ def test_what_is_spent_is_what_is_promised_and_what_was_asked_for(job: str, trus
     assert found.guarantee.trust == trust
     assert found.guarantee.anywhere == (None if trust == "nobody" else EPSILON)
     assert found.guarantee.simulated
-    assert "SIMULATION" in found.guarantee.text()
+    assert "SIMULATION" in found.guarantee.explain()
     assert max((loss for _, loss in found.guarantee.ladder), default=EPSILON) == EPSILON
     if trust != "nobody":
         assert found.spent.epsilon_anywhere == found.spent.epsilon
@@ -130,7 +130,7 @@ def test_what_is_spent_is_what_is_promised_and_what_was_asked_for(job: str, trus
 def test_the_map_has_its_three_ways_out(job: str, trust: str, tmp_path: Any) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     found = result(job, trust)
-    table = found.to_table()
+    table = found.partition.to_table()
     assert len(table["crowd"]) == len(found.partition)
     corners = {f"{name}_{side}" for name in BOX.names for side in ("lower", "upper")}
     assert {"crowd", *corners} <= set(table)

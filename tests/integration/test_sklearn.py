@@ -82,7 +82,7 @@ def test_training_features_are_what_their_regions_tell_and_nothing_else() -> Non
     task = transformer.partition_.task
     assert (task.epsilon, task.k, task.delta) == (2.0, 20, 1e-6)
     assert transformer.spent_ == sl.Ledger.of(task).settle(transformer.partition_)
-    assert "curator" in transformer.guarantee_.text()
+    assert "curator" in transformer.guarantee_.explain()
 
 
 @pytest.mark.parametrize("method", ["quantize", "resample"])
@@ -168,7 +168,7 @@ def test_the_box_must_be_public() -> None:
         SemiLocalTransformer().fit(points)
     with pytest.warns(UserWarning, match="publishes the extremes"):
         fitted = SemiLocalTransformer(box="data", random_state=1).fit(points)
-    assert "nothing is promised to the people there" in fitted.guarantee_.text()
+    assert "nothing is promised to the people there" in fitted.guarantee_.explain()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for box in (sl.Box((0, 0), (1, 1)), (0, 1), ((0, 0), (1, 1)), [[0, 0], 1]):

@@ -22,7 +22,7 @@ from tests.helpers.sources import MODULES, tree
 # Lowest first. Every module is in one of these packages, or is one of these root modules. It may import from lower
 # layers and, without cycles between packages, from its own.
 LAYERS = [
-    {"errors", "arrays", "outputs", "whole_file", "words"},
+    {"errors", "arrays", "outputs", "tabular", "whole_file", "words"},
     {"geometry"},
     {"hierarchy", "functions", "randomizer"},
     {"protocol", "pooled", "accounting"},
@@ -42,7 +42,7 @@ WORLD = {
     "time", "urllib", "uuid",
 }  # fmt: skip
 PURE = {"geometry", "hierarchy", "randomizer", "protocol", "pooled", "sharing", "simulation"}
-CORE = {"accounting", "arrays", "errors", "outputs", "functions", "release", "pooled", *PURE}
+CORE = {"accounting", "arrays", "errors", "outputs", "tabular", "functions", "release", "pooled", *PURE}
 LIGHT = {"numpy", "scipy", "msgspec", "semilocal"}
 
 

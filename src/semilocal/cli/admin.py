@@ -31,11 +31,11 @@ from ..service.pair.form import PairForm
 from ..sharing import is_pair_task
 from ..sharing.pair import PairTask
 from ..words import number_of
-from .options import ADVANCED, HIDDEN_HELP, Address, flat, not_empty, option, read_hidden
+from .options import HIDDEN_HELP, advanced, flat, not_empty, option, read_hidden, server_url
 
 __all__ = [
-    "ADMIN_TOKEN", "DEFAULT_URL", "PAGE", "AdminClient", "CampaignName", "CampaignState", "Office", "PairState",
-    "Results", "connect", "read_document",
+    "ADMIN_TOKEN", "CAMPAIGN", "DEFAULT_URL", "PAGE", "AdminClient", "CampaignName", "CampaignState", "Office",
+    "PairState", "Results", "connect", "read_document",
 ]  # fmt: skip
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -47,9 +47,8 @@ MOST_BYTES = 256 << 20
 MOST_DEPTH = 16
 CONNECT = 3.0
 JSON, MSGPACK, GEOJSON = "application/json", "application/msgpack", "application/geo+json"
-CampaignName = Annotated[
-    str, option(not_empty, "CAMPAIGN", "the task's id, the beginning of one, or the campaign's name")
-]
+CAMPAIGN = "the task's id, the beginning of one, or the campaign's name"
+CampaignName = Annotated[str, option(CAMPAIGN, "CAMPAIGN", not_empty)]
 
 
 @flat
@@ -57,14 +56,13 @@ CampaignName = Annotated[
 class Office:
     """Where the server is."""
 
-    url: Annotated[Address | None, option(help=f"the server ({DEFAULT_URL})")] = None
+    url: Annotated[str | None, option(f"the server ({DEFAULT_URL})", "URL", server_url)] = None
     admin_token: Annotated[
-        str | None,
-        option(None, "TOKEN", f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}", dash=True),
+        str | None, option(f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}", "TOKEN", dash=True)
     ] = None
-    db: Annotated[
-        str | None, option(not_empty, help="work on this database directly instead of asking a server"), ADVANCED
-    ] = None
+    db: Annotated[str | None, advanced("work on this database directly instead of asking a server", read=not_empty)] = (
+        None
+    )
 
 
 def connect(office: Office, *, new: bool = False) -> AdminClient:
@@ -450,7 +448,7 @@ class AdminClient:
         data = self.task(task)
         if is_pair_task(data):
             return PairTask.from_bytes(data).statement()
-        return promise(decode(data, Task), self.plan(task)).text()
+        return promise(decode(data, Task), self.plan(task)).explain()
 
     def plan(self, task: str) -> Plan:
         """The plan of releases."""

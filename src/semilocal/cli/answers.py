@@ -20,7 +20,7 @@ from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.tables import areas_geoparquet
 from ..protocol.mark import Mark
 from ..release.answers import CountAnswers
-from .options import ADVANCED, FILE, Share, flat, number, option
+from .options import advanced, file, flat, number, option, share
 
 __all__ = ["ANSWERS", "NO_BOXES", "QueryOptions", "answer_columns", "queries_of", "write_answers"]
 
@@ -33,33 +33,23 @@ _OURS = (*ANSWERS, SEED)
 @flat
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """Which boxes or polygons to count in, and the level of the intervals.
+    """Which boxes or polygons to count in, and the level of the intervals."""
 
-    Attributes
-    ----------
-    grid
-        an even grid over the domain, such as 32x32; a table needs neither: all its labels are counted
-    level
-        of the intervals
-    """
-
-    grid: Annotated[str | None, option(metavar="AxB")] = None
+    grid: Annotated[
+        str | None,
+        option("an even grid over the domain, such as 32x32; a table needs neither: all its labels are counted", "AxB"),
+    ] = None
     queries: Annotated[
-        Path | None, FILE,
-        option(
-            help="boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: "
-            ".geojson, .gpkg, GeoParquet, or a column of H3 cells called h3; labels of a table: a column called "
-            "label. Other columns come back with the answers"
-        ),
+        Path | None,
+        file("boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: .geojson, "
+             ".gpkg, GeoParquet, or a column of H3 cells called h3; labels of a table: a column called label. Other "
+             "columns come back with the answers"),
     ] = None  # fmt: skip
-    level: Annotated[Share, ADVANCED] = 0.95
+    level: Annotated[float, advanced("of the intervals", "SHARE", share)] = 0.95
     rounding: Annotated[
         float | None,
-        option(
-            number(0), "STEP", "the step that all coordinates are multiples of, if that is public: 0.01 for two "
-            "decimals, 0 for none",
-        ),
-        ADVANCED,
+        advanced("the step that all coordinates are multiples of, if that is public: 0.01 for two decimals, 0 for "
+                 "none", "STEP", number(0)),
     ] = None  # fmt: skip
 
     @property

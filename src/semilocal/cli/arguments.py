@@ -68,14 +68,13 @@ def named_domain(bounds: str, names: Sequence[str]) -> tuple[Box, AnyTree | None
     if tree is not None:
         _check_axes(tree, names)
         return tree.box, tree
-    box = as_box(bounds, names=names)
     first, second = (name.lower() for name in (*names, "", "")[:2])
     if "," not in bounds and first in LATITUDE and second in LONGITUDE:
         raise InvalidInput(
             f"the axes are swapped: --bounds {bounds} has longitude first, and the first column is {names[0]!r}. "
             "Exchange --x and --y"
         )
-    return box, None
+    return as_box(bounds, names=names), None
 
 
 def _check_axes(tree: AnyTree, names: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from ..errors import InvalidInput, ServerViolation, printable
 from ..protocol.messages import decode
 from ..protocol.plan import Plan
 from ..protocol.task import Task
-from .options import ADVANCED, Address, flat, number, option
+from .options import advanced, flat, number, option, server_url
 
 if TYPE_CHECKING:
     from ..device.channel import Channel
@@ -36,40 +36,27 @@ class Found(NamedTuple):
 
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
 
-TaskUrl = Annotated[Address, option(help="the task, https://server/tasks/ID, or a server with one open task")]
+TaskUrl = Annotated[str, option("the task, https://server/tasks/ID, or a server with one open task", "URL", server_url)]
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """What an owner allows beside the usual.
+    """What an owner allows beside the usual."""
 
-    Attributes
-    ----------
-    allow_no_crowd
-        join tasks that keep no crowd, too
-    allow_bucket
-        with two servers: join tasks that make the coarse cell of a device public, too
-    """
-
-    allow_no_crowd: Annotated[bool, ADVANCED] = False
-    allow_bucket: Annotated[bool, ADVANCED] = False
+    allow_no_crowd: Annotated[bool, advanced("join tasks that keep no crowd, too")] = False
+    allow_bucket: Annotated[
+        bool, advanced("with two servers: join tasks that make the coarse cell of a device public, too")
+    ] = False
     new_server: Annotated[
         bool,
-        option(
-            help="take part at an address, or under a signing key, that the vault does not know: only if the operator "
-            "told you that it changed, or if you mean to join at a second server"
-        ),
-        ADVANCED,
-    ] = False
+        advanced("take part at an address, or under a signing key, that the vault does not know: only if the operator "
+                 "told you that it changed, or if you mean to join at a second server"),
+    ] = False  # fmt: skip
     patience: Annotated[
         float,
-        option(
-            number(0), "S",
-            "give up if the server does not answer for this many seconds before anything is sent; after that it is "
-            "tried for an hour",
-        ),
-        ADVANCED,
+        advanced("give up if the server does not answer for this many seconds before anything is sent; after that it "
+                 "is tried for an hour", "S", number(0)),
     ] = 30.0  # fmt: skip
 
 

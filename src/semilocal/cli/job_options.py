@@ -14,115 +14,89 @@ from ..protocol.promise import Trust
 from ..release.job import DELTA, TRUSTS, K
 from ..simulation.people import MAX_ROWS_PER_USER
 from .arguments import BOX_HELP, TREE_HELP
-from .options import ADVANCED, FILE, Positive, Seed, Share, flat, number, option, whole
+from .options import advanced, file, flat, number, option, path, positive, share, whole
 
 __all__ = [
-    "CellRule", "JobFile", "JobOptions", "MapFiles", "OutputOptions", "People", "PeopleWithRows", "PositionOptions",
-    "Promise", "task_options",
+    "CellRule", "JobFile", "JobOptions", "MapFiles", "OutputOptions", "PageFiles", "People", "PeopleWithRows",
+    "PositionOptions", "Promise", "task_options",
 ]  # fmt: skip
 
-JobFile = Annotated[Path, option(metavar="FILE", help="positions: .csv, .csv.gz, .parquet or .geojson")]
-ENGINE_HELP = (
-    "what reads and counts the rows; auto reads files up to 512 MiB into memory and streams larger ones and folders "
-    "through Arrow. FILE may be a folder or a pattern such as 'points/*.parquet' for all but memory"
-)
+JobFile = Annotated[Path, option("positions: .csv, .csv.gz, .parquet, GeoParquet or .geojson", "FILE")]
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class CellRule:
-    """How regions are made.
+    """How regions are made."""
 
-    Attributes
-    ----------
-    rule
-        trust nobody: cut asks few people at a time and cuts anywhere; all is the paper's, which asks everybody (cut)
-    resolution
-        the shortest side of a region, in kilometres on maps, else in units of the axes
-    """
-
-    rule: Annotated[Literal["cut", "all"] | None, ADVANCED] = None
-    resolution: Annotated[float | None, option(number(0, above=True), "LENGTH"), ADVANCED] = None
+    rule: Annotated[
+        Literal["cut", "all"] | None,
+        advanced("trust nobody: cut asks few people at a time and cuts anywhere; all is the paper's, which asks "
+                 "everybody (cut)"),
+    ] = None  # fmt: skip
+    resolution: Annotated[
+        float | None,
+        advanced("the shortest side of a region, in kilometres on maps, else in units of the axes", "LENGTH", positive),
+    ] = None
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """Where people may be, whom they trust, and what it may cost them.
-
-    Attributes
-    ----------
-    epsilon
-        loss in all: between any two places of one's region (nobody), or for any change of position (the others)
-    cap
-        refuse if anybody could lose more
-    """
+    """Where people may be, whom they trust, and what it may cost them."""
 
     bounds: Annotated[
         str,
-        option(
-            metavar="BOX", dash=True,
-            help=f"the public domain: {BOX_HELP}; {TREE_HELP}. It is never taken from the data in silence, because "
-            "that would leak; 'data' publishes the extremes",
-        ),
+        option(f"the public domain: {BOX_HELP}; {TREE_HELP}. It is never taken from the data in silence, because that "
+               "would leak; 'data' publishes the extremes", "BOX", dash=True),
     ]  # fmt: skip
     trust: Annotated[
-        Trust,
-        option(help="whom the participants trust. " + "; ".join(f"{name}: {words}" for name, words in TRUSTS.items())),
+        Trust, option("whom the participants trust. " + "; ".join(f"{name}: {words}" for name, words in TRUSTS.items()))
     ]
-    epsilon: Positive
-    k: Annotated[int | None, option(whole(1), "K", f"trust nobody: the smallest crowd of a region ({K})"), ADVANCED] = (
-        None
-    )
+    epsilon: Annotated[
+        float,
+        option("loss in all: between any two places of one's region (nobody), or for any change of position (the "
+               "others)", "NUMBER", positive),
+    ]  # fmt: skip
+    k: Annotated[int | None, advanced(f"trust nobody: the smallest crowd of a region ({K})", "K", whole(1))] = None
     delta: Annotated[
-        Share | None, option(help=f"trust nobody: chance that a crowd is below k ({DELTA:g})"), ADVANCED
+        float | None, advanced(f"trust nobody: chance that a crowd is below k ({DELTA:g})", "SHARE", share)
     ] = None
-    cap: Annotated[float | None, option(number(0), "EPSILON"), ADVANCED] = None
+    cap: Annotated[float | None, advanced("refuse if anybody could lose more", "EPSILON", number(0))] = None
     cells: CellRule = CellRule()
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class PositionOptions:
-    """Where the positions are in the file.
+    """Where the positions are in the file."""
 
-    Attributes
-    ----------
-    x
-        column of the first axis (longitude)
-    y
-        column of the second axis (latitude)
-    columns
-        columns of positions with other than two dimensions
-    clip
-        move positions outside the box to its edge, at most a tenth
-    public_data
-        the positions are public: pictures show them, and --bounds may be data
-    """
-
-    x: Annotated[str | None, option(metavar="COLUMN")] = None
-    y: Annotated[str | None, option(metavar="COLUMN")] = None
-    columns: Annotated[str | None, option(metavar="A,B,C"), ADVANCED] = None
-    engine: Annotated[Literal["auto", "memory", "arrow"], option(help=ENGINE_HELP), ADVANCED] = "auto"
-    clip: Annotated[bool, ADVANCED] = False
-    public_data: Annotated[bool, ADVANCED] = False
+    x: Annotated[str | None, option("column of the first axis (longitude)", "COLUMN")] = None
+    y: Annotated[str | None, option("column of the second axis (latitude)", "COLUMN")] = None
+    columns: Annotated[
+        str | None, advanced("columns of positions with other than two dimensions", "A,B,C")
+    ] = None  # fmt: skip
+    engine: Annotated[
+        Literal["auto", "memory", "arrow"],
+        advanced("what reads and counts the rows; auto reads files up to 512 MiB into memory and streams larger ones "
+                 "and folders through Arrow. FILE may be a folder or a pattern such as 'points/*.parquet' for all but "
+                 "memory"),
+    ] = "auto"  # fmt: skip
+    clip: Annotated[bool, advanced("move positions outside the box to its edge, at most a tenth")] = False
+    public_data: Annotated[
+        bool, advanced("the positions are public: pictures show them, and --bounds may be data")
+    ] = False  # fmt: skip
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class People:
-    """Whose row it is.
+    """Whose row it is."""
 
-    Attributes
-    ----------
-    user
-        whose row it is: one row per person is drawn at random
-    rows_are_people
-        every row is another person, whatever the columns are called
-    """
-
-    user: Annotated[str | None, option(metavar="COLUMN")] = None
-    rows_are_people: Annotated[bool, ADVANCED] = False
+    user: Annotated[str | None, option("whose row it is: one row per person is drawn at random", "COLUMN")] = None
+    rows_are_people: Annotated[
+        bool, advanced("every row is another person, whatever the columns are called")
+    ] = False  # fmt: skip
 
     @property
     def rows_each(self) -> int:
@@ -137,12 +111,8 @@ class PeopleWithRows(People):
 
     rows_per_user: Annotated[
         int,
-        option(
-            whole(1, MAX_ROWS_PER_USER), "M",
-            "rows per person; with trust nobody a person loses M times what is promised to one row, with the others "
-            "there is M times as much noise",
-        ),
-        ADVANCED,
+        advanced("rows per person; with trust nobody a person loses M times what is promised to one row, with the "
+                 "others there is M times as much noise", "M", whole(1, MAX_ROWS_PER_USER)),
     ] = 1  # fmt: skip
 
     @property
@@ -159,28 +129,18 @@ class PeopleWithRows(People):
 @flat
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """How the result is shown.
+    """How the result is shown."""
 
-    Attributes
-    ----------
-    json
-        one JSON object on stdout
-    explain
-        print the whole statement of what is promised, and what every step cost
-    quiet
-        no progress on stderr
-    """
-
+    json: Annotated[bool, option("one JSON object on stdout")] = False
+    explain: Annotated[
+        bool, advanced("print the whole statement of what is promised, and what every step cost")
+    ] = False  # fmt: skip
+    quiet: Annotated[bool, advanced("no progress on stderr")] = False
     seed: Annotated[
-        Seed | None,
-        option(
-            help="repeatable noise, which protects nobody: tables get a column simulation_seed, pictures, maps and "
-            "transcripts a line; else the system's randomness"
-        ),
-    ] = None
-    json: bool = False
-    explain: Annotated[bool, ADVANCED] = False
-    quiet: Annotated[bool, ADVANCED] = False
+        int | None,
+        advanced("repeatable noise, which protects nobody: tables get a column simulation_seed, pictures, maps and "
+                 "transcripts a line; else the system's randomness", "S", whole(0)),
+    ] = None  # fmt: skip
 
     def step(self, label: str) -> Progress:
         """What shows that a step is under way, to be used in a ``with`` statement."""
@@ -200,35 +160,21 @@ class JobOptions:
 @flat
 @dataclass(frozen=True, kw_only=True)
 class PageFiles:
-    """The map in one file.
+    """The map in one file."""
 
-    Attributes
-    ----------
-    html
-        write an interactive map, one file that needs no net
-    basemap
-        lines behind the map of --html, GeoJSON; else land and sea
-    """
-
-    html: Annotated[Path | None, FILE] = None
-    basemap: Annotated[Path | None, FILE, ADVANCED] = None
+    html: Annotated[Path | None, file("write an interactive map, one file that needs no net")] = None
+    basemap: Annotated[
+        Path | None, advanced("lines behind the map of --html, GeoJSON; else land and sea", "FILE", path)
+    ] = None  # fmt: skip
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class MapFiles(PageFiles):
-    """The map in one file, as a picture, and the transcript.
+    """The map in one file, as a picture, and the transcript."""
 
-    Attributes
-    ----------
-    plot
-        draw the map: .png, .svg or .pdf
-    transcript
-        write all that was published: .slt
-    """
-
-    plot: Annotated[Path | None, FILE] = None
-    transcript: Annotated[Path | None, FILE, ADVANCED] = None
+    plot: Annotated[Path | None, file("draw the map: .png, .svg or .pdf")] = None
+    transcript: Annotated[Path | None, advanced("write all that was published: .slt", "FILE", path)] = None
 
 
 _TASK = ("epsilon", "delta", "k", "rule", "resolution", "label")

@@ -363,7 +363,7 @@ def _tell(command: str, request: Request, outcome: Outcome) -> None:
     if seed is not None:
         lines.insert(0, f"Seed {seed} makes the noise repeatable, so it protects nobody.")
     if output.explain:
-        lines += ["", promised.text(), "", str(done.result.spent)]
+        lines += ["", promised.explain(), "", str(done.result.spent)]
     else:
         lines.append(f"Promised: {promised.sentence()}")
         if FROM_DATA in promised.notes:

@@ -12,8 +12,9 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from cyclopts import Group, Parameter
@@ -21,30 +22,32 @@ from cyclopts import Group, Parameter
 from ..errors import InvalidInput
 
 __all__ = [
-    "ADVANCED", "FILE", "FOLDER", "HIDDEN_HELP", "TWO_SERVERS", "Address", "ExistingFile", "NotEmpty", "Positive",
-    "Seed", "Share", "amount", "existing_file", "flat", "not_empty", "number", "option", "path", "read_hidden",
-    "server_url", "whole",
+    "HIDDEN_HELP", "advanced", "amount", "existing", "existing_file", "file", "flat", "folder", "not_empty", "number",
+    "option", "path", "positive", "read_hidden", "server_url", "share", "two_servers", "whole",
 ]  # fmt: skip
 
 LONGEST = 4096  # characters of a hidden value
 flat = Parameter(name="*")  # a decorator: the fields of a dataclass are options of the command
-ADVANCED = Parameter(group=Group("Advanced", sort_key=2))
-TWO_SERVERS = Parameter(group=Group("Two servers (experimental: not reviewed independently)", sort_key=3))
 
 
 def option(
-    read: Callable[[str], Any] | None = None, metavar: str | None = None, help: str | None = None, *, dash: bool = False
-) -> Parameter:
-    """What to put beside a type in ``Annotated``: the reader of the text, and words for the help.
+    help: str | None = None, metavar: str | None = None, read: Callable[[str], Any] | None = None, *,
+    dash: bool = False, group: Group | None = None,
+) -> Parameter:  # fmt: skip
+    """What to put beside a type in ``Annotated``: words for the help, and the reader of the text.
 
     With ``dash`` a value may begin with one, as in ``--bounds -1,-1,1,1``.
     """
-    settings: dict[str, Any] = {"metavar": metavar, "help": help, "allow_leading_hyphen": dash or None}
+    settings: dict[str, Any] = {"metavar": metavar, "help": help, "allow_leading_hyphen": dash or None, "group": group}
     if dash:
         read = _no_option
     if read is not None:
         settings["converter"] = lambda _, tokens: read(tokens[0].value)
     return Parameter(**{name: value for name, value in settings.items() if value is not None})
+
+
+advanced = partial(option, group=Group("Advanced", sort_key=2))
+two_servers = partial(option, group=Group("Two servers (experimental: not reviewed independently)", sort_key=3))
 
 
 def _no_option(text: str) -> str:
@@ -129,14 +132,10 @@ def existing_file(text: str) -> Path:
     return named
 
 
-FILE = option(path, "FILE")
-FOLDER = option(path, "FOLDER")
-NotEmpty = Annotated[str, option(not_empty)]
-ExistingFile = Annotated[Path, option(existing_file, "FILE")]
-Address = Annotated[str, option(server_url, "URL")]
-Positive = Annotated[float, option(number(0, above=True), "NUMBER")]
-Share = Annotated[float, option(number(0, 1, above=True), "SHARE")]
-Seed = Annotated[int, option(whole(0), "S")]
+positive, share = number(0, above=True), number(0, 1, above=True)
+file = partial(option, metavar="FILE", read=path)
+existing = partial(option, metavar="FILE", read=existing_file)
+folder = partial(option, metavar="FOLDER", read=path)
 
 # -- values that a list of processes must not show ---------------------------------------------------------------------
 
@@ -144,21 +143,7 @@ HIDDEN_HELP = "@FILE reads it from a file, - asks for it"
 
 
 def read_hidden(text: str | None, *, option: str, variable: str) -> str:
-    """A value as the owner wants to give it.
-
-    Parameters
-    ----------
-    text : str or None
-        ``@FILE``, ``-`` for a prompt without echo, or the value itself. None takes the environment variable, which has
-        the value or ``@FILE``.
-    option, variable : str
-        Names, for messages and the environment.
-
-    Returns
-    -------
-    str
-        Empty if it was not given at all.
-    """
+    """A value as the owner gives it: ``@FILE``, ``-`` for a prompt without echo, itself, or the environment; or ""."""
     if text is None:
         text = os.environ.get(variable, "").strip()
         if not text.startswith("@"):

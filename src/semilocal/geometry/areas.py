@@ -109,7 +109,7 @@ def as_areas(areas: Any, box: Box) -> Asked:
 
     Parameters
     ----------
-    areas : array_like of shape (q, 2, d), names of places, one box as 2d numbers, or polygons
+    areas : array_like of shape (q, 2, d), names of places, one box or its 2d numbers, or polygons
         Names and numbers as :func:`semilocal.geometry.places.as_box` takes them, polygons as
         :func:`semilocal.geometry.shapes.as_polygons`.
     box : Box
@@ -119,6 +119,8 @@ def as_areas(areas: Any, box: Box) -> Asked:
 
     if names := area_names(areas):
         areas = [_corners(name, box) for name in names]
+    elif isinstance(areas, Box):
+        areas = [[areas.lower, areas.upper]]
     elif isinstance(areas, list | tuple | np.ndarray) and len(areas) == 2 * box.dimensions and np.ndim(areas[0]) == 0:
         areas = _one_box(areas)
     if isinstance(areas, Polygons) or has_shapes(areas):

@@ -20,8 +20,8 @@ from .places import LATITUDE, LONGITUDE
 from .units import check_crs, latitude_first
 
 __all__ = [
-    "axes_in_order", "check_index", "column_names", "count_content", "frame_columns", "frame_points", "is_axis",
-    "is_frame",
+    "axes_in_order", "check_index", "column_names", "count_content", "degree_names", "frame_columns", "frame_points",
+    "is_axis", "is_frame",
 ]  # fmt: skip
 
 # One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
@@ -75,6 +75,13 @@ def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floa
 def is_axis(name: str, box: Box) -> bool:
     """Whether a column of this name would be taken for an axis."""
     return any(name == axis or name.lower() in _usual(axis) for axis in box.names)
+
+
+def degree_names(frame: Any) -> tuple[str, ...]:
+    """The columns of a frame that are called like longitude and latitude; none unless there is one of each."""
+    names = column_names(frame) if is_frame(frame) else []
+    found = [[name for name in names if name.lower() in usual] for usual in (LONGITUDE, LATITUDE)]
+    return (found[0][0], found[1][0]) if [*map(len, found)] == [1, 1] else ()
 
 
 def axes_in_order(names: Sequence[str], box: Box) -> list[str]:

@@ -15,6 +15,7 @@ from ..arrays import Floats
 from ..geometry.box import Box
 from ..hierarchy.base import Cells
 from ..outputs import output
+from ..tabular import Tabular
 from .mark import Mark
 
 if TYPE_CHECKING:
@@ -60,10 +61,10 @@ class CodeMap(Protocol):
         """The regions as columns, one row each."""
 
 
-class WaysOut:
+class WaysOut(Tabular):
     """Regions on a map as tables, files and pictures of other libraries, which are loaded when used.
 
-    A subclass has ``_map``, the regions, and may add columns in ``to_table``.
+    A subclass has ``_map``, the regions, and may add columns in ``_regions``.
     """
 
     if TYPE_CHECKING:
@@ -71,37 +72,29 @@ class WaysOut:
         @property
         def _map(self) -> CodeMap: ...
 
+    @property
+    def _mark(self) -> Mark | None:
+        return self._map.mark
+
     def to_table(self) -> dict[str, npt.NDArray[Any]]:
         """The regions as columns, one row each."""
+        return self._regions()
+
+    def _regions(self) -> dict[str, npt.NDArray[Any]]:
+        """The regions as columns, one row each, in the order of the map."""
         return self._map.to_table()
 
-    def to_pandas(self) -> Any:
-        """:meth:`to_table` as a pandas.DataFrame. If it is simulated, ``attrs["simulation"]`` says so."""
-        return output("tables").to_pandas(self.to_table(), self._map.mark)
-
-    def to_polars(self) -> Any:
-        """:meth:`to_table` as a polars.DataFrame, which has no place for the mark of a simulation."""
-        return output("tables").to_polars(self.to_table())
-
-    def to_arrow(self) -> Any:
-        """:meth:`to_table` as a pyarrow.Table. If it is simulated, ``simulation`` in the schema's metadata says so."""
-        return output("tables").to_arrow(self.to_table(), self._map.mark)
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """For everything that reads Arrow: ``polars.DataFrame(result)``, DuckDB, ``pyarrow.table(result)``."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
     def to_geodataframe(self) -> Any:
-        """:meth:`to_table` with outlines as a geopandas.GeoDataFrame (two dimensions only).
+        """The regions with outlines as a geopandas.GeoDataFrame (two dimensions only).
 
         The CRS is EPSG:4326 if the axes are longitude and latitude, EPSG:3857 over ``Box.mercator()``, else none.
         If it is simulated, ``attrs["simulation"]`` says so.
         """
-        return output("tables").to_geodataframe(self.to_table(), self._map)
+        return output("tables").to_geodataframe(self._regions(), self._map)
 
     def to_geoparquet(self, path: str | PathLike[str]) -> None:
         """Write the regions as GeoParquet (two dimensions only); estimates are rounded to 0.01 people."""
-        output("tables").write_geoparquet(self.to_table(), self._map, path)
+        output("tables").write_geoparquet(self._regions(), self._map, path)
 
     def to_geojson(self) -> dict[str, Any]:
         """A GeoJSON FeatureCollection of the regions (two dimensions only).

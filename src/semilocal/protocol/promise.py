@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 import numpy as np
 
-from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..geometry.units import lengths_words, side_unit
 from ..words import number_of
@@ -102,8 +101,6 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     own: str = ""
     about: str = ""
     notes: tuple[str, ...] = ()
-
-    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.adjacency == "nothing"):
@@ -212,13 +209,31 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             parts.append(self.crowd)
         if self.adjacency != "inside":
             parts.append(f"trusts {wording.TRUSTED[self.trust]}")
-        if self.simulated:
-            seeded, played = " with seeded noise" if self.seeded else "", ", run by a curator" if self._played else ""
-            parts.append(f"a simulation{seeded}{played}")
-        return "; ".join(parts) + "."
+        return "; ".join([*parts, *self._simulation]) + "."
+
+    @property
+    def _simulation(self) -> list[str]:
+        """One entry, in words, if it is one."""
+        seeded, played = " with seeded noise" if self.seeded else "", ", run by a curator" if self._played else ""
+        return [f"a simulation{seeded}{played}"] if self.simulated else []
 
     def __str__(self) -> str:
-        return " ".join([self.sentence(), *self.notes])
+        """The promise in a few words; :meth:`explain` has the whole statement.
+
+        Examples
+        --------
+        >>> print(Guarantee.plain("curator", 1.0))
+        epsilon = 1 (delta = 0), central DP, one person, any move
+        """
+        if self.epsilon is None:
+            return "no loss is bounded: this is no differential privacy"
+        whom = "one person" if self.rows == 1 else f"one person with up to {self.rows} rows"
+        loss, model = wording.loss_words(self.epsilon, self._delta), wording.MODELS[self.trust]
+        parts = [f"{loss}, {model}, {whom}, {wording.MOVES[self.adjacency]}{self._with_values}"]
+        parts += [self.crowd] if self.crowd else []
+        return "; ".join([*parts, *self._simulation])
+
+    __repr__ = __str__
 
     def lines(self) -> list[str]:
         """The whole statement, one paragraph per line."""
@@ -233,7 +248,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             )
         return [*out, *self.notes]
 
-    def text(self) -> str:
+    def explain(self) -> str:
         """The whole statement in plain words."""
         return "\n".join(self.lines())
 
@@ -273,7 +288,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def to_json(self) -> dict[str, Any]:
         """Numbers and words, ready for JSON; :meth:`from_json` gives the same promise back."""
         words = {
-            "between": self.between, "plain": self.in_words(), "sentence": self.sentence(), "text": self.text(),
+            "between": self.between, "plain": self.in_words(), "sentence": self.sentence(), "text": self.explain(),
         }  # fmt: skip
         return {**msgspec.to_builtins(self), **words}
 

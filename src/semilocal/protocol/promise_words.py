@@ -13,9 +13,10 @@ from typing import Literal
 from ..words import number_of
 
 __all__ = [
-    "BETWEEN", "EITHER", "FROM_DATA", "INSIDE", "IN_WORDS", "LIMITS", "PARTICIPANT", "PROTECTED", "SEEDED",
-    "SIMULATED", "TRUSTED", "Adjacency", "Trust", "anywhere_words", "buckets_words", "crowds_words", "factor_words",
-    "loss_words", "losses_words", "odds_words", "priced", "published", "times_words", "values_words",
+    "BETWEEN", "EITHER", "FROM_DATA", "INSIDE", "IN_WORDS", "LIMITS", "MODELS", "MOVES", "PARTICIPANT",
+    "PROTECTED", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust", "anywhere_words", "buckets_words",
+    "crowds_words", "factor_words", "loss_words",
+    "losses_words", "odds_words", "priced", "published", "times_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
@@ -48,6 +49,17 @@ TRUSTED: dict[Trust, str] = {
     "curator": "a curator who holds all positions",
 }
 EITHER = "and, as long as the cryptography holds (computationally), against either operator alone"
+MODELS: dict[Trust, str] = {
+    "nobody": "local DP",
+    "two-servers": "computational DP by two servers",
+    "curator": "central DP",
+}
+MOVES: dict[Adjacency, str] = {  # what one person may do, in a few words
+    "inside": "any move inside their region",
+    "bucket": "any move inside their public bucket",
+    "anywhere": "any move",
+    "presence": "taking part or not",
+}
 SIMULATED = (
     "SIMULATION: one program holds all positions, so the person who runs it is a curator. The promise is what "
     "participants would get if each answered from a device of their own."

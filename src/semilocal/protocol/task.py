@@ -304,7 +304,7 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
 
     def statement(self) -> str:
         """The promise in plain words: what is protected, against whom, with which numbers, what is revealed."""
-        return promise(self).text()
+        return promise(self).explain()
 
 
 def check_alone(hierarchy: Any, **given: Any) -> None:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import Floats, is_number, require, short_repr
+from ..arrays import Floats, is_number, require
+from ..protocol.mark import Mark
+from ..tabular import Tabular, known
 
 __all__ = ["CountAnswers", "check_level", "mean_above_zero", "standard_errors"]
 
@@ -18,8 +22,8 @@ _HARDLY = 1e-100  # standard errors: so few are nobody
 _FAR = 38.0  # standard errors beyond which floats have no density left
 
 
-@dataclass(frozen=True, eq=False)
-class CountAnswers:
+@dataclass(frozen=True, eq=False, repr=False)
+class CountAnswers(Tabular):
     """Answers to q range queries.
 
     Attributes
@@ -38,6 +42,12 @@ class CountAnswers:
         Which part of ``stderr ** 2`` is noise of estimates that know nothing about people: they may be far too small,
         even negative. Pooled trees: that of the published numbers; the rest is how people lie. Public regions: 0, their
         expected numbers are means of what is possible.
+    areas : float64[q, 2, d], polygons or None
+        What was asked about, in the order of the domain's axes.
+    names : tuple of str
+        What the areas are called, if they are places.
+    result : Mapped or None
+        What was asked: who was counted, and the mark of a simulation.
     """
 
     value: Floats
@@ -46,11 +56,32 @@ class CountAnswers:
     more: Floats
     most: Floats
     noise: Floats
-
-    __repr__ = short_repr
+    areas: Any = None
+    names: tuple[str, ...] = ()
+    result: Any = None
 
     def __len__(self) -> int:
         return len(self.value)
+
+    def to_table(self, level: float = 0.95) -> dict[str, npt.NDArray[Any]]:
+        """One row per area: what it is called or its corners, the estimate, both ends of the interval, its level."""
+        low, high = self.interval(level).T
+        return {
+            "area": np.array(self.names or self._corners()), "estimate": known(self.value, self.stderr),
+            "low": known(low, self.stderr), "high": known(high, self.stderr), "level": np.full(len(self), level),
+        }  # fmt: skip
+
+    def _corners(self) -> list[str]:
+        if not isinstance(self.areas, np.ndarray):
+            return [f"area {number}" for number in range(1, len(self) + 1)]
+        return [" to ".join(", ".join(f"{x:.6g}" for x in corner) for corner in box) for box in self.areas.tolist()]
+
+    def _below(self) -> str:
+        return "" if self.result is None else f"of {self.result.counted}"
+
+    @property
+    def _mark(self) -> Mark | None:
+        return None if self.result is None else self.result.partition.mark
 
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.

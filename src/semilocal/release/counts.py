@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, Integers, short_repr
+from ..arrays import Floats, Integers
 from ..engines.run import SourceRun, count_source
 from ..engines.source import Source
 from ..errors import InvalidInput, OutsideWarning
-from ..geometry.areas import as_areas, outside_words
+from ..geometry.areas import area_names, as_areas, outside_words
 from ..geometry.box import Box
 from ..geometry.lattice import NOT_ROUNDED, Lattice, on_lattice
 from ..geometry.polygons import Polygons
@@ -42,6 +42,7 @@ from ..protocol.mark import Mark
 from ..protocol.partition import Partition
 from ..protocol.promise import Guarantee
 from ..simulation.simulate import Run
+from ..words import number_of
 from .answers import CountAnswers
 from .pooled import pooled_tree
 from .public import public_tree
@@ -79,7 +80,7 @@ class Mapped(WaysOut):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is promised; print its ``text()``."""
+        """What is promised; its ``explain()`` is the whole statement."""
         found = promise_of(self.partition, self.spent)
         return msgspec.structs.replace(found, own=self.own) if self.own else found
 
@@ -96,6 +97,16 @@ class Mapped(WaysOut):
         if isinstance(self.partition, Partition):
             return self.partition.people
         return int(np.rint(self.partition.crowds.sum()))
+
+    @property
+    def counted(self) -> str:
+        """Who was counted, in words."""
+        rows = self.guarantee.rows
+        return (
+            number_of(self.total, "person", "people")
+            if rows == 1
+            else (f"{number_of(self.total, 'row')}, up to {rows} of each person")
+        )
 
     def query(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
         """Number of participants in boxes or polygons, with standard errors and intervals. Costs nothing more.
@@ -127,7 +138,8 @@ class Mapped(WaysOut):
         asked = as_areas(areas, box)
         if words := outside_words(asked, box):
             warnings.warn(words, OutsideWarning, stacklevel=2)
-        return self.answer(asked, rounding=rounding)
+        found = self.answer(asked, rounding=rounding)
+        return replace(found, areas=asked, names=area_names(areas), result=self)
 
     def answer(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
         """As :meth:`query`, for callers that say by themselves what lies outside (``outside_words``)."""
@@ -187,6 +199,10 @@ class Mapped(WaysOut):
         """Which region a participant at each point ends in: int64[n]."""
         return self.partition.locate(points)
 
+    def __repr__(self) -> str:
+        found = f"{type(self).__name__}: {self.counted} in {number_of(len(self.partition), 'region')}"
+        return f"{found}\n{self.guarantee}"
+
     def _repr_html_(self) -> str:
         words: str = output("notebook").result_html(self)
         return words
@@ -207,7 +223,7 @@ class Mapped(WaysOut):
         return {name: value for name, value in self.__dict__.items() if name != "_walks"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Counts(Mapped):
     """Counts that answer range queries.
 
@@ -230,8 +246,6 @@ class Counts(Mapped):
     published: Published | None = None
     promised: Guarantee | None = None
 
-    __repr__ = short_repr
-
     @property
     def participants(self) -> int:
         """All who took part; exact."""
@@ -239,7 +253,7 @@ class Counts(Mapped):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is promised; print its ``text()``."""
+        """What is promised; its ``explain()`` is the whole statement."""
         return promise_of(self.partition, self.spent) if self.promised is None else self.promised
 
 

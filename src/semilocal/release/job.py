@@ -8,6 +8,7 @@ many take part, epsilon, delta, k. Never on the data.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -18,15 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Integers, as_integer, as_number, check_generator, exact, short_repr, shown
+from ..arrays import Integers, as_integer, as_number, check_generator, exact, is_number, short_repr, shown
 from ..engines import Engine, open_source
 from ..engines.histogram import Lookup
 from ..engines.run import SourceRun, run_source
 from ..engines.source import Source
-from ..errors import InvalidInput
+from ..errors import InvalidInput, WeakWarning
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
-from ..geometry.frames import check_index, frame_points, is_axis, is_frame
+from ..geometry.frames import check_index, degree_names, frame_points, is_axis, is_frame
+from ..geometry.places import as_box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.ranks import SortedCodes
 from ..pooled.task import PooledTask
@@ -43,8 +45,9 @@ from ..simulation.people import MAX_ROWS_PER_USER, draw_key, draw_rows
 from ..simulation.person_columns import CALL, check_frame, refuse_content_as_person
 from ..simulation.population import Splits
 from ..simulation.simulate import Run, simulate
+from ..words import number_of
 from . import means
-from .counts import AnyRun, Rounding, Rows, check_rounding, counts, pooled_counts, run_pooled
+from .counts import AnyRun, Mapped, Rounding, Rows, check_rounding, counts, pooled_counts, run_pooled
 from .means import asked_of, check_stored, count_rows
 from .points import pooled_points, quantize
 
@@ -56,6 +59,9 @@ __all__ = [
 AnyTask = Task | PooledTask
 Question = Literal["counts", "points", "mean", "means", "values"]
 TREE_SHARE = 0.5  # of epsilon, for the partition below values
+WEAK_EPSILON = 10.0  # above it, a promise says next to nothing
+FEW_REGIONS = 20
+_MOST_IN_REGION = 1 << 20
 _QUESTIONS = 16  # that all people together must be able to answer, for a partition to pay
 _POOLED = ("hierarchy", "resolution", "max_depth", "label")  # options of tasks where somebody is trusted
 TRUSTS: dict[Trust, str] = {
@@ -69,14 +75,10 @@ TRUSTS: dict[Trust, str] = {
 
 
 class Options(TypedDict, total=False):
-    """What every job may be given; see :func:`mean`. The second part is for :meth:`Task.build` and its pooled twin."""
+    """What every job may be given beside; see :func:`mean`. The second part is for :meth:`Task.build` and its twin."""
 
-    delta: float | None
-    k: int | None
-    rng: np.random.Generator | None
     cap: float | None
     ledger: Ledger | None
-    users: npt.ArrayLike | None
     rows_per_user: int
     rows_are_people: bool
 
@@ -223,10 +225,14 @@ class Job:
 
     @classmethod
     def of(
-        cls, question: Question, points: Any, f: Any = None, box: Box | None = None, *, epsilon: float,
+        cls, question: Question, points: Any, f: Any = None, box: Any = None, *, epsilon: float,
         trust: Trust | None, rounding: Rounding = None, **named: Any,
     ) -> Job:  # fmt: skip
         """The job that a call asks for, with columns read from frames; refuses an option that no job has."""
+        if named.get("value") is not None and box is None:
+            f, box = None, f
+        if not (box is None or isinstance(box, Box)):
+            box = as_box(box, names=() if isinstance(box, str) else degree_names(points))
         if question in ("counts", "points"):
             points, named = _columns(points, None, box, trust, named)
         else:
@@ -236,8 +242,9 @@ class Job:
         are_people = named.pop("rows_are_people", False)
         for name, setting in named.items():
             if name not in Options.__annotations__:
-                near = difflib.get_close_matches(name, ValueOptions.__annotations__ | Options.__annotations__, n=1)
-                advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(Options.__annotations__)}"
+                allowed = [*known, *Options.__annotations__]
+                near = difflib.get_close_matches(name, [*allowed, *ValueOptions.__annotations__], n=1)
+                advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
                 raise InvalidInput(f"there is no option {name!r} here; {advice}")
             options[name] = setting
         if known["users"] is not None and are_people:
@@ -272,8 +279,8 @@ class Job:
         if hierarchy is not None:
             check_alone(hierarchy, box=self.box)
             return hierarchy.box  # type: ignore[no-any-return]
-        if not isinstance(self.box, Box):
-            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy; got {shown(self.box)}")
+        if self.box is None:
+            raise InvalidInput('the box is missing: the public domain, such as "california"; or give a hierarchy')
         return self.box
 
     def planned(self, epsilon: float | None = None) -> AnyTask:
@@ -296,9 +303,18 @@ class Job:
 
     def run(self) -> Done:
         """Refuse, or compute."""
+        if is_number(self.epsilon) and self.epsilon > WEAK_EPSILON:
+            warnings.warn(
+                f"epsilon = {self.epsilon:g} promises next to nothing: what is published may move the odds between two "
+                f"places by a factor e^{self.epsilon:g}. Usual values are 0.5 to 4",
+                WeakWarning, stacklevel=3,
+            )  # fmt: skip
         if self.question in ("counts", "points"):
             check_rounding(self.rounding, self.options.get("hierarchy"), self.domain)
-            return self._counted()
+            done = self._counted()
+            if len(done.result.partition) < FEW_REGIONS:
+                _warn_of_few(done.result)
+            return done
         return self._on_regions() if self.trust == "nobody" else self._pooled_means()
 
     def _counted(self) -> Done:
@@ -431,6 +447,8 @@ class Job:
             self._check_source(points)
             return points, None
         positions = self.domain.check(points)
+        if not len(positions):
+            raise InvalidInput("there are no positions: the frame or array has no rows; give at least one")
         if self.users is None:
             return positions, None
         rows = draw_rows(self.users, rows=len(positions), rows_per_user=self.rows, rng=self._draws)
@@ -494,8 +512,8 @@ def run_on_engine(
         trust: Trust = task.trust if isinstance(task, PooledTask) else "nobody"
         job = Job(question="counts", data=None, epsilon=task.epsilon, trust=trust, rng=rng, rows=each, task=task)
     else:
-        if not isinstance(box, Box) and (box is not None or options.get("hierarchy") is None):
-            raise InvalidInput(f"box must be a semilocal.Box, or give a hierarchy or a task; got {shown(box)}")
+        if box is None and options.get("hierarchy") is None:
+            raise InvalidInput("the box is missing: the public domain; or give a hierarchy or a task")
         if "epsilon" not in options:
             raise InvalidInput("epsilon is missing: the most that anybody may lose")
         given = {"trust": None, **options, "rng": rng, "rows_are_people": True}
@@ -539,6 +557,42 @@ def plan_split(participants: int, *, epsilon: float, delta: float = DELTA, k: in
         if pays or epsilon > MAX_EPSILON:
             return Split(tree, epsilon - tree)
     return Split(0.0, epsilon)
+
+
+def _warn_of_few(result: Mapped) -> None:
+    """Warn if no more than a few regions were to be expected from public numbers."""
+    task, participants = result.partition.task, result.total
+    expected = participants / people_per_region(task)
+    if expected < FEW_REGIONS:
+        crowd = f" and k = {task.k}" if isinstance(task, Task) else ""
+        smaller = ', a smaller k, or trust="two-servers"' if isinstance(task, Task) else ""
+        warnings.warn(
+            f"{number_of(participants, 'person', 'people')} are few for epsilon = {task.epsilon:g}{crowd}: about "
+            f"{number_of(max(1, round(expected)), 'region')} can be expected, and hardly any detail. More people would "
+            f"help, or a larger epsilon{smaller}",
+            WeakWarning, stacklevel=5,
+        )  # fmt: skip
+
+
+def people_per_region(task: AnyTask) -> float:
+    """How many people a region or cell has on average where they are spread evenly, about: from public numbers.
+
+    Where nobody is trusted, half of the smallest region in which asking a part of its people can show two crowds. Else
+    a bit more than the difference that opens a cell. Within a factor of two of evenly spread people and of a file.
+
+    Examples
+    --------
+    >>> [round(people_per_region(Task.build(Box((0,), (1,)), epsilon=epsilon))) for epsilon in (1.0, 2.0)]
+    [206, 89]
+    """
+    if isinstance(task, PooledTask):
+        return 1.3 * task.threshold
+    if task.rule != "cut":
+        return float(task.k)
+    people, answer = 2 * task.k, task.epsilon / task.answers
+    while people < _MOST_IN_REGION and needed(people, task.k, answer, level(task.delta, 0)) >= people:
+        people += people // 8 + 1
+    return people / 2
 
 
 def _columns(points: Any, f: Any, box: Any, trust: Trust | None, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -585,8 +639,6 @@ def _about(
         if box is None and named.get("hierarchy") is None:
             raise InvalidInput("give a function and the box, or the box with value and range")
         return points, as_function(f), box, others
-    if isinstance(f, Box) and box is None:
-        f, box = None, f
     if f is not None or not (isinstance(box, Box) or (box is None and named.get("hierarchy") is not None)):
         raise InvalidInput("give a function of the position, or value with its range, and one box; not both")
     if isinstance(points, Source) and isinstance(value, str):

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, Integers, exact, short_repr
+from ..arrays import Floats, Integers, exact
 from ..engines.run import SourceRun
 from ..engines.source import Source, attached_batches
 from ..errors import InvalidInput
@@ -60,6 +60,7 @@ from ..protocol.plan import Release
 from ..protocol.promise import Guarantee, marked
 from ..randomizer.values import AnyMechanism, best
 from ..simulation.simulate import LOST, Run
+from ..tabular import Tabular, known
 from .answers import standard_errors
 from .counts import AnyRun, Counts, Mapped, Rows, check_reports, mark_of, promise_of, rows_each, words_from
 
@@ -83,7 +84,7 @@ class RegionMeans(NamedTuple):
     ranges: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mean(Mapped):
     """A mean with its error.
 
@@ -119,7 +120,16 @@ class Mean(Mapped):
     clipping: float = 0.0
     regions: RegionMeans | None = None
 
-    __repr__ = short_repr
+    def to_table(self, level: float = 0.95) -> dict[str, npt.NDArray[Any]]:
+        """One row: what it is the mean of, the estimate, both ends of the interval, and its level."""
+        value, *ends = known([self.value, *self.interval(level)], self.stderr)
+        row = {"name": self.spent.entries[-1].what, "estimate": value, "low": ends[0], "high": ends[1], "level": level}
+        return {name: np.array([entry]) for name, entry in row.items()}
+
+    def _below(self) -> str:
+        return f"of {self.counted}; {self.guarantee}"
+
+    __repr__ = Tabular.__repr__
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval for the mean of f, inside the range of f. It holds the value."""
@@ -128,7 +138,7 @@ class Mean(Mapped):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is promised; print its ``text()``."""
+        """What is promised; its ``explain()`` is the whole statement."""
         if isinstance(self.partition, Partition):
             found = promise_of(self.partition, self.spent)
             return msgspec.structs.replace(found, own=self.own) if self.own else found
@@ -139,7 +149,7 @@ class Mean(Mapped):
         )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Means(Mapped):
     """The mean of f in every region of a map.
 
@@ -163,8 +173,6 @@ class Means(Mapped):
     partition: Partition | PooledPartition
     spent: Ledger
     own: str = ""
-
-    __repr__ = short_repr
 
     @property
     def participants(self) -> int:
@@ -198,18 +206,18 @@ class Means(Mapped):
             for number in range(len(shapes))
         ]
 
-    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+    def _regions(self) -> dict[str, npt.NDArray[Any]]:
         """The regions as columns, one row each, with ``mean`` and ``mean_stderr``."""
-        return super().to_table() | {"mean": self.value, "mean_stderr": self.stderr}
+        return super()._regions() | {"mean": self.value, "mean_stderr": self.stderr}
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is promised about map and values together; print its ``text()``."""
+        """What is promised about map and values together; its ``explain()`` is the whole statement."""
         found = promise_of(self.partition, self.spent, releases=_losses(self.spent)[1:])
         return msgspec.structs.replace(found, own=self.own)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Values(Mapped):
     """One noisy value per participant.
 
@@ -236,7 +244,9 @@ class Values(Mapped):
     mechanism: AnyMechanism
     own: str = ""
 
-    __repr__ = short_repr
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """One row per participant, in their order."""
+        return {"value": self.value, "stderr": self.stderr}
 
     def interval(self, level: float = 0.95) -> Floats:
         """Interval for each value, clipped: float64[n, 2]."""

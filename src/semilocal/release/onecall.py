@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar, Unpack
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar, Unpack
+
+import numpy as np
+import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..geometry.box import Box
@@ -17,6 +20,8 @@ from .counts import Counts, Rounding, Rows
 from .job import Job, Options, ValueOptions
 from .means import Mean, Means, Values
 from .points import Points
+
+Where: TypeAlias = Box | str | Sequence[float]  # a box, the name of a place, or west, south, east, north
 
 __all__ = ["Options", "ValueOptions", "cell_means", "counts", "mean", "partition", "points", "values"]
 
@@ -52,10 +57,14 @@ def _documented_like(other: Callable[..., Any], *, without: tuple[str, ...] = ()
 def mean(
     points: Rows,
     f: Any,
-    box: Box | None = None,
+    box: Where | None = None,
     *,
     epsilon: float,
     trust: Trust | None = None,
+    k: int | None = None,
+    delta: float | None = None,
+    rng: np.random.Generator | None = None,
+    users: npt.ArrayLike | None = None,
     **named: Unpack[ValueOptions],
 ) -> Mean:
     """The mean of f over a population, or of people's own values: ``mean(points, box, value=..., range=...)``.
@@ -68,8 +77,9 @@ def mean(
         axes are taken; a GeoDataFrame or GeoSeries gives its points, and its CRS must fit the box.
     f : BoundedFunction
         A function that knows its range over a box; see :mod:`semilocal.functions`. Left out with ``value``.
-    box : Box
-        The public domain. It is halved again and again, one axis after the other.
+    box : Box, str, or 2d numbers
+        The public domain: a box, the name of a place such as "california", or west, south, east, north. It is halved
+        again and again, one axis after the other.
     hierarchy : Hierarchy, optional
         Another public tree instead of ``box``, such as :class:`semilocal.SphereTree` for the whole Earth.
     epsilon : float
@@ -127,7 +137,7 @@ def mean(
 
     Notes
     -----
-    Guarantee: for each person, what ``result.guarantee.text()`` prints. "curator" and "two-servers": epsilon between
+    Guarantee: for each person, what ``result.guarantee.explain()`` prints. "curator" and "two-servers": epsilon between
     any two positions of the person (delta = 0). "nobody": epsilon between any two positions inside one's region, both
     ways (delta = 0); a crowd of k in it except with probability ``delta``.
 
@@ -149,17 +159,22 @@ def mean(
     >>> bool(abs(result.value - fare.mean()) < 0.02)
     True
     """
-    return Job.of("mean", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
+    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
+    return Job.of("mean", points, f, box, epsilon=epsilon, trust=trust, **crowd, **named).run().result  # type: ignore[no-any-return]
 
 
 @_documented_like(mean)
 def cell_means(
     points: Rows,
     f: Any,
-    box: Box | None = None,
+    box: Where | None = None,
     *,
     epsilon: float,
     trust: Trust | None = None,
+    k: int | None = None,
+    delta: float | None = None,
+    rng: np.random.Generator | None = None,
+    users: npt.ArrayLike | None = None,
     **named: Unpack[ValueOptions],
 ) -> Means:
     """The mean of f in every region of the map.
@@ -185,11 +200,23 @@ def cell_means(
     >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
     (True, 2.0)
     """
-    return Job.of("means", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
+    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
+    return Job.of("means", points, f, box, epsilon=epsilon, trust=trust, **crowd, **named).run().result  # type: ignore[no-any-return]
 
 
 @_documented_like(mean, without=("trust",))
-def values(points: Rows, f: Any, box: Box | None = None, *, epsilon: float, **named: Unpack[ValueOptions]) -> Values:
+def values(
+    points: Rows,
+    f: Any,
+    box: Where | None = None,
+    *,
+    epsilon: float,
+    k: int | None = None,
+    delta: float | None = None,
+    rng: np.random.Generator | None = None,
+    users: npt.ArrayLike | None = None,
+    **named: Unpack[ValueOptions],
+) -> Values:
     """One noisy value of f per participant; only where nobody is trusted is there such a thing.
 
     Returns
@@ -209,12 +236,22 @@ def values(points: Rows, f: Any, box: Box | None = None, *, epsilon: float, **na
     """
     if "trust" in named:
         raise InvalidInput("values has no trust: nobody is trusted where every participant has a value; leave it out")
-    return Job.of("values", points, f, box, epsilon=epsilon, trust="nobody", **named).run().result  # type: ignore[no-any-return]
+    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
+    return Job.of("values", points, f, box, epsilon=epsilon, trust="nobody", **crowd, **named).run().result  # type: ignore[no-any-return]
 
 
 @_documented_like(mean, without=("f", "value", "range"))
 def points(
-    points: Rows, box: Box | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+    points: Rows,
+    box: Where | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    k: int | None = None,
+    delta: float | None = None,
+    rng: np.random.Generator | None = None,
+    users: npt.ArrayLike | None = None,
+    **named: Unpack[Options],
 ) -> Points:
     """Positions that may be published instead of the true ones.
 
@@ -235,16 +272,21 @@ def points(
     >>> sl.points(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng).points.shape
     (5000, 2)
     """
-    return Job.of("points", points, None, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
+    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
+    return Job.of("points", points, None, box, epsilon=epsilon, trust=trust, **crowd, **named).run().result  # type: ignore[no-any-return]
 
 
 @_documented_like(mean, without=("f", "value", "range"))
 def counts(
     points: Rows,
-    box: Box | None = None,
+    box: Where | None = None,
     *,
     epsilon: float,
     trust: Trust | None = None,
+    k: int | None = None,
+    delta: float | None = None,
+    rng: np.random.Generator | None = None,
+    users: npt.ArrayLike | None = None,
     rounding: Rounding = None,
     **named: Unpack[Options],
 ) -> Counts:
@@ -273,7 +315,8 @@ def counts(
     >>> bool(low <= np.count_nonzero((homes < 0.25).all(axis=1)) <= high)
     True
     """
-    job = Job.of("counts", points, None, box, epsilon=epsilon, trust=trust, rounding=rounding, **named)
+    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
+    job = Job.of("counts", points, None, box, epsilon=epsilon, trust=trust, **crowd, rounding=rounding, **named)
     return job.run().result  # type: ignore[no-any-return]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, as_number, short_repr
+from ..arrays import Floats, as_number
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..pooled.partition import PooledPartition
@@ -29,7 +29,7 @@ from .public import public_tree
 __all__ = ["Centres", "Points", "centres", "draws", "pooled_points", "quantize", "resample"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Points(Mapped):
     """Positions that may be published, and the counts that they are drawn from.
 
@@ -59,7 +59,9 @@ class Points(Mapped):
     clipped: int = 0
     published: Published | None = None
 
-    __repr__ = short_repr
+    def to_table(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The positions, one row each and one column per axis."""
+        return dict(zip(self.partition.task.box.names, self.points.T, strict=True))
 
     @property
     def participants(self) -> int:

@@ -116,7 +116,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Notes
     -----
-    Guarantee: that of the result that was saved, with its epsilon and delta; ``guarantee.text()`` prints it. Its
+    Guarantee: that of the result that was saved, with its epsilon and delta; ``guarantee.explain()`` prints it. Its
     checksum tells damage. It does not tell who wrote the file: a transcript does (``semilocal verify``).
 
     Examples

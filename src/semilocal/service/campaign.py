@@ -81,7 +81,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def statement(self) -> str:
         """The promise in plain words, releases included."""
-        return promise(self.task, self.plan).text()
+        return promise(self.task, self.plan).explain()
 
 
 class ReleaseForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -249,8 +249,8 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
         for role, operator in (("Leader", self.leader), ("Helper", self.helper)):
             lines.append(f"{role}: {operator.name} at {operator.origin}, key {operator.signing_key.hex()}")
         if promise is not None:
-            return "\n".join([*lines, promise.text()])
-        lines.append(self.promise().text())
+            return "\n".join([*lines, promise.explain()])
+        lines.append(self.promise().explain())
         if self.maps:
             same, more = "0 between two places in the same final cell of the map", ""
             if self.asked is not None:

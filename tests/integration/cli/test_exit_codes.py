@@ -118,6 +118,8 @@ def test_every_command_ends_as_the_table_says(
     ends(BAD_INPUT, "serve", "--db", "oracle://x")
     database = f"sqlite:///{tmp_path / 'other.db'}"
     seen["serve"].add(interrupted("serves at", "serve", "--port", "0", "--db", database))
+    ends(DONE, "backup", "--db", database, "--out", tmp_path / "copy.db")
+    ends(BAD_INPUT, "backup", "--db", "postgresql://x/y", "--out", tmp_path / "copy.db")
     assert dict(seen) == table_of_codes()
 
 

@@ -21,6 +21,7 @@ from semilocal.protocol.mark import Mark
 from semilocal.protocol.promise import Guarantee, promise
 from tests.helpers import HANG
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
+from tests.helpers.pages import data_of
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_partition_writes_regions_and_states_promise_losses_and_ledger(
     crowds = [int(row) for row in read_column(out.with_suffix(".csv"), "crowd")]
     least, lowest = min(crowds), read_column(out.with_suffix(".csv"), "lon_lower")
     assert (sum(crowds), len(lowest)) == (3_000, len(crowds))
-    assert promise(task, participants=3_000, smallest=least, mark=Mark(seeded=True)).text() in text
+    assert promise(task, participants=3_000, smallest=least, mark=Mark(seeded=True)).explain() in text
     assert "delta (crowd)" in text  # the ledger
     assert "Seed 1" in text
     assert "rounds played" in err
@@ -380,18 +381,12 @@ def test_help_and_core_commands_need_no_extra(table: Path) -> None:
 def test_the_demo_does_the_whole_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, text, _ = run(capsys, "demo", "--out", tmp_path / "demo", "--seed", "1")
     assert code == 0
-    assert (tmp_path / "demo" / "regions.png").read_bytes()[:4] == b"\x89PNG"
+    assert len(text.splitlines()) <= 25
+    assert (tmp_path / "demo" / "trust.png").read_bytes()[:4] == b"\x89PNG"
+    assert "san-francisco" in str(data_of((tmp_path / "demo" / "map.html").read_text())["asked"])
     for trust in ("nobody", "two-servers", "curator"):
-        assert json.loads((tmp_path / "demo" / f"{trust}.geojson").read_text())["type"] == "FeatureCollection"
-        assert f"Trust {trust}: " in text
-    for part in (
-        "20,640",
-        "mean latitude",
-        "any two places of one's region",
-        "anywhere in the domain",
-        "delta = ",
-        "a simulation",
-    ):
+        assert f"\n{trust}: epsilon = 1 (delta = 0), " in text
+    for part in ("20,640", "The truth is 760", "95 % interval", "1 in 20", "map.html", "a simulation"):
         assert part in text
 
 

@@ -86,7 +86,7 @@ def test_files_give_what_memory_gives(folder: Path, trust: Any) -> None:
     theirs: Any = found.result
     assert np.array_equal(ours.partition.boxes, theirs.partition.boxes)
     assert np.array_equal(ours.partition.crowds, theirs.partition.crowds)
-    assert theirs.guarantee.text() == ours.guarantee.text()
+    assert theirs.guarantee.explain() == ours.guarantee.explain()
     assert theirs.spent.epsilon == ours.spent.epsilon
     rows = found.attach(keep=["row"]).order("row").fetchnumpy()
     assert len(rows["region"]) == 6000

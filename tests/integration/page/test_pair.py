@@ -74,7 +74,7 @@ async def look(pair: Pair) -> None:
         assert [one["name"] for one in about["operators"]] == [task.leader.name, task.helper.name]
         assert (about["trust"], about["role"]) == ("two-servers", "leader")
         assert "collude" in " ".join(about["notes"])
-        assert about["promise"]["text"] in task.promise().text()
+        assert about["promise"]["text"] in task.promise().explain()
         early = await client.get(f"{base}/rounds/1/cells")
         assert (early.status_code, early.json()["token"]) == (404, "not-closed-yet")
         asked: dict[str, Any] = {"boxes": [[[0, 0], [0.5, 0.5]], [[0, 0], [1, 1]]]}
@@ -90,7 +90,7 @@ async def look(pair: Pair) -> None:
         expected = counts.query(asked["boxes"])
         assert [one["value"] for one in answer["counts"]] == expected.value.tolist()
         assert [one["interval"] for one in answer["counts"]] == expected.interval(0.95).tolist()
-        assert answer["privacy"]["text"] == counts.guarantee.text()
+        assert answer["privacy"]["text"] == counts.guarantee.explain()
         one = (await client.get(f"{base}/counts?box=0,0,1,1")).json()["counts"][0]
         assert round(one["value"], 9) == 60
         none = await client.post(f"{base}/counts", json={"boxes": []})

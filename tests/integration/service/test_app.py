@@ -102,7 +102,7 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         assert base == f"/tasks/{task.id.hex()}"
         plan = decode((await client.get(f"{base}/plan")).content, Plan)
         assert plan.total_epsilon(task) == task.epsilon + 3.0
-        assert (await client.get(f"{base}/statement")).text == promise(task, plan).text()
+        assert (await client.get(f"{base}/statement")).text == promise(task, plan).explain()
         tokens = (await client.post(f"{base}/tokens", json={"count": 60}, headers=AUTH)).json()["tokens"]
         assert len(set(tokens)) == 60
         points, secrets = cluster(60), secrets_of(60)
@@ -124,7 +124,7 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
         assert sum(region["crowd"] for region in results["regions"]) == 60
         promised = Guarantee.from_json(results["privacy"])
         assert promised.epsilon == pytest.approx(task.epsilon + 3.0)
-        assert promised.text() == results["privacy"]["text"]
+        assert promised.explain() == results["privacy"]["text"]
         assert (await client.get(f"{base}/regions.geojson")).json()["type"] == "FeatureCollection"
         low, high = results["releases"][0]["interval"]
         assert low <= results["releases"][0]["mean"] <= high

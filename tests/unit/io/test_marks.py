@@ -62,14 +62,14 @@ def test_every_way_out_of_a_seeded_result_says_so(job: str, trust: str, tmp_path
     assert set(said(result, tmp_path).values()) == {SEEDED}
     assert set(said(result.partition, tmp_path).values()) == {SEEDED}
     assert "with seeded noise" in result.guarantee.sentence()
-    assert "the noise comes from a seeded generator" in result.guarantee.text()
+    assert "the noise comes from a seeded generator" in result.guarantee.explain()
     assert f". {SEEDED}" in result_html(result)
 
     fresh = play()
     expected = None if trust == "curator" else PLAYED
     assert fresh.simulated == (trust != "curator")
     assert set(said(fresh, tmp_path).values()) == {expected}
-    assert "seed" not in fresh.guarantee.text()
+    assert "seed" not in fresh.guarantee.explain()
     assert ("a simulation, run by a curator" in fresh.guarantee.sentence()) == (trust != "curator")
 
 

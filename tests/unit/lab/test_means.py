@@ -30,7 +30,7 @@ def test_guarantees_name_trust_and_adjacency() -> None:
     central = central_mean(points, squared_norm(), BOX, epsilon=0.5, rng=rng).guarantee
     local = local_mean(points, squared_norm(), BOX, epsilon=0.5, rng=rng).guarantee
     for guarantee, trust in ((central, "curator"), (local, "nobody")):
-        text = str(guarantee)
+        text = guarantee.sentence()
         assert guarantee.anywhere == guarantee.epsilon == 0.5
         for part in ("epsilon = 0.5", "delta = 0", "anywhere in the domain", trust):
             assert part in text

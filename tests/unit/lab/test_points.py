@@ -70,7 +70,7 @@ def test_prices_are_the_true_ones() -> None:
     assert laplace_points([0.5], Box((0.0,), (1.0,)), epsilon=1.5, rng=rng).guarantee.epsilon == 1.5
     planar = planar_laplace(point, BOX, epsilon=1.5, rng=rng).guarantee
     assert planar.anywhere == pytest.approx(1.5 * math.sqrt(2))
-    assert "one side of the domain apart (axes scaled to [0, 1]): 1.5; opposite corners: 2.12132" in planar.text()
+    assert "one side of the domain apart (axes scaled to [0, 1]): 1.5; opposite corners: 2.12132" in planar.explain()
 
 
 def test_the_price_of_coordinate_noise_is_reached_across_the_domain() -> None:

@@ -180,12 +180,12 @@ def test_the_promise_says_what_is_known(tree: Tree) -> None:
     found = guarantee(tree.task, ladder(tree, estimate(tree).counts), mark=Mark(seeded=True))
     assert found.epsilon == found.anywhere == 2.0
     assert found.delta == 0
-    text = found.text()
+    text = found.explain()
     assert "epsilon = 1 (delta = 0) for everything but the number of reports, which is public" in text
     assert "curator" in text
     assert "in the same final cell (for half of the people): 0" in text
     both = guarantee(PooledTask.build(Box((0,), (1,)), epsilon=1.0, trust="two-servers"))
-    assert "either operator alone" in both.text()
+    assert "either operator alone" in both.explain()
 
 
 def test_positions_come_in_pairs(tree: Tree) -> None:

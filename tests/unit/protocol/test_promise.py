@@ -77,20 +77,20 @@ def test_one_epsilon_for_everybody_and_one_delta_for_the_crowd(name: str) -> Non
 
 
 def test_a_run_whose_printed_margin_keeps_no_crowd_says_so() -> None:
-    for text in (PROMISES["paper"].text(), PROMISES["paper"].sentence()):
+    for text in (PROMISES["paper"].explain(), PROMISES["paper"].sentence()):
         assert "No crowd is kept" in text or "no crowd is promised" in text
         assert "at least 50" not in text
-    assert "the printed margin fails" in PROMISES["paper"].text()
+    assert "the printed margin fails" in PROMISES["paper"].explain()
 
 
 def test_releases_are_in_the_number_and_in_the_paragraph() -> None:
     task, said = TASKS["cut"], PROMISES["with releases"]
     assert said.epsilon == pytest.approx(task.epsilon + 0.5)
-    text = said.text()
+    text = said.explain()
     assert "mean of" in text
     assert f"e^1.3: from even to at most {odds_words(1.3)}" in text  # the lines
     assert f"e^1.8, from even to at most {odds_words(1.8)}" in text  # with the values
-    assert "Values that you give" not in PROMISES["cut"].text()
+    assert "Values that you give" not in PROMISES["cut"].explain()
 
 
 def test_fewer_participants_than_k_are_the_crowd() -> None:
@@ -99,12 +99,12 @@ def test_fewer_participants_than_k_are_the_crowd() -> None:
     assert promise(task, participants=3000).k == 50
     found = Ledger.of(task).settle(partition(task, 30)).guarantee(partition(task, 30))
     assert (found.k, found.smallest) == (30, 30)
-    assert "at least 30 participants" in found.text()
+    assert "at least 30 participants" in found.explain()
 
 
 def test_the_smallest_region_is_told_where_a_run_is_known() -> None:
-    assert "now the smallest region has 51 members." in PROMISES["of a run"].text()
-    assert "now the smallest" not in PROMISES["cut"].text()
+    assert "now the smallest region has 51 members." in PROMISES["of a run"].explain()
+    assert "now the smallest" not in PROMISES["cut"].explain()
 
 
 def test_the_promise_of_several_rows_is_that_many_times_as_large() -> None:
@@ -113,7 +113,7 @@ def test_the_promise_of_several_rows_is_that_many_times_as_large() -> None:
     assert three.delta == pytest.approx(3e-6)
     assert (three.answers, three.rows) == (3 * one.answers, 3)
     assert "50 rows in it, of at least 17 people," in three.sentence()
-    assert "Crowds count rows" in three.text()
+    assert "Crowds count rows" in three.explain()
     with pytest.raises(InvalidInput, match="set once"):
         three.times(2)
 
@@ -144,7 +144,7 @@ def test_a_promise_from_json_is_the_same_and_shows_the_same_words(name: str) -> 
     said = PROMISES[name]
     text = json.dumps(said.to_json())
     assert Guarantee.from_json(text.encode()) == said
-    assert Guarantee.from_json(json.loads(text)).text() == said.text() == json.loads(text)["text"]
+    assert Guarantee.from_json(json.loads(text)).explain() == said.explain() == json.loads(text)["text"]
     assert Guarantee.from_json(json.loads(text)).sentence() == said.sentence() == json.loads(text)["sentence"]
 
 
@@ -175,7 +175,7 @@ def test_no_epsilon_without_its_adjacency_and_delta(name: str) -> None:
     for number in (said.epsilon, said.anywhere):  # every loss is called so
         assert number is None or f"epsilon = {number:g}" in said.sentence()
     if said.epsilon is None:
-        assert "no differential privacy" in said.text()
+        assert "no differential privacy" in said.explain()
         assert said.row()["epsilon"] == "unbounded"
     else:
         assert said.between in said.sentence()
@@ -196,7 +196,7 @@ def test_the_limits_are_said(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROMISES)
 def test_what_is_false_is_not_said(name: str) -> None:
-    text = PROMISES[name].text() + PROMISES[name].sentence()
+    text = PROMISES[name].explain() + PROMISES[name].sentence()
     for wrong in ("moved", "TRIM", "visitor", "o trusted curator", "{", "}"):
         assert wrong not in text
 
@@ -210,23 +210,23 @@ def test_legends_count_in_the_unit_of_the_axis() -> None:
 
 
 def test_plain_privacy_says_whom_to_trust_and_the_loss_anywhere() -> None:
-    assert "together they could read every position" in PROMISES["two servers"].text()
-    assert "either operator alone" in PROMISES["two servers"].text()
-    assert "usually harder to tell apart than far ones" in PROMISES["two servers"].text()  # not across an early cut
-    assert "inside the final cell: 0; anywhere: 2" in PROMISES["two servers"].text()
-    assert "a curator who holds all positions" in PROMISES["curator"].text()
+    assert "together they could read every position" in PROMISES["two servers"].explain()
+    assert "either operator alone" in PROMISES["two servers"].explain()
+    assert "usually harder to tell apart than far ones" in PROMISES["two servers"].explain()  # not across an early cut
+    assert "inside the final cell: 0; anywhere: 2" in PROMISES["two servers"].explain()
+    assert "a curator who holds all positions" in PROMISES["curator"].explain()
     assert (PROMISES["curator"].epsilon, PROMISES["curator"].anywhere) == (0.5, 1.0)
     assert "epsilon = 1 (delta = 0) between any two positions of one person" in PROMISES["curator"].sentence()
-    assert "all rows of one person together" in PROMISES["rows"].text()
-    assert "Crowds" not in PROMISES["rows"].text()  # there are none
+    assert "all rows of one person together" in PROMISES["rows"].explain()
+    assert "Crowds" not in PROMISES["rows"].explain()  # there are none
 
 
 def test_a_simulation_says_that_its_runner_is_a_curator() -> None:
     said = PROMISES["of a run"]
-    assert said.text().startswith("SIMULATION")
-    assert "curator" in said.text()
+    assert said.explain().startswith("SIMULATION")
+    assert "curator" in said.explain()
     assert "curator" in said.sentence()
-    assert "SIMULATION" not in PROMISES["cut"].text()
+    assert "SIMULATION" not in PROMISES["cut"].explain()
 
 
 @pytest.mark.parametrize(("epsilon", "percent"), [(0.0, 50), (1.0, 73), (2.0, 88), (4.0, 98)])

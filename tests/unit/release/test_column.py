@@ -39,7 +39,7 @@ def test_the_mean_of_a_column_is_the_people_s_mean(trust: str) -> None:
 def test_the_promise_names_the_value_and_its_range(trust: str) -> None:
     promise = fare_mean(trust).guarantee
     assert "with any two values of value from 0 to 100" in promise.sentence()
-    assert "own value" in promise.text()
+    assert "own value" in promise.explain()
     assert sl.mean(POINTS, sl.functions.coordinate(0), BOX, epsilon=2.0, trust=trust).guarantee.own == ""  # type: ignore[arg-type]
 
 

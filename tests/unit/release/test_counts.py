@@ -89,9 +89,9 @@ def test_a_partition_is_enough() -> None:
 def test_the_guarantee_states_the_loss_the_crowd_and_what_is_public() -> None:
     _, run = run_of(2, seed=50, epsilon=0.5)
     said = counts(run).guarantee
-    assert "0.5" in said.text()
-    assert "20" in said.text()
-    assert "curator" in said.text()  # one program held all positions
+    assert "0.5" in said.explain()
+    assert "20" in said.explain()
+    assert "curator" in said.explain()  # one program held all positions
 
 
 def test_an_exact_answer_that_is_off_by_a_rounding_error_has_the_number_of_people_in_its_interval() -> None:

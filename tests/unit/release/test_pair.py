@@ -137,10 +137,10 @@ def test_neither_the_verification_nor_the_ledger_promises_more_than_inside_a_buc
 
 def test_the_promise_of_buckets_never_speaks_of_the_whole_domain() -> None:
     promise = pair_counts(bucketed()).guarantee
-    for text in (promise.text(), promise.sentence(), str(promise.to_json()), PAIR.statement(), PAIR.loss_words):
+    for text in (promise.explain(), promise.sentence(), str(promise.to_json()), PAIR.statement(), PAIR.loss_words):
         assert "inside the public bucket that they named" in text
         assert "domain" not in text.replace("Domain: x [0, 1] × y [0, 1], in 4 public buckets", "")
-    for text in (promise.text(), PAIR.statement(), PAIR.loss_words):
+    for text in (promise.explain(), PAIR.statement(), PAIR.loss_words):
         assert "nothing is promised between buckets" in text
     assert promise.anywhere is None
     spent = pair_counts(bucketed()).spent

@@ -29,7 +29,7 @@ def test_the_stated_error_is_the_true_one() -> None:
 
 
 def test_a_mean_says_that_the_number_of_reports_is_public() -> None:
-    said = pooled_mean(task(0.5), POINTS, F, rng=np.random.default_rng(3)).guarantee.text()
+    said = pooled_mean(task(0.5), POINTS, F, rng=np.random.default_rng(3)).guarantee.explain()
     assert "added or removed: epsilon = 0.25 (delta = 0) for everything but the number of reports, which is" in said
 
 
@@ -98,7 +98,7 @@ def test_an_interval_holds_its_value_and_stays_in_the_range() -> None:
 
 
 def test_nobody_has_no_mean() -> None:
-    with pytest.raises(InvalidInput, match="nobody to take the mean of"):
+    with pytest.raises(InvalidInput, match="no positions"):
         sl.mean(np.empty((0, 2)), F, BOX, epsilon=1.0, trust="curator")
 
 

@@ -85,7 +85,7 @@ def test_positions_and_means_work_as_on_a_box() -> None:
 
 def test_loss_by_distance_is_told_only_where_it_is_true() -> None:
     found = sl.counts(people(3_000), hierarchy=TREE, epsilon=2.0, trust="curator", rng=np.random.default_rng(1))
-    text = found.guarantee.text()
+    text = found.guarantee.explain()
     assert "same final cell" in text
     assert "km" not in text
 

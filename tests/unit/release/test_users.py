@@ -44,7 +44,7 @@ def test_with_several_rows_the_promise_to_a_person_counts_them_all(name: str) ->
     assert two.guarantee.rows == 2
     assert two.guarantee.epsilon == pytest.approx(2 * one.guarantee.epsilon)
     assert two.guarantee.delta == pytest.approx(2 * one.guarantee.delta)
-    assert "rows" in two.guarantee.text()
+    assert "rows" in two.guarantee.explain()
     assert two.spent.rows == 2
 
 

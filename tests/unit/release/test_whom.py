@@ -139,10 +139,10 @@ def test_a_ledger_adds_up_all_modes_and_says_what_holds_anywhere() -> None:
 def test_noise_of_the_operating_system_is_no_simulation_for_a_curator(name: str) -> None:
     real = JOBS[name](epsilon=1.0, trust="curator")
     assert not real.simulated
-    assert "SIMULATION" not in real.guarantee.text()
+    assert "SIMULATION" not in real.guarantee.explain()
     seeded = JOBS[name](epsilon=1.0, trust="curator", rng=generator())
     assert seeded.simulated
-    assert "seeded generator" in seeded.guarantee.text()
+    assert "seeded generator" in seeded.guarantee.explain()
     assert JOBS[name](epsilon=1.0, trust="two-servers").simulated, "one program played both servers"
 
 

@@ -13,7 +13,7 @@ from ...io.files import check_outputs, read_text, write_text
 from ...protocol.task import Task
 from ...protocol.thresholds import level
 from ..catalogue import DONE, FOUND
-from ..options import FILE, ExistingFile, Seed, option, whole
+from ..options import existing, file, option, whole
 
 __all__ = ["run"]
 
@@ -26,30 +26,14 @@ _MARKS = ("<!-- audit: begin -->", "<!-- audit: end -->")
 
 def run(
     *,
-    task: ExistingFile | None = None,
-    runs: Annotated[int, option(whole(1000), "N")] = 200_000,
-    liars: Annotated[int | None, option(whole(0), "M")] = None,
-    responders: Annotated[int, option(whole(1), "N")] = 2000,
-    seed: Seed = 1,
-    out: Annotated[Path | None, FILE] = None,
+    task: Annotated[Path | None, existing("a task (.json or .msgpack); the whole catalogue if left out")] = None,
+    runs: Annotated[int, option("plays per world", "N", whole(1000))] = 200_000,
+    liars: Annotated[int | None, option("show what M lying devices can do instead", "M", whole(0))] = None,
+    responders: Annotated[int, option("of the region that the liars are in", "N", whole(1))] = 2000,
+    seed: Annotated[int, option("of the attacks' randomness", "S", whole(0))] = 1,
+    out: Annotated[Path | None, file("also write the table into this page, between its audit marks")] = None,
 ) -> int:
-    """Audit; 0 if every claim holds and every planted fault was caught.
-
-    Parameters
-    ----------
-    task
-        a task (.json or .msgpack); the whole catalogue if left out
-    runs
-        plays per world
-    liars
-        show what M lying devices can do instead
-    responders
-        of the region that the liars are in
-    seed
-        of the attacks' randomness
-    out
-        also write the table into this page, between its audit marks
-    """
+    """Audit; 0 if every claim holds and every planted fault was caught."""
     from ...lab.audit import CASES, audit_task, default_task, finding_table
 
     check_outputs({"--out": (out, ())}, inputs=[task])

@@ -9,22 +9,18 @@ from ...errors import InvalidInput
 from ...service.stores.base import check_url
 from ...words import number_of
 from ..catalogue import DONE
-from ..options import FILE
+from ..options import file, option
 from .serve import DEFAULT_DB
 
 __all__ = ["run"]
 
 
-def run(*, out: Annotated[Path, FILE], db: str = DEFAULT_DB) -> int:
-    """Copy a SQLite database, also while it is served, for its owner alone (0600), and check the copy.
-
-    Parameters
-    ----------
-    out
-        the copy; an earlier one is replaced in one step
-    db
-        sqlite:///file
-    """
+def run(
+    *,
+    out: Annotated[Path, file("the copy; an earlier one is replaced in one step")],
+    db: Annotated[str, option("sqlite:///file")] = DEFAULT_DB,
+) -> int:
+    """Copy a SQLite database, also while it is served, for its owner alone (0600), and check the copy."""
     kind, address = check_url(db)
     if kind == "postgres":
         raise InvalidInput(

@@ -28,7 +28,7 @@ from ..admin import DEFAULT_URL, AdminClient, CampaignName, CampaignState, Offic
 from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_function, parse_release
 from ..catalogue import DONE
 from ..job_options import CellRule, task_options
-from ..options import ADVANCED, TWO_SERVERS, Positive, Share, flat, number, option, whole
+from ..options import advanced, flat, number, option, positive, share, two_servers, whole
 
 __all__ = [
     "CampaignOptions", "PairOptions", "run_close", "run_confirm", "run_create", "run_list", "run_show", "run_start",
@@ -45,95 +45,80 @@ _CHANGES = {
 @flat
 @dataclass(frozen=True, kw_only=True)
 class CampaignOptions:
-    """A campaign: its task, its rounds and who may enrol.
+    """A campaign: its task, its rounds and who may enrol."""
 
-    Attributes
-    ----------
-    name
-        for people
-    names
-        names of the axes, such as longitude,latitude
-    trust
-        whom the participants trust
-    k
-        trust nobody, required: the smallest crowd of a region (20)
-    delta
-        trust nobody, required: chance, per participant, that a split puts it with fewer than k (below 1/N)
-    label
-        a date or a number, part of the task: the same collection again needs another one
-    tree
-        how a cell is split: in two or in four
-    max_depth
-        how deep the finest cells are
-    quorum
-        share of the expected reports that closes a round early
-    window
-        seconds that a round stays open
-    unsigned
-        do not pin the server's key; checkpoints are not signed
-    enrolment
-        who may take part: people with a token, or anybody
-    capacity
-        round 1 opens when this many participants are enrolled
-    enrolment_seconds
-        round 1 opens after this time at the latest
-    """
-
-    name: str
-    bounds: Annotated[str, option(None, "BOX", f"the public domain: {BOX_HELP}; {TREE_HELP}", dash=True)]
+    name: Annotated[str, option("for people")]
+    bounds: Annotated[str, option(f"the public domain: {BOX_HELP}; {TREE_HELP}", "BOX", dash=True)]
     epsilon: Annotated[
-        Positive,
-        option(
-            help="trust nobody: loss of the map between any two places of one's region, to which each release adds its "
-            "own; two servers: loss in all, for any change of position"
-        ),
-    ]
-    trust: Literal["nobody", "two-servers"] = "nobody"
-    k: Annotated[int | None, option(whole(1), "K")] = None
-    delta: Share | None = None
-    release: Annotated[tuple[str, ...], option(None, "RELEASE", RELEASE_HELP)] = ()
-    enrolment: Literal["tokens", "open"] = "tokens"
-    capacity: Annotated[int | None, option(whole(1), "N")] = None
-    names: Annotated[str, option(metavar="A,B"), ADVANCED] = ""
-    label: Annotated[str | None, ADVANCED] = None
-    tree: Annotated[Literal["binary", "quad"], ADVANCED] = "binary"
-    max_depth: Annotated[int | None, option(whole(1), "D"), ADVANCED] = None
-    quorum: Annotated[float, option(number(0), "SHARE"), ADVANCED] = 1.0
-    window: Annotated[int, option(whole(1), "S"), ADVANCED] = 3600
-    unsigned: Annotated[bool, ADVANCED] = False
-    enrolment_seconds: Annotated[int | None, option(whole(1), "S"), ADVANCED] = None
+        float,
+        option("trust nobody: loss of the map between any two places of one's region, to which each release adds its "
+               "own; two servers: loss in all, for any change of position", "NUMBER", positive),
+    ]  # fmt: skip
+    trust: Annotated[Literal["nobody", "two-servers"], option("whom the participants trust")] = "nobody"
+    k: Annotated[int | None, option("trust nobody, required: the smallest crowd of a region (20)", "K", whole(1))] = (
+        None
+    )
+    delta: Annotated[
+        float | None,
+        option("trust nobody, required: chance, per participant, that a split puts it with fewer than k (below 1/N)",
+               "SHARE", share),
+    ] = None  # fmt: skip
+    release: Annotated[tuple[str, ...], option(RELEASE_HELP, "RELEASE")] = ()
+    enrolment: Annotated[Literal["tokens", "open"], option("who may take part: people with a token, or anybody")] = (
+        "tokens"
+    )
+    capacity: Annotated[int | None, option("round 1 opens when this many participants are enrolled", "N", whole(1))] = (
+        None
+    )
+    names: Annotated[str, advanced("names of the axes, such as longitude,latitude", "A,B")] = ""
+    label: Annotated[
+        str | None, advanced("a date or a number, part of the task: the same collection again needs another one")
+    ] = None
+    tree: Annotated[Literal["binary", "quad"], advanced("how a cell is split: in two or in four")] = "binary"
+    max_depth: Annotated[int | None, advanced("how deep the finest cells are", "D", whole(1))] = None
+    quorum: Annotated[
+        float, advanced("share of the expected reports that closes a round early", "SHARE", number(0))
+    ] = 1.0
+    window: Annotated[int, advanced("seconds that a round stays open", "S", whole(1))] = 3600
+    unsigned: Annotated[bool, advanced("do not pin the server's key; checkpoints are not signed")] = False
+    enrolment_seconds: Annotated[int | None, advanced("round 1 opens after this time at the latest", "S", whole(1))] = (
+        None
+    )
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class PairOptions:
-    """The options of a pair.
+    """The options of a pair."""
 
-    Attributes
-    ----------
-    peer_key
-        required with --trust two-servers: the helper's signing key, as its operator told you; `serve` prints it
-    max_reports
-        uploads that one person may send (1)
-    bucket_depth
-        devices name their cell of this depth in the open, and the promise holds inside it only (0: none)
-    value
-        ask for a number of people's own beside the place, such as fare; needs --range
-    range
-        of --value: smallest and largest value that anybody can have
-    mean_of
-        ask for a function of the position instead of --value: coordinate, squared_norm, linear or indicator
-    per_cell
-        a map and the mean in each of its cells, half of --epsilon each; without it one mean over all, and no place
-    """
-
-    peer_key: Annotated[str | None, option(metavar="HEX"), TWO_SERVERS] = None
-    max_reports: Annotated[int | None, option(whole(1, 1000), "M"), TWO_SERVERS] = None
-    bucket_depth: Annotated[int | None, option(whole(0, 16), "D"), TWO_SERVERS] = None
-    value: Annotated[str | None, option(metavar="NAME"), TWO_SERVERS] = None
-    range: Annotated[str | None, option(metavar="LOW,HIGH", dash=True), TWO_SERVERS] = None
-    mean_of: Annotated[str | None, option(metavar="F"), TWO_SERVERS] = None
-    per_cell: Annotated[bool, TWO_SERVERS] = False
+    peer_key: Annotated[
+        str | None,
+        two_servers("required with --trust two-servers: the helper's signing key, as its operator told you; `serve` "
+                    "prints it", "HEX"),
+    ] = None  # fmt: skip
+    max_reports: Annotated[int | None, two_servers("uploads that one person may send (1)", "M", whole(1, 1000))] = None
+    bucket_depth: Annotated[
+        int | None,
+        two_servers("devices name their cell of this depth in the open, and the promise holds inside it only (0: none)",
+                    "D", whole(0, 16)),
+    ] = None  # fmt: skip
+    value: Annotated[
+        str | None,
+        two_servers("ask for a number of people's own beside the place, such as fare; needs --range", "NAME"),
+    ] = None
+    range: Annotated[
+        str | None, two_servers("of --value: smallest and largest value that anybody can have", "LOW,HIGH", dash=True)
+    ] = None
+    mean_of: Annotated[
+        str | None,
+        two_servers("ask for a function of the position instead of --value: coordinate, squared_norm, linear or "
+                    "indicator", "F"),
+    ] = None  # fmt: skip
+    per_cell: Annotated[
+        bool,
+        two_servers("a map and the mean in each of its cells, half of --epsilon each; without it one mean over all, "
+                    "and no place"),
+    ] = False  # fmt: skip
 
     def asked(self, box: Box) -> AskedValue | None:
         """The value that devices are asked for; None if the task counts only."""
@@ -243,14 +228,14 @@ def run_list(*, office: Office = Office()) -> int:
     return DONE
 
 
-def run_show(campaign: CampaignName, /, *, json: bool = False, office: Office = Office()) -> int:
-    """Where a campaign stands, and its promise.
-
-    Parameters
-    ----------
-    json
-        the state as one JSON object
-    """
+def run_show(
+    campaign: CampaignName,
+    /,
+    *,
+    json: Annotated[bool, option("the state as one JSON object")] = False,
+    office: Office = Office(),
+) -> int:
+    """Where a campaign stands, and its promise."""
     with connect(office) as client:
         task = client.find(campaign)
         state = client.state(task)
@@ -269,16 +254,10 @@ def run_confirm(
     campaign: CampaignName,
     /,
     *,
-    peer_key: Annotated[str | None, option(metavar="HEX")] = None,
+    peer_key: Annotated[str | None, option("refuse if the other operator has another signing key", "HEX")] = None,
     office: Office = Office(),
 ) -> int:
-    """Agree to a pair.
-
-    Parameters
-    ----------
-    peer_key
-        refuse if the other operator has another signing key
-    """
+    """Agree to a pair."""
     with connect(office) as client:
         task = client.find(campaign)
         print(client.statement(task))

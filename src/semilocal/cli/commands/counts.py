@@ -11,7 +11,7 @@ from ...words import number_of
 from .. import jobs
 from ..answers import NO_BOXES, QueryOptions, answer_columns, queries_of, write_answers
 from ..job_options import JobFile, JobOptions, MapFiles, Promise
-from ..options import FILE
+from ..options import file
 
 __all__ = ["run"]
 
@@ -22,17 +22,11 @@ def run(
     *,
     promise: Promise,
     asked: QueryOptions = QueryOptions(),
-    out: Annotated[Path | None, FILE] = None,
+    out: Annotated[Path | None, file("write the answers: .csv, .geojson or .parquet (GeoParquet; else stdout)")] = None,
     files: MapFiles = MapFiles(),
     job: JobOptions = JobOptions(),
 ) -> int:
-    """Answer range queries.
-
-    Parameters
-    ----------
-    out
-        write the answers: .csv, .geojson or .parquet (GeoParquet; else stdout)
-    """
+    """Answer range queries."""
     if not asked.asked and not promise.bounds.lower().endswith(".json"):
         raise InvalidInput(NO_BOXES)
     outputs = {"--out": (out, jobs.REGIONS), **jobs.map_outputs(files)}

@@ -13,18 +13,12 @@ from ..options import option
 
 __all__ = ["run_describe", "run_fetch", "run_list"]
 
-Name = Annotated[str, option(help=", ".join(CATALOGUE))]
-Folder = Annotated[str | None, option(metavar="FOLDER", help=f"data folder (or set {datasets.VARIABLE})")]
+Name = Annotated[str, option(", ".join(CATALOGUE))]
+Folder = Annotated[str | None, option(f"data folder (or set {datasets.VARIABLE})", "FOLDER")]
 
 
-def run_list(*, json: bool = False, data: Folder = None) -> int:
-    """All datasets and what is on disk.
-
-    Parameters
-    ----------
-    json
-        for machines
-    """
+def run_list(*, json: Annotated[bool, option("for machines")] = False, data: Folder = None) -> int:
+    """All datasets and what is on disk."""
     found = datasets.status(data)
     if json:
         rows = [

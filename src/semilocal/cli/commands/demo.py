@@ -9,11 +9,10 @@ their promise forbids. The sample, California Housing, is public: that is why tr
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,116 +20,121 @@ from typing import Annotated
 
 import numpy as np
 
-from ... import functions
 from ...arrays import Floats
 from ...errors import InvalidInput
-from ...geometry.box import Box
 from ...geometry.places import named_box
-from ...io.files import check_folder, replacing, write_text
-from ...io.plots import need_matplotlib, save_picture, save_side_by_side
-from ...io.regions import AnyPartition, write_regions
+from ...io.files import check_folder, replacing
+from ...io.plots import need_matplotlib, save_side_by_side
+from ...io.queries import Asked, Queries, asked_on_map
+from ...io.regions import AnyPartition
+from ...page.single import write_html
 from ...pooled.task import PooledTask
 from ...protocol.mark import Mark
 from ...protocol.policy import Policy
-from ...protocol.promise import Guarantee
 from ...protocol.task import Task
-from ...release import onecall
+from ...release import Counts, onecall
 from ...release.job import TRUSTS
+from ...tabular import aligned
 from ...testing import ADMIN_TOKEN, Server
 from ...words import number_of
 from ..admin import AdminClient
+from ..answers import answer_columns
 from ..catalogue import DONE
-from ..options import FOLDER, Seed
+from ..options import folder, option, whole
+from .results import found_of, write_map
 
 __all__ = ["run"]
 
 DEVICES = 500
-PLACE = "san-francisco"
+PLACE, LIVE_PLACE = "san-francisco", "los-angeles"  # few devices can tell little about a small place
 EPSILON = 1.0
 PAIR_EPSILON = 2.0
 RESOLUTION = 5.0  # kilometres
-AROUND_LOS_ANGELES = Box((-118.7, 33.7), (-117.6, 34.4))
 PATIENCE = 60.0  # seconds that two servers may take
 OPERATORS = {"leader": "City Council", "helper": "State University"}
 
 
 def run(
     *,
-    out: Annotated[Path, FOLDER] = Path("demo-output"),
-    seed: Seed | None = None,
-    live: bool = False,
-    two_servers: bool = False,
+    out: Annotated[Path, folder("where the maps go")] = Path("demo-output"),
+    seed: Annotated[int | None, option("repeatable, for simulation only", "S", whole(0))] = None,
+    live: Annotated[bool, option("with a server and devices on this machine")] = False,
+    two_servers: Annotated[bool, option("with two servers and devices on this machine (experimental)")] = False,
 ) -> int:
-    """Show the whole job.
-
-    Parameters
-    ----------
-    out
-        where the maps go
-    seed
-        repeatable, for simulation only
-    live
-        with a server and devices on this machine
-    two_servers
-        with two servers and devices on this machine (experimental)
-    """
+    """Show the whole job."""
     if live and two_servers:
         raise InvalidInput("give --live or --two-servers, not both")
     check_folder("--out", out)
     from ...datasets import california_housing
 
     points, _ = california_housing()
-    rng = None if seed is None else np.random.default_rng(seed)
-    if not (live or two_servers):
-        _simulated(points, out, seed, rng)
-        return DONE
-    began = time.monotonic()
-    chosen = np.random.default_rng(seed).permutation(points)[:DEVICES]  # who is asked; the noise is the devices' own
     out.mkdir(parents=True, exist_ok=True)
+    if not (live or two_servers):
+        return _simulated(points, out, seed)
+    chosen = np.random.default_rng(seed).permutation(points)[:DEVICES]  # who is asked; the noise is the devices' own
     with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder:
-        files = (_two_servers if two_servers else _live)(chosen, Path(folder), out)
-    print(f"wrote {', '.join(str(path) for path in files)}; {time.monotonic() - began:.0f} s in all")
+        return (_two_servers if two_servers else _live)(chosen, Path(folder), out)
+
+
+def _simulated(points: Floats, out: Path, seed: int | None) -> int:
+    """The same question to the same people under the three answers to "whom do they trust?"."""
+    need_matplotlib()
+    truth, rng = _ask(points, PLACE), None if seed is None else np.random.default_rng(seed)
+    panels: dict[str, AnyPartition] = {}
+    found: dict[str, Counts] = {}
+    for trust in TRUSTS:
+        found[trust] = onecall.counts(points, "california", epsilon=EPSILON, trust=trust, rng=rng)
+        regions, (count, between) = number_of(len(found[trust].partition), "region"), _answer(found[trust], PLACE)
+        promised = str(found[trust].guarantee).split("; ")[0].replace("one person", "\none person")
+        panels[f"trust {trust}: {regions}\n{PLACE}: {count}, {between} (truth {truth:,})\n{promised}"] = replace(
+            found[trust].partition, mark=None if seed is None else Mark(seeded=True, seed=seed)
+        )
+    _tell(found, PLACE)
+    save_side_by_side(panels, out / "trust.png")
+    curator = found["curator"]
+    write_html(
+        out / "map.html", curator, curator.guarantee, title=f"{len(points):,} people in California, trust curator",
+        numbers={"people": f"{len(points):,}"}, asked=_on_map(curator, PLACE),
+    )  # fmt: skip
+    print(f"\nThe three maps in one picture: {out / 'trust.png'}")
+    print(f"The curator's map: {out / 'map.html'} opens in a browser, without a net; ask it about other places.")
+    print("With real devices over HTTP: semilocal demo --live, semilocal demo --two-servers")
     return DONE
 
 
-def _simulated(points: Floats, out: Path, seed: int | None, rng: np.random.Generator | None) -> None:
-    """The same question to the same people under the three answers to "whom do they trust?"."""
-    need_matplotlib()
-    box, where = named_box("california"), named_box(PLACE)
-    query = np.array([[where.lower, where.upper]])
+def _ask(points: Floats, place: str) -> int:
+    """Say the question; the true answer."""
+    where = named_box(place)
     truth = int(np.count_nonzero(where.inside(points)))
-    print(f"California Housing: {len(points):,} block groups stand for participants; their positions are public.")
-    print(f"How many are in {PLACE}'s box (truth: {truth:,}), and what is the mean latitude", end=" ")
-    print(f"(truth: {points[:, 1].mean():.4f})? At epsilon = {EPSILON:g}, once for each answer to: whom do they trust?")
-    out.mkdir(parents=True, exist_ok=True)
-    panels: dict[str, AnyPartition] = {}
-    for trust in TRUSTS:
-        counted = onecall.counts(points, box, epsilon=EPSILON, trust=trust, rng=rng)
-        middle = onecall.mean(points, functions.coordinate(1), box, epsilon=EPSILON, trust=trust, rng=rng)
-        answer, (low, high) = counted.query(query), middle.interval()
-        first, last = answer.interval()[0]
-        print(f"\nTrust {trust}: {TRUSTS[trust]}.")
-        count = f"{answer.value[0]:.0f}, 95 % interval {first:.0f} to {last:.0f}"
-        regions = number_of(len(counted.partition), "region")
-        print(f"  {regions}; in the box {count}")
-        print(f"  mean latitude {middle.value:.4f}, 95 % interval {low:.4f} to {high:.4f}")
-        print(f"  promised, for the counts: {counted.guarantee.sentence()}")
-        print(f"  promised, for the mean: {middle.guarantee.sentence()}")
-        partition: AnyPartition = counted.partition
-        if seed is not None:
-            partition = replace(partition, mark=Mark(seeded=True, seed=seed))
-        write_regions(partition, out / f"{trust}.geojson")
-        title = f"trust {trust}: {regions}\n{PLACE}: {count} (truth {truth})\n{_short(counted.guarantee)}"
-        panels[title] = partition
-    save_side_by_side(panels, out / "regions.png")
-    print(f"\nwrote {out / 'regions.png'} and the regions as GeoJSON beside it")
+    (west, south), (east, north) = where.lower, where.upper
+    print(
+        f"How many of {len(points):,} people are in {place}'s box, {south:g} to {north:g} degrees north and {-east:g} "
+        f"to {-west:g} west?\nThe truth is {truth:,}. Block groups of a census stand for people, so it is public here."
+    )
+    return truth
 
 
-def _short(promised: Guarantee) -> str:
-    """The losses in one line of a picture, with what they are between."""
-    if promised.adjacency != "inside":
-        return f"epsilon = {promised.epsilon:g}, delta = 0 for any change of position"
-    return f"epsilon = {promised.epsilon:g} inside a region; delta = 0"
+def _answer(counts: Counts, place: str) -> tuple[str, str]:
+    """The estimate, and its interval."""
+    row = counts.query(place).to_dict()
+    return f"{row['estimate'][0]:,.0f}", f"95 % interval {row['low'][0]:,.0f} to {row['high'][0]:,.0f}"
+
+
+def _tell(found: Mapping[str, Counts], place: str) -> None:
+    """Print answers and promises, by whom the participants trust."""
+    print()
+    rows = [(trust, *_answer(each, place)) for trust, each in found.items()]
+    print("\n".join(aligned([("they trust", "answer", ""), *rows])))
+    print("1 in 20 of such intervals misses the truth.\n")
+    for trust, each in found.items():
+        print(f"{trust}: {each.guarantee}")
+
+
+def _on_map(counts: Counts, place: str) -> list[Asked]:
+    """The question with its answer, for a map."""
+    box = named_box(place)
+    queries = Queries(np.array([[box.lower, box.upper]]), {"name": [place]})
+    return asked_on_map(queries, answer_columns(queries, counts.query(place), box, level=0.95))
 
 
 @contextmanager
@@ -149,45 +153,50 @@ def _server(folder: Path, name: str, *options: str, key: bytes | None = None) ->
         server.stop()
 
 
-def _live(points: Floats, folder: Path, out: Path) -> list[Path]:
-    """Collect from devices: partition, mean and counts."""
-    from ...device.swarm import run_swarm
+def _live(points: Floats, folder: Path, out: Path) -> int:
+    """Collect from devices where nobody is trusted."""
     from ...service.campaign import CampaignForm, ReleaseForm
 
+    _ask(points, LIVE_PLACE)
     with _server(folder, "demo") as url, AdminClient(url, ADMIN_TOKEN) as client:
         task = Task.build(named_box("california"), epsilon=2.0, delta=1e-3, window=60, server_key=client.key())
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
         form = CampaignForm("demo", task, wanted, "tokens", DEVICES, 60)
         identity = client.create(form)
-        tokens = client.tokens(identity, DEVICES)
-        print(client.statement(identity))
-        print(f"\n{DEVICES} devices join {url}/tasks/{identity[:16]}…\n")
-        policy = Policy(max_epsilon=form.build().total_epsilon)
-        result = asyncio.run(run_swarm(f"{url}/tasks/{identity}", points, policy=policy, tokens=tokens))
-        print(result.text())
-        (document, published), regions = client.results(identity), client.geojson(identity)
-    crowds = sorted((region.crowd for region in published.regions), reverse=True)
-    people, found = number_of(sum(crowds), "participant"), number_of(len(crowds), "region")
-    print(f"\nCounts, public by design: {people} in {found} of {crowds}.")
-    print(f"Transcript root {document['checkpoint']['root']}")
-    for mean in published.means:
-        loss = f"epsilon = {mean.epsilon:g} for {mean.adjacency}, delta 0"
-        print(f"Mean latitude {mean.text()} (truth {points[:, 1].mean():.3f}); {loss}.")
-    write_text(out / "live-regions.geojson", json.dumps(regions))
-    return [out / "live-regions.geojson"]
+        _join(client, identity, points, form.build().total_epsilon)
+        found = found_of(client, identity, whole=True)
+    assert isinstance(found.counts, Counts)
+    print("\n".join(found.words))
+    _tell({"nobody": found.counts}, LIVE_PLACE)
+    asked = _on_map(found.counts, LIVE_PLACE)
+    write_map(found, out / "live.html", title=f"{len(points)} devices in California", asked=asked)
+
+    print(f"\nThe map, round by round: {out / 'live.html'} opens in a browser; ask it about other places.")
+    return DONE
 
 
-def _two_servers(points: Floats, folder: Path, out: Path) -> list[Path]:
-    """Count with two servers: each sees shares that are random alone."""
-    need_matplotlib()
+def _join(client: AdminClient, task: str, points: Floats, epsilon: float) -> None:
+    """Let a device at every point take part."""
     from ...device.swarm import run_swarm
-    from ...release.pair import pair_counts
+
+    url = f"{client.url}/tasks/{task}"
+    print(f"\n{len(points)} devices join {client.url}/tasks/{task[:16]}…", flush=True)
+    tokens = client.tokens(task, len(points))
+    result = asyncio.run(run_swarm(url, points, policy=Policy(max_epsilon=epsilon), tokens=tokens))
+    print(result.text().splitlines()[0])
+    if any(summary.outcome not in ("finished", "uploaded") for summary in result.summaries) or result.failures:
+        raise InvalidInput(f"not every device took part: {result.text()}")
+
+
+def _two_servers(points: Floats, folder: Path, out: Path) -> int:
+    """Count with two servers: each sees shares that are random alone."""
     from ...sharing.signing import verifying_key
     from ...transcript.pair import verify_pair
 
     def options(role: str, *more: str) -> tuple[str, ...]:
         return ("--role", role, "--operator", OPERATORS[role], "--processes", "1", *more)
 
+    _ask(points, LIVE_PLACE)
     key = secrets.token_bytes(32)
     with ExitStack() as stack:
         helper = stack.enter_context(
@@ -197,34 +206,22 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> list[Path]:
         first = stack.enter_context(AdminClient(leader, ADMIN_TOKEN))
         second = stack.enter_context(AdminClient(helper, ADMIN_TOKEN))
         task = _agreed(first, second)
-        print(first.statement(task))
-        print(f"\n{DEVICES} devices upload once each: {leader}/tasks/{task[:16]}…\n")
-        policy, tokens = Policy(max_epsilon=PAIR_EPSILON), first.tokens(task, DEVICES)
-        result = asyncio.run(run_swarm(f"{leader}/tasks/{task}", points, policy=policy, tokens=tokens))
-        print(result.text())
-        if result.uploaded != len(points):
-            raise InvalidInput(f"{result.uploaded} of {len(points)} devices have a receipt")
+        _join(first, task, points, PAIR_EPSILON)
         _wait(lambda: first.state(task).phase == "done", lambda: f"the pair stands at: {first.state(task).text()}")
-        data, other = first.transcript(task), second.transcript(task)
-    found = verify_pair(data, other=other)
-    print("\n".join(found.lines()))
-    if not found.sound:
-        raise InvalidInput("the transcript does not hold")
-    counts = pair_counts(data)
-    query = np.array([[AROUND_LOS_ANGELES.lower, AROUND_LOS_ANGELES.upper]])
-    answer, truth = counts.query(query), int(np.count_nonzero(AROUND_LOS_ANGELES.inside(points)))
-    low, high = answer.interval()[0]
-    print(counts.guarantee.text())
-    print(
-        f"\nAround Los Angeles: {answer.value[0]:.0f}, 95 % interval {low:.0f} to {high:.0f} (truth: {truth}); "
-        f"{number_of(len(counts.partition), 'final cell')}, {number_of(counts.total, 'report')}."
-    )
-    files = [out / name for name in ("two-servers.png", "two-servers.geojson", "two-servers.slt")]
-    save_picture(counts.partition, files[0])
-    counts.save_geojson(str(files[1]))
-    with replacing(files[2]) as stream:
+        found, other = found_of(first, task, whole=True), second.transcript(task)
+    data = found.files["transcript.slt"]
+    checked = verify_pair(data, other=other)
+    if not (checked.sound and isinstance(found.counts, Counts)):
+        raise InvalidInput("\n".join(["the transcript does not hold", *checked.lines()]))
+    print("Both servers published the same, and it follows from what was sent.")
+    _tell({"two-servers": found.counts}, LIVE_PLACE)
+    asked = _on_map(found.counts, LIVE_PLACE)
+    write_map(found, out / "two-servers.html", title=f"{len(points)} devices, two servers", asked=asked)
+    with replacing(out / "two-servers.slt") as stream:
         stream.write(data)
-    return files
+    print(f"\nThe map: {out / 'two-servers.html'} opens in a browser; ask it about other places.")
+    print(f"What both servers published: semilocal verify {out / 'two-servers.slt'}")
+    return DONE
 
 
 def _agreed(leader: AdminClient, helper: AdminClient) -> str:

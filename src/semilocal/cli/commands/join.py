@@ -26,7 +26,7 @@ from ...sharing.pair import PairTask
 from ..arguments import describe_position, parse_position
 from ..catalogue import DONE, FOUND
 from ..devices import Consent, Found, TaskUrl, answering, check_asked, find_task, reach, say, server_of
-from ..options import ADVANCED, FILE, HIDDEN_HELP, amount, flat, number, option, read_hidden, whole
+from ..options import HIDDEN_HELP, advanced, amount, file, flat, number, option, read_hidden, whole
 
 if TYPE_CHECKING:
     from ...device.channel import Channels
@@ -39,61 +39,40 @@ __all__ = ["JoinOptions", "default_vault", "run"]
 @flat
 @dataclass(frozen=True, kw_only=True)
 class JoinOptions:
-    """Who takes part, and the owner's limits.
-
-    Attributes
-    ----------
-    yes
-        take part without being asked
-    dry_run
-        show what would be sent, send nothing, write nothing
-    vault
-        secret and state (~/.local/share/semilocal/vault)
-    spread
-        send up to S seconds late
-    """
+    """Who takes part, and the owner's limits."""
 
     token: Annotated[
-        str | None, option(help=f"the one-time token to enrol with (SEMILOCAL_TOKEN); {HIDDEN_HELP}", dash=True)
+        str | None, option(f"the one-time token to enrol with (SEMILOCAL_TOKEN); {HIDDEN_HELP}", dash=True)
     ] = None
     position: Annotated[
         str | None,
-        option(
-            metavar="P", dash=True,
-            help=f"required where the task needs a place (SEMILOCAL_POSITION); {HIDDEN_HELP}; such as 37.77,-122.42 "
-            "(latitude, longitude if the task's axes are called so, else in the order of its axes), name=number,… or, "
-            "in a table of labels, a label such as J45",
-        ),
+        option(f"required where the task needs a place (SEMILOCAL_POSITION); {HIDDEN_HELP}; such as 37.77,-122.42 "
+               "(latitude, longitude if the task's axes are called so, else in the order of its axes), name=number,… "
+               "or, in a table of labels, a label such as J45", "P", dash=True),
     ] = None  # fmt: skip
     value: Annotated[
-        str | None,
-        option(None, "V", f"your own value, if the task asks for one (SEMILOCAL_VALUE); {HIDDEN_HELP}", dash=True),
+        str | None, option(f"your own value, if the task asks for one (SEMILOCAL_VALUE); {HIDDEN_HELP}", "V", dash=True)
     ] = None
-    yes: bool = False
-    dry_run: bool = False
-    vault: Annotated[Path | None, FILE] = None
+    yes: Annotated[bool, option("take part without being asked")] = False
+    dry_run: Annotated[bool, option("show what would be sent, send nothing, write nothing")] = False
+    vault: Annotated[Path | None, file("secret and state (~/.local/share/semilocal/vault)")] = None
     max_epsilon: Annotated[
         str | None,
-        option(
-            amount,
-            metavar="E",
-            help="most that all tasks of this vault together may cost, worst case: between any two places of your "
-            f"region, delta 0, also if the server lies (a new vault has {MAX_EPSILON}; kept in the vault)",
-        ),
-    ] = None
-    min_k: Annotated[int | None, option(whole(1), "K", f"smallest crowd to accept ({MIN_K})")] = None
+        option("most that all tasks of this vault together may cost, worst case: between any two places of your "
+               f"region, delta 0, also if the server lies (a new vault has {MAX_EPSILON}; kept in the vault)",
+               "E", amount),
+    ] = None  # fmt: skip
+    min_k: Annotated[int | None, option(f"smallest crowd to accept ({MIN_K})", "K", whole(1))] = None
     max_delta: Annotated[
-        float | None, option(number(0), "D", f"largest chance of missing that crowd ({MAX_DELTA:g})")
+        float | None, option(f"largest chance of missing that crowd ({MAX_DELTA:g})", "D", number(0))
     ] = None
     min_side: Annotated[
         str | None,
-        option(
-            None, "S[,S]", "never name a region without a whole cell of such sides: one number or one per axis, in "
-            "kilometres for longitude and latitude, else in units of the axes (no limit). A server that lies can lead "
-            "you to the smallest you allow",
-        ),
+        option("never name a region without a whole cell of such sides: one number or one per axis, in kilometres for "
+               "longitude and latitude, else in units of the axes (no limit). A server that lies can lead you to the "
+               "smallest you allow", "S[,S]"),
     ] = None  # fmt: skip
-    spread: Annotated[float, option(number(0), "S"), ADVANCED] = 1.0
+    spread: Annotated[float, advanced("send up to S seconds late", "S", number(0))] = 1.0
     allow: Consent = Consent()
 
 
@@ -236,7 +215,7 @@ def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -
     sent += [f"one noisy answer: {plan.releases[index]}" for index in plan.asked]
     return "\n".join(
         [
-            promised.text(),
+            promised.explain(),
             f"Your position, which stays on this device: {described}.",
             *([f"Your value ({plan.own_words}) leaves this device through noise only."] if plan.own_words else []),
             f"What would be sent to {server}:",

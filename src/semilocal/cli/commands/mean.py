@@ -13,7 +13,7 @@ from ...protocol.column import as_range
 from .. import jobs
 from ..arguments import FUNCTION_HELP, parse_function
 from ..job_options import JobFile, JobOptions, PageFiles, Promise
-from ..options import ADVANCED, Share, option
+from ..options import advanced, option, share
 
 __all__ = ["run"]
 
@@ -23,24 +23,23 @@ def run(
     /,
     *,
     promise: Promise,
-    function: Annotated[str | None, option(metavar="F", help=f"what to average: {FUNCTION_HELP}")] = None,
-    value: Annotated[str | None, option(metavar="COLUMN")] = None,
-    range: Annotated[str | None, option(metavar="LOW,HIGH", dash=True)] = None,
-    level: Annotated[Share, ADVANCED] = 0.95,
+    function: Annotated[str | None, option(f"what to average: {FUNCTION_HELP}", "F")] = None,
+    value: Annotated[
+        str | None, option("a column of numbers that belong to people, instead of --function", "COLUMN")
+    ] = None,
+    range: Annotated[
+        str | None,
+        option(
+            "of --value: smallest and largest value that anybody can have; public, and never taken from the data",
+            "LOW,HIGH",
+            dash=True,
+        ),
+    ] = None,
+    level: Annotated[float, advanced("of the interval", "SHARE", share)] = 0.95,
     files: PageFiles = PageFiles(),
     job: JobOptions = JobOptions(),
 ) -> int:
-    """Release a mean.
-
-    Parameters
-    ----------
-    value
-        a column of numbers that belong to people, instead of --function
-    range
-        of --value: smallest and largest value that anybody can have; public, and never taken from the data
-    level
-        of the interval
-    """
+    """Release a mean."""
     if (function is None) == (value is None):
         raise InvalidInput("give --function F, or --value COLUMN with --range LOW,HIGH; one of the two")
     if function is not None and range is not None:

@@ -12,7 +12,7 @@ from ...protocol.partition import Partition
 from ...words import number_of
 from .. import jobs
 from ..job_options import JobFile, JobOptions, MapFiles, Promise
-from ..options import FILE
+from ..options import file
 
 __all__ = ["run"]
 
@@ -22,17 +22,11 @@ def run(
     /,
     *,
     promise: Promise,
-    out: Annotated[Path | None, FILE] = None,
+    out: Annotated[Path | None, file("write the regions: .geojson, .csv or .parquet (GeoParquet)")] = None,
     files: MapFiles = MapFiles(),
     job: JobOptions = JobOptions(),
 ) -> int:
-    """Find the regions.
-
-    Parameters
-    ----------
-    out
-        write the regions: .geojson, .csv or .parquet (GeoParquet)
-    """
+    """Find the regions."""
     outputs = {"--out": (out, jobs.REGIONS), **jobs.map_outputs(files)}
     return jobs.run_job(
         "partition", file, promise, job, lambda request: _partition(request, out, files), outputs=outputs,

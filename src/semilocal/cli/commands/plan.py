@@ -18,7 +18,7 @@ from ...release.job import DELTA, K
 from ...words import number_of
 from ..arguments import BOX_HELP
 from ..catalogue import DONE, FOUND
-from ..options import ADVANCED, FILE, Positive, Seed, Share, number, option, whole
+from ..options import advanced, file, number, option, positive, share, whole
 
 __all__ = ["run"]
 
@@ -33,40 +33,30 @@ def _wanted(text: str) -> tuple[str, float]:
 
 def run(
     *,
-    n: Annotated[int, option(whole(1), "N")],
-    bounds: Annotated[str, option(metavar="BOX", help=f"the public domain: {BOX_HELP}", dash=True)],
-    epsilon: Positive | None = None,
-    want: Annotated[tuple[str, float] | None, option(_wanted, "error=X"), Parameter(n_tokens=1)] = None,
-    k: Annotated[int, option(whole(1), "K")] = K,
-    density: str = "clustered",
-    plot: Annotated[Path | None, FILE, Parameter(alias="--picture")] = None,
-    delta: Annotated[Share, ADVANCED] = DELTA,
-    plays: Annotated[int, option(whole(1), "N"), ADVANCED] = 12,
-    seed: Annotated[Seed, ADVANCED] = 1,
+    n: Annotated[int, option("participants", "N", whole(1))],
+    bounds: Annotated[str, option(f"the public domain: {BOX_HELP}", "BOX", dash=True)],
+    epsilon: Annotated[
+        float | None,
+        option("loss between any two places of one's region, in all; left out with --want", "NUMBER", positive),
+    ] = None,
+    want: Annotated[
+        tuple[str, float] | None,
+        option(
+            "smallest epsilon for error=0.01 (of a count, share of people) or mean=0.02 (half the interval, share "
+            "of range)",
+            "error=X",
+            _wanted,
+        ),
+        Parameter(n_tokens=1),
+    ] = None,
+    k: Annotated[int, option("the smallest crowd of a region", "K", whole(1))] = K,
+    density: Annotated[str, option("uniform, clustered, gaussian, or a file of PUBLIC positions")] = "clustered",
+    plot: Annotated[Path | None, file("draw the regions of one play: .png, .svg or .pdf")] = None,
+    delta: Annotated[float, advanced("chance that a crowd is below k", "SHARE", share)] = DELTA,
+    plays: Annotated[int, advanced("reference populations to average over", "N", whole(1))] = 12,
+    seed: Annotated[int, advanced("of the reference populations", "S", whole(0))] = 1,
 ) -> int:
-    """Forecast; 1 if no epsilon reaches what is wanted.
-
-    Parameters
-    ----------
-    n
-        participants
-    epsilon
-        loss between any two places of one's region, in all; left out with --want
-    want
-        smallest epsilon for error=0.01 (of a count, share of people) or mean=0.02 (half the interval, share of range)
-    k
-        the smallest crowd of a region
-    density
-        uniform, clustered, gaussian, or a file of PUBLIC positions
-    plot
-        draw the regions of one play: .png, .svg or .pdf
-    delta
-        chance that a crowd is below k
-    plays
-        reference populations to average over
-    seed
-        of the reference populations
-    """
+    """Forecast; 1 if no epsilon reaches what is wanted."""
     from ...lab.planner import CAUTION, DENSITIES, Forecast, cheapest, density_of, forecast, picture, resampled
 
     given = density not in DENSITIES

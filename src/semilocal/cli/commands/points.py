@@ -23,7 +23,7 @@ from ...release.points import centres
 from ...words import number_of
 from .. import jobs
 from ..job_options import JobFile, JobOptions, MapFiles, Promise
-from ..options import FILE
+from ..options import file
 
 __all__ = ["run"]
 
@@ -35,17 +35,13 @@ def run(
     /,
     *,
     promise: Promise,
-    out: Annotated[Path | None, FILE] = None,
+    out: Annotated[
+        Path | None, file("write the points: .csv (else stdout); .parquet where an engine streams the rows")
+    ] = None,
     files: MapFiles = MapFiles(),
     job: JobOptions = JobOptions(),
 ) -> int:
-    """Release the estimated centre of everybody's region.
-
-    Parameters
-    ----------
-    out
-        write the points: .csv (else stdout); .parquet where an engine streams the rows
-    """
+    """Release the estimated centre of everybody's region."""
     outputs = {"--out": (out, (".csv", ".parquet")), **jobs.map_outputs(files)}
     streamed = out is not None and out.suffix.lower() == ".parquet"
     return jobs.run_job(

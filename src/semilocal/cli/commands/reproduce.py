@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from ...io.files import check_folder
 from ...io.progress import duration
 from ..catalogue import DONE
-from ..options import FOLDER, Seed, option, whole
+from ..options import folder, option, whole
 
 if TYPE_CHECKING:
     from ...lab.experiments.summary import Output
@@ -24,34 +24,16 @@ __all__ = ["run"]
 
 
 def run(
-    *figures: Annotated[str, option(help="names or labels of the paper; all if left out")],
-    runs: Annotated[int, option(whole(1), "N")] = 60,
-    out: Annotated[Path, FOLDER] = Path("results"),
-    data: Annotated[Path | None, FOLDER] = None,
-    quick: bool = False,
-    seed: Seed = 1,
-    workers: Annotated[int | None, option(whole(0), "N")] = None,
-    listing: Annotated[bool, Parameter(name="--list")] = False,
+    *figures: Annotated[str, option("names or labels of the paper; all if left out")],
+    runs: Annotated[int, option("repeats of every trial (60, as in the paper)", "N", whole(1))] = 60,
+    out: Annotated[Path, folder("where files go")] = Path("results"),
+    data: Annotated[Path | None, folder("data folder (or set SEMILOCAL_DATA)")] = None,
+    quick: Annotated[bool, option("few repeats: every figure in a few minutes")] = False,
+    seed: Annotated[int, option("the same seed gives the same CSV to the last digit", "S", whole(0))] = 1,
+    workers: Annotated[int | None, option("processes; all cores if left out", "N", whole(0))] = None,
+    listing: Annotated[bool, option("list the figures and stop"), Parameter(name="--list")] = False,
 ) -> int:
-    """Make the figures.
-
-    Parameters
-    ----------
-    runs
-        repeats of every trial (60, as in the paper)
-    out
-        where files go
-    data
-        data folder (or set SEMILOCAL_DATA)
-    quick
-        few repeats: every figure in a few minutes
-    seed
-        the same seed gives the same CSV to the last digit
-    workers
-        processes; all cores if left out
-    listing
-        list the figures and stop
-    """
+    """Make the figures."""
     from ...lab.experiments import EXPERIMENTS, chosen
     from ...lab.experiments.report import write_report
     from ...lab.experiments.runner import source_version

@@ -16,6 +16,7 @@ from ...errors import InvalidInput
 from ...io.files import check_folder, check_outputs, replacing, write_text
 from ...io.map_rows import Rows, partition_rows, split_rows
 from ...io.plots import PICTURES, need_matplotlib, save_picture
+from ...io.queries import Asked
 from ...protocol.curator import Curator
 from ...protocol.messages import decode
 from ...protocol.promise import Guarantee
@@ -30,16 +31,16 @@ from ..admin import AdminClient, CampaignName, Office, connect
 from ..answers import QueryOptions, answer_columns, queries_of, write_answers
 from ..catalogue import DONE
 from ..jobs import HTML, REGIONS, check_basemap
-from ..options import ADVANCED, FILE, option, path
+from ..options import advanced, file, option, path
 
 if TYPE_CHECKING:
     from ...release.pair import PairResult
 
-__all__ = ["run"]
+__all__ = ["Found", "found_of", "run", "write_map"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class Found:
     """What a finished campaign has to show, whoever was trusted.
 
     Attributes
@@ -69,26 +70,24 @@ def run(
     campaign: CampaignName,
     /,
     *,
-    out: Annotated[Path | None, option(path, "PATH")] = None,
+    out: Annotated[
+        Path | None,
+        option(
+            "folder for results.json, regions.geojson and statement.txt; with --grid or --queries a file for the "
+            "counts",
+            "PATH",
+            path,
+        ),
+    ] = None,
     queries: QueryOptions = QueryOptions(),
-    plot: Annotated[Path | None, FILE] = None,
-    html: Annotated[Path | None, FILE] = None,
-    basemap: Annotated[Path | None, FILE, ADVANCED] = None,
+    plot: Annotated[Path | None, file("draw the regions: .png, .svg or .pdf")] = None,
+    html: Annotated[Path | None, file("write an interactive map, one file that needs no net")] = None,
+    basemap: Annotated[
+        Path | None, advanced("lines behind the map of --html, GeoJSON; else land and sea", "FILE", path)
+    ] = None,
     office: Office = Office(),
 ) -> int:
-    """Write or count.
-
-    Parameters
-    ----------
-    out
-        folder for results.json, regions.geojson and statement.txt; with --grid or --queries a file for the counts
-    plot
-        draw the regions: .png, .svg or .pdf
-    html
-        write an interactive map, one file that needs no net
-    basemap
-        lines behind the map of --html, GeoJSON; else land and sea
-    """
+    """Write or count."""
     if plot is not None:
         need_matplotlib()
     check_basemap(html, basemap)
@@ -99,22 +98,13 @@ def run(
         _check_folder(out, drawn=drawn)
     with connect(office) as client:
         task = client.find(campaign)
-        whole = queries.asked or drawn
-        found = _of_pair(client, task) if is_pair_task(client.task(task)) else _of_rounds(client, task, whole)
+        found = found_of(client, task, whole=queries.asked or drawn)
         name = client.name(task) if html is not None else ""
     if found.counts is not None and plot is not None:
         save_picture(found.counts.partition, plot)
         print(f"wrote {plot}", file=sys.stderr)
-    if found.counts is not None and html is not None:
-        from ...page.single import map_html
-
-        assert found.promise is not None
-        tree = found.counts.partition.task.hierarchy
-        document = map_html(
-            found.rounds, tree, found.promise, title=name, numbers=found.numbers or {}, basemap=basemap,
-            counted=found.counts.tree,
-        )  # fmt: skip
-        write_text(html, document)
+    if html is not None:
+        write_map(found, html, title=name, basemap=basemap)
         print(f"wrote {html}", file=sys.stderr)
     if queries.asked and found.counts is not None:
         _count(found.counts, queries, out, found.statement)
@@ -125,6 +115,26 @@ def run(
                 stream.write(content)
         print("\n".join([*found.words, "wrote " + ", ".join(str(out / name) for name in found.files)]))
     return DONE
+
+
+def found_of(client: AdminClient, task: str, *, whole: bool) -> Found:
+    """What a finished campaign has to show; the ``whole`` with the counts that follow from its transcript."""
+    return _of_pair(client, task) if is_pair_task(client.task(task)) else _of_rounds(client, task, whole)
+
+
+def write_map(
+    found: Found, path: Path, *, title: str, basemap: Path | None = None, asked: Sequence[Asked] = ()
+) -> None:  # fmt: skip
+    """Write the interactive map, with questions that were answered already."""
+    from ...page.single import map_html
+
+    assert found.counts is not None
+    assert found.promise is not None
+    document = map_html(
+        found.rounds, found.counts.partition.task.hierarchy, found.promise, title=title, numbers=found.numbers or {},
+        basemap=basemap, counted=found.counts.tree, asked=asked,
+    )  # fmt: skip
+    write_text(path, document)
 
 
 def _check_folder(out: Path | None, *, drawn: bool) -> None:
@@ -142,7 +152,7 @@ def _check_folder(out: Path | None, *, drawn: bool) -> None:
         )
 
 
-def _of_rounds(client: AdminClient, task: str, whole: bool) -> _Found:
+def _of_rounds(client: AdminClient, task: str, whole: bool) -> Found:
     """A campaign where nobody is trusted: what the server publishes, and the replay if the ``whole`` is needed."""
     document, published = client.results(task)  # refuses unless the campaign is finished
     statement = client.statement(task)
@@ -155,7 +165,7 @@ def _of_rounds(client: AdminClient, task: str, whole: bool) -> _Found:
         for mean in published.means
     ]
     if not whole:
-        return _Found(files, words, None, statement)
+        return Found(files, words, None, statement)
     from ...service.results import campaign_promise
 
     events, plan = client.events(task), client.plan(task)
@@ -163,10 +173,10 @@ def _of_rounds(client: AdminClient, task: str, whole: bool) -> _Found:
     numbers = {"took part": f"{partition.people:,}"}
     numbers |= {f"mean of {mean.function}": mean.text() for mean in published.means}
     rounds = split_rows(partition, splits_of(events))
-    return _Found(files, words, counts(partition), statement, rounds, campaign_promise(partition, plan), numbers)
+    return Found(files, words, counts(partition), statement, rounds, campaign_promise(partition, plan), numbers)
 
 
-def _of_pair(client: AdminClient, task: str) -> _Found:
+def _of_pair(client: AdminClient, task: str) -> Found:
     """The counts of two servers, from their transcript."""
     from ...release.pair import pair_counts, pair_document
 
@@ -188,7 +198,7 @@ def _of_pair(client: AdminClient, task: str) -> _Found:
         numbers[what] = f"{found.value:.6g}, 95 % interval {low:.6g} to {high:.6g}"
         words.append(f"{what} = {numbers[what]}, standard error {found.stderr:.2g}")
     rounds = [partition_rows(found.partition)]
-    return _Found(files, words, found, pair.statement(found.guarantee), rounds, found.guarantee, numbers)
+    return Found(files, words, found, pair.statement(found.guarantee), rounds, found.guarantee, numbers)
 
 
 def _json(document: Any, indent: int | None = None) -> bytes:

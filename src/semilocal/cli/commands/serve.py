@@ -11,7 +11,7 @@ from ...errors import InvalidInput
 from ...io.basemap import read_basemap
 from ...service.stopping import Stop
 from ..catalogue import DONE
-from ..options import ADVANCED, FILE, TWO_SERVERS, flat, option, whole
+from ..options import advanced, file, flat, option, two_servers, whole
 
 __all__ = ["DEFAULT_DB", "PairServer", "run"]
 
@@ -23,68 +23,44 @@ PAGE_WITH_BASEMAP = "semilocal.page.routes:with_basemap"
 @flat
 @dataclass(frozen=True, kw_only=True)
 class PairServer:
-    """The part of this server in pairs of two servers.
+    """The part of this server in pairs of two servers."""
 
-    Attributes
-    ----------
-    role
-        take part in pairs of two servers
-    operator
-        who runs this server, as devices see it
-    origin
-        where devices reach this server; where it listens if left out
-    peer
-        the helper; for the leader
-    peer_key
-        the leader's signing key, as its operator told you; for the helper, which takes no other leader's pairs
-    processes
-        for the evaluation; all cores if left out
-    """
-
-    role: Annotated[Literal["leader", "helper"] | None, TWO_SERVERS] = None
-    operator: Annotated[str | None, option(metavar="NAME"), TWO_SERVERS] = None
-    origin: Annotated[str | None, option(metavar="URL"), TWO_SERVERS] = None
-    peer: Annotated[str | None, option(metavar="URL"), TWO_SERVERS] = None
-    peer_key: Annotated[str | None, option(metavar="HEX"), TWO_SERVERS] = None
-    processes: Annotated[int | None, option(whole(1, 256), "N"), TWO_SERVERS] = None
+    role: Annotated[Literal["leader", "helper"] | None, two_servers("take part in pairs of two servers")] = None
+    operator: Annotated[str | None, two_servers("who runs this server, as devices see it", "NAME")] = None
+    origin: Annotated[
+        str | None, two_servers("where devices reach this server; where it listens if left out", "URL")
+    ] = None
+    peer: Annotated[str | None, two_servers("the helper; for the leader", "URL")] = None
+    peer_key: Annotated[
+        str | None,
+        two_servers(
+            "the leader's signing key, as its operator told you; for the helper, which takes no other leader's pairs",
+            "HEX",
+        ),
+    ] = None
+    processes: Annotated[int | None, two_servers("for the evaluation; all cores if left out", "N", whole(1, 256))] = (
+        None
+    )
 
 
 def run(
     *,
-    db: str = DEFAULT_DB,
-    workers: Annotated[int, option(whole(1, 64), "N")] = 1,
-    host: str = "127.0.0.1",
-    port: Annotated[int, option(whole(0, 65535), "PORT")] = 8000,
-    basemap: Annotated[Path | None, FILE] = None,
-    key_file: Annotated[str | None, option(metavar="FILE"), ADVANCED] = None,
-    new_key: Annotated[bool, ADVANCED] = False,
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], ADVANCED] = "info",
-    access_log: Annotated[bool, ADVANCED] = False,
+    db: Annotated[str, option("sqlite:///file or postgresql://…")] = DEFAULT_DB,
+    workers: Annotated[int, option("processes; more than one needs PostgreSQL", "N", whole(1, 64))] = 1,
+    host: Annotated[str, option("address to listen at")] = "127.0.0.1",
+    port: Annotated[int, option("0 takes a free one", "PORT", whole(0, 65535))] = 8000,
+    basemap: Annotated[Path | None, file("lines behind the maps of the page, GeoJSON; else the coast")] = None,
+    key_file: Annotated[
+        str | None, advanced("the signing keys, one per line; beside the database if left out", "FILE")
+    ] = None,
+    new_key: Annotated[bool, advanced("make a new signing key for campaigns from now on")] = False,
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], advanced("what to write to the log")] = "info",
+    access_log: Annotated[
+        bool, advanced("for debugging: log every request with its time, without address and pseudonym")
+    ] = False,
     part: PairServer = PairServer(),
 ) -> int:
-    """Serve until stopped.
-
-    Parameters
-    ----------
-    db
-        sqlite:///file or postgresql://…
-    workers
-        processes; more than one needs PostgreSQL
-    host
-        address to listen at
-    port
-        0 takes a free one
-    log_level
-        what to write to the log
-    access_log
-        for debugging: log every request with its time, without address and pseudonym
-    key_file
-        the signing keys, one per line; beside the database if left out
-    new_key
-        make a new signing key for campaigns from now on
-    basemap
-        lines behind the maps of the page, GeoJSON; else the coast
-    """
+    """Serve until stopped."""
     with Stop() as stop:
         from ...service.pair.form import PairSettings
         from ...service.server import serve

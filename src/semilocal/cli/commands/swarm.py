@@ -23,7 +23,7 @@ from ...words import number_of
 from ..catalogue import DONE, FOUND
 from ..devices import Consent, TaskUrl, answering, check_asked, find_task, reach, say, server_of
 from ..job_options import People
-from ..options import ADVANCED, FOLDER, ExistingFile, Seed, flat, number, option, whole
+from ..options import advanced, existing, flat, folder, number, option, whole
 from ..people import person_labels, row_owners
 
 if TYPE_CHECKING:
@@ -35,49 +35,25 @@ __all__ = ["SwarmOptions", "run"]
 @flat
 @dataclass(frozen=True, kw_only=True)
 class SwarmOptions:
-    """The crowd and its limits.
-
-    Attributes
-    ----------
-    devices
-        how many, drawn without repetition (all)
-    tokens
-        one token per line; leave out where enrolment is open
-    value
-        column with the devices' own values, if the task asks for one
-    vaults
-        keep the vaults there (in memory)
-    drop_outside
-        leave out positions outside the domain
-    seed
-        which positions are drawn, not the noise
-    quiet
-        no progress
-    max_epsilon
-        as for join, per device
-    min_k
-        smallest crowd to accept
-    max_delta
-        largest chance of missing that crowd (any)
-    """
+    """The crowd and its limits."""
 
     points: Annotated[
-        ExistingFile,
-        option(
-            help="positions: CSV, Parquet or GeoJSON; labels, in the column called as the table, where the task has a "
-            "table of labels; no positions are needed where the task asks for values alone"
-        ),
-    ]
-    devices: Annotated[int | None, option(whole(1), "N")] = None
-    tokens: ExistingFile | None = None
-    value: Annotated[str | None, option(metavar="COLUMN")] = None
-    vaults: Annotated[Path | None, FOLDER] = None
-    drop_outside: bool = False
-    seed: Seed = 0
-    quiet: bool = False
-    max_epsilon: Annotated[float, option(number(0), "E"), ADVANCED] = 1e6
-    min_k: Annotated[int, option(whole(1), "K"), ADVANCED] = 2
-    max_delta: Annotated[float | None, option(number(0), "D"), ADVANCED] = None
+        Path,
+        existing("positions: CSV, Parquet or GeoJSON; labels, in the column called as the table, where the task has a "
+                 "table of labels; no positions are needed where the task asks for values alone"),
+    ]  # fmt: skip
+    devices: Annotated[int | None, option("how many, drawn without repetition (all)", "N", whole(1))] = None
+    tokens: Annotated[Path | None, existing("one token per line; leave out where enrolment is open")] = None
+    value: Annotated[str | None, option("column with the devices' own values, if the task asks for one", "COLUMN")] = (
+        None
+    )
+    vaults: Annotated[Path | None, folder("keep the vaults there (in memory)")] = None
+    drop_outside: Annotated[bool, option("leave out positions outside the domain")] = False
+    seed: Annotated[int, option("which positions are drawn, not the noise", "S", whole(0))] = 0
+    quiet: Annotated[bool, option("no progress")] = False
+    max_epsilon: Annotated[float, advanced("as for join, per device", "E", number(0))] = 1e6
+    min_k: Annotated[int, advanced("smallest crowd to accept", "K", whole(1))] = 2
+    max_delta: Annotated[float | None, advanced("largest chance of missing that crowd (any)", "D", number(0))] = None
     allow: Consent = Consent()
 
 

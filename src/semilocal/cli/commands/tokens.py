@@ -13,16 +13,10 @@ __all__ = ["run_new"]
 
 def run_new(
     *,
-    count: Annotated[int, option(whole(1, 10**7), "N", "how many")],
-    campaign: Annotated[
-        str,
-        option(
-            not_empty, "CAMPAIGN",
-            "the task's id, the beginning of one, or the campaign's name; not needed if there is only one",
-        ),
-    ] = "",
+    count: Annotated[int, option("how many", "N", whole(1, 10**7))],
+    campaign: Annotated[str, option(f"{admin.CAMPAIGN}; not needed if there is only one", "CAMPAIGN", not_empty)] = "",
     office: admin.Office = admin.Office(),
-) -> int:  # fmt: skip
+) -> int:
     """Print new tokens, one per line."""
     with admin.connect(office) as client:
         task = client.find(campaign)

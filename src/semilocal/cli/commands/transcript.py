@@ -10,23 +10,19 @@ from ...io.files import check_outputs
 from ...sharing import is_signed_tree
 from ...words import number_of
 from ..catalogue import DONE
-from ..options import FILE, Address
+from ..options import file, option, server_url
 
 __all__ = ["run"]
 
 
-def run(url: Address, campaign: str, /, *, out: Annotated[Path, FILE] = Path("transcript.slt")) -> int:
-    """Download.
-
-    Parameters
-    ----------
-    url
-        the server
-    campaign
-        the task's id (64 hex digits) or the campaign's name
-    out
-        where it goes
-    """
+def run(
+    url: Annotated[str, option("the server", "URL", server_url)],
+    campaign: Annotated[str, option("the task's id (64 hex digits) or the campaign's name")],
+    /,
+    *,
+    out: Annotated[Path, file("where it goes")] = Path("transcript.slt"),
+) -> int:
+    """Download."""
     from ...transcript.download import save_transcript
 
     check_outputs({"--out": (out, ())})

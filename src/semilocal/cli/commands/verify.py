@@ -14,7 +14,7 @@ from ...release.counts import pooled_counts
 from ...sharing import is_signed_tree
 from ...words import number_of
 from ..catalogue import DONE, FOUND
-from ..options import ExistingFile, existing_file, option, server_url
+from ..options import existing, existing_file, option, server_url
 
 if TYPE_CHECKING:
     from ...transcript.verify import Own
@@ -31,23 +31,13 @@ def _file_or_url(text: str) -> Path | str:
 
 
 def run(
-    file: Annotated[Path | str, option(_file_or_url)],
+    file: Annotated[Path | str, option("a transcript (.slt), or the task: https://server/tasks/ID", read=_file_or_url)],
     /,
     *,
-    vault: ExistingFile | None = None,
-    against: ExistingFile | None = None,
+    vault: Annotated[Path | None, existing("also check that it holds what this device sent, and no more")] = None,
+    against: Annotated[Path | None, existing("another transcript of the same task: two histories?")] = None,
 ) -> int:
-    """Verify; 1 if anything is different.
-
-    Parameters
-    ----------
-    file
-        a transcript (.slt), or the task: https://server/tasks/ID
-    vault
-        also check that it holds what this device sent, and no more
-    against
-        another transcript of the same task: two histories?
-    """
+    """Verify; 1 if anything is different."""
     if isinstance(file, Path):
         return _verify(file, vault, against)
     from ...device.channel import split_url
@@ -165,5 +155,5 @@ def _verify_pooled(data: bytes) -> int:
         f"{number_of(counted.total, 'report')}, task {published.task.id.hex()[:16]}"
     )
     print(_HONEST)
-    print(counted.guarantee.text())
+    print(counted.guarantee.explain())
     return DONE
