@@ -25,9 +25,11 @@ from ..io.map_rows import domain_json
 from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
 from ..service.keys import registered_key
+from ..service.pair.results import PairFindings
 from ..service.problems import Problem
 from ..service.routes.device import state_document
-from ..service.routes.pair import pair_findings, pair_of, pairs_of
+from ..service.routes.pair import pair_of, pairs_of
+from ..service.routes.public import findings_of
 from ..service.routes.table import JSON, ROUND_PROBLEMS, TASK_PROBLEMS, Context, Operation
 from ..service.stores.base import Store
 from ..service.worker import Service
@@ -64,7 +66,7 @@ async def show_page(context: Context, request: Request) -> Response:
 
 async def show_join(context: Context, request: Request) -> Response:
     """The page of a participant: a device in the browser."""
-    await context.service.campaign(task_in(request.path_params))
+    await context.service.campaign(task_in(request))
     return _join()
 
 
@@ -92,7 +94,7 @@ async def show_file(context: Context, request: Request) -> Response:
 
 async def show_overview(context: Context, request: Request) -> Response:
     """What is fixed about a campaign."""
-    live = await context.service.campaign(task_in(request.path_params))
+    live = await context.service.campaign(task_in(request))
     document = msgspec.json.encode(overview(live.campaign))
     return immutable_response(request, document, media_type=JSON)
 
@@ -100,7 +102,7 @@ async def show_overview(context: Context, request: Request) -> Response:
 async def show_cells(context: Context, request: Request) -> Response:
     """The cells that a closed round left."""
     service = context.service
-    task, number = task_in(request.path_params), round_of(request.path_params)
+    task, number = task_in(request), round_of(request)
     await service.message(task, number, "closed")  # refuses a round that is not closed
     documents = _documents.setdefault(service.store, RoundDocuments(service.store))
     packed = await service.work(documents.read, task, number)
@@ -114,9 +116,10 @@ async def show_pair_overview(context: Context, request: Request) -> Response:
 
 async def show_pair_cells(context: Context, request: Request) -> Response:
     """The final cells of two servers, as round 1."""
-    if round_of(request.path_params) != 1:
+    if round_of(request) != 1:
         raise Problem("no-such-round", "two servers publish one map, as round 1")
-    found = await pair_findings(context, request)
+    found = await findings_of(context, request)
+    assert isinstance(found, PairFindings)
     packed = await context.service.work(lambda: _packed(pair_document(found.counts)))
     return _compressed(request, packed)
 
@@ -139,7 +142,7 @@ def _ground(lines: Lines | None = None) -> tuple[Operation, Operation]:
         return found
 
     async def show(context: Context, request: Request) -> Response:
-        live = await context.service.campaign(task_in(request.path_params))
+        live = await context.service.campaign(task_in(request))
         return await answer(context, request, lambda: packed(live.campaign.task.box))
 
     async def show_of_pair(context: Context, request: Request) -> Response:
@@ -173,7 +176,7 @@ def _compressed(request: Request, packed: bytes, media: str = JSON) -> Response:
 
 async def stream_events(context: Context, request: Request) -> Response:
     """Where the campaign stands, again whenever that changes: server-sent events."""
-    service, task = context.service, task_in(request.path_params)
+    service, task = context.service, task_in(request)
     await service.fresh(task)  # refuses a task that is not there
 
     async def look() -> tuple[dict[str, Any], asyncio.Event]:

@@ -15,18 +15,8 @@ from typing import Any
 
 import msgspec
 
-from ..errors import MissingExtra, printable
-from .http import (
-    RateLimit,
-    Watched,
-    nameless,
-    no_such_route,
-    problem_of,
-    report_path,
-    send_answer,
-    task_of,
-    upload_path,
-)
+from ..errors import MissingExtra
+from .http import RateLimit, Watched, no_such_route, problem_of, report_path, send_answer, task_of, upload_path
 from .metrics import FOLDER, SHARE_EVERY, Metrics
 from .problems import PROBLEMS, Problem
 from .results import FindingsCache
@@ -53,23 +43,10 @@ QUERY_BYTES = 256
 
 
 class App:
-    """The application.
+    """The application; ``admin`` is the admin token's hash, ``more`` are routes of other parts, such as the page."""
 
-    Parameters
-    ----------
-    service : Service
-    admin : bytes
-        ``admin_hash`` of the admin token.
-    access_log : bool
-        Whether to log method, path and status of every request, without the pseudonym of its device.
-    more : sequence of Operation
-        Routes of other parts, such as the page; they are not in the description for programs.
-    """
-
-    def __init__(
-        self, service: Service, *, admin: bytes, access_log: bool = False, more: Sequence[Operation] = ()
-    ) -> None:
-        self.service, self.access_log = service, access_log
+    def __init__(self, service: Service, *, admin: bytes, more: Sequence[Operation] = ()) -> None:
+        self.service = service
         self.context = Context(
             service, Metrics(), FindingsCache(service.store), admin, RateLimit(rate=20.0, burst=60),
             RateLimit(rate=2.0, burst=20), _description(),
@@ -110,12 +87,6 @@ class App:
             if not watched.status:
                 headers, body = problem.answer(dict(scope["headers"]).get(b"accept", b""))
                 await send_answer(watched.send, problem.status, headers, body, scope["method"])
-        if self.access_log:
-            log.info("%s %s %d", scope["method"], printable(nameless(scope["path"])), watched.status)
-
-    def leave(self) -> None:
-        """Answer all polls; the server is about to stop."""
-        self.service.leave()
 
     async def _share_metrics(self) -> None:
         """Let the scrapes of other workers see this one's numbers."""
@@ -163,7 +134,7 @@ def _endpoint(context: Context, methods: dict[str, Operation]) -> Callable[[Requ
 async def _handler(context: Context, operation: Operation, request: Request) -> Handler:
     """The handler for the kind of task that the path names."""
     pairs = context.service.pairs
-    if pairs is None or "task" not in request.path_params or await pairs.look_up(task_of(request.path_params)) is None:
+    if pairs is None or "task" not in request.path_params or await pairs.look_up(task_of(request)) is None:
         return operation.handler
     if operation.of_pair is None:
         raise Problem("no-such-route", "a task of two servers has no such route; see spec/http.md, section 11")

@@ -32,30 +32,18 @@ MAX_ENROLMENT_SECONDS = 10**8
 
 
 class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an administrator creates.
+    """What an administrator creates."""
 
-    Attributes
-    ----------
-    name : str
-        For people; at most 200 characters.
-    task : Task
-        Holds the quorum and the window of a round.
-    releases : tuple of Release
-        What is asked and published after the partition; fixed here so that devices know the whole loss beforehand.
-    enrolment : {"tokens", "open"}
-        Who may enrol: holders of a one-time token, or anybody. Fake participants can fill a crowd, so "open" is for
-        tests and demonstrations.
-    capacity : int or None
-        Round 1 opens when this many participants are enrolled.
-    enrolment_seconds : int or None
-        Round 1 opens after this time at the latest; None: when the capacity is reached or the administrator starts it.
-    """
-
-    name: str
-    task: Task
+    name: str  # for people; at most 200 characters
+    task: Task  # holds the quorum and the window of a round
+    # what is asked and published after the partition; fixed here so that devices know the whole loss beforehand
     releases: tuple[Release, ...] = ()
+    # who may enrol: holders of a one-time token, or anybody. Fake participants can fill a crowd, so "open" is
+    # for tests and demonstrations
     enrolment: Literal["tokens", "open"] = "tokens"
-    capacity: int | None = None
+    capacity: int | None = None  # round 1 opens when this many participants are enrolled
+    # round 1 opens after this time at the latest; None: when the capacity is reached or the administrator
+    # starts it
     enrolment_seconds: int | None = None
 
     def __post_init__(self) -> None:
@@ -135,30 +123,15 @@ class CampaignForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Where a campaign stands.
-
-    Attributes
-    ----------
-    phase : Phase
-    round : int
-        The open round; 0 while enrolling; the last one at the end.
-    closed : int
-        Number of closed rounds.
-    received : int
-        Awaited reports in the open round; while enrolling, participants.
-    needed : int or None
-        Received that end the open round (or enrolment) before its deadline; None: only the deadline does.
-    deadline : int or None
-        Unix time in whole seconds.
-    enrolled : int
-    """
+    """Where a campaign stands."""
 
     phase: Phase
-    round: int
-    closed: int
-    received: int
+    round: int  # the open round; 0 while enrolling; the last one at the end
+    closed: int  # number of closed rounds
+    received: int  # awaited reports in the open round; while enrolling, participants
+    # received that end the open round (or enrolment) before its deadline; None: only the deadline does
     needed: int | None
-    deadline: int | None
+    deadline: int | None  # Unix time in whole seconds
     enrolled: int
 
     @property

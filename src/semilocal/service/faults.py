@@ -24,13 +24,6 @@ PUBLIC = "the campaign cannot go on now; the server's log says why"
 class Seldom:
     """Lets a message through once in a while for each key.
 
-    Parameters
-    ----------
-    seconds : float
-        Between two messages with one key.
-    keys : int
-        Most keys that are remembered; more share one.
-
     Examples
     --------
     >>> seldom = Seldom(60.0)
@@ -93,20 +86,7 @@ class Faults:
 
 
 class Health:
-    """Whether the parts of a worker work.
-
-    Parameters
-    ----------
-    keeper, writer : callable
-        Give a word for the state of a task; "runs" is good.
-    check : callable
-        Writes to the database, or raises.
-
-    Attributes
-    ----------
-    patience : float
-        Seconds after which a database is taken for hung.
-    """
+    """Whether the parts of a worker work: ``keeper`` and ``writer`` give a word, "runs" if so; ``check`` may raise."""
 
     patience = PATIENCE
     fresh = 2.0  # seconds for which the last answer of the database is good

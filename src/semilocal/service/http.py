@@ -44,7 +44,6 @@ CLOSE = ((b"connection", b"close"),)
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 TASK = re.compile(r"[0-9a-f]{64}\Z")
 _PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
-_OF_A_DEVICE = re.compile("(/(?:participants|reports|uploads)/)[^/]+")
 _ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
 _REPORT = re.compile(r"/tasks/([0-9a-f]{64})/rounds/([1-9][0-9]{0,5})/reports/([0-9a-f]{32})\Z")
 _UPLOAD = re.compile(r"/tasks/([0-9a-f]{64})/uploads/([0-9a-f]{32})\Z")
@@ -94,41 +93,30 @@ def upload_path(path: str) -> tuple[bytes, bytes] | None:
     return None if match is None else (bytes.fromhex(match[1]), bytes.fromhex(match[2]))
 
 
-def nameless(path: str) -> str:
-    """A path without the name of the device that sent it.
-
-    Examples
-    --------
-    >>> nameless("/tasks/12ab/rounds/3/reports/77fe")
-    '/tasks/12ab/rounds/3/reports/…'
-    """
-    return _OF_A_DEVICE.sub(r"\1…", path)
-
-
-def task_of(parameters: dict[str, Any]) -> bytes:
+def task_of(request: Request) -> bytes:
     """The task in a path."""
-    if not TASK.match(parameters["task"]):
+    if not TASK.match(request.path_params["task"]):
         raise Problem("no-such-route", "a task is named by 64 lower-case hex digits")
-    return bytes.fromhex(parameters["task"])
+    return bytes.fromhex(request.path_params["task"])
 
 
-def round_of(parameters: dict[str, Any]) -> int:
+def round_of(request: Request) -> int:
     """The round in a path."""
-    if not _ROUND.match(parameters["round"]):
+    if not _ROUND.match(request.path_params["round"]):
         raise Problem("no-such-route", "a round is a number from 1")
-    return int(parameters["round"])
+    return int(request.path_params["round"])
 
 
-def pseudonym_of(parameters: dict[str, Any]) -> bytes:
+def pseudonym_of(request: Request) -> bytes:
     """The pseudonym in a path."""
-    if not _PSEUDONYM.match(parameters["pseudonym"]):
+    if not _PSEUDONYM.match(request.path_params["pseudonym"]):
         raise Problem("no-such-route", "a pseudonym has 32 lower-case hex digits")
-    return bytes.fromhex(parameters["pseudonym"])
+    return bytes.fromhex(request.path_params["pseudonym"])
 
 
-def region_of(parameters: dict[str, Any]) -> tuple[int, int]:
+def region_of(request: Request) -> tuple[int, int]:
     """The region in a path."""
-    match = _REGION.match(parameters["region"])
+    match = _REGION.match(request.path_params["region"])
     lower, upper = (int(match[1]), int(match[2])) if match else (0, 0)
     if not lower < upper <= 2**63:
         raise Problem("no-such-route", "a region is named by two codes, lower-upper, below 2^63")
@@ -269,11 +257,6 @@ class RateLimit:
 
     Keys live in two generations; when the young one is full it becomes the old one, and the old one is forgotten. A
     forgotten key starts afresh.
-
-    Parameters
-    ----------
-    keys : int
-        Most keys that are remembered.
 
     Examples
     --------

@@ -32,18 +32,10 @@ _REGISTERED = "server-key"
 
 
 class Keyring(NamedTuple):
-    """Signing keys.
+    """Signing keys."""
 
-    Attributes
-    ----------
-    current : bytes
-        Public half of the key for new campaigns; empty if there is none.
-    private : mapping of bytes to bytes
-        Private halves by their public halves.
-    """
-
-    current: bytes
-    private: Mapping[bytes, bytes]
+    current: bytes  # public half of the key for new campaigns; empty if there is none
+    private: Mapping[bytes, bytes]  # private halves by their public halves
 
     @classmethod
     def of(cls, seeds: Sequence[bytes]) -> Keyring:
@@ -100,19 +92,9 @@ def registered_key(store: Store) -> bytes | None:
 def open_keys(store: Store, *, file: Path, environment: str = "", new: bool = False) -> Keyring:
     """Read the keys of a server, make the first one, and register its public half in the database.
 
-    Parameters
-    ----------
-    file : Path
-        One key per line, 64 hex digits; made if there is none. Only its owner may read it.
-    environment : str
-        Keys with commas between them, instead of the file.
-    new : bool
-        Make a new first key.
-
-    Raises
-    ------
-    InvalidInput
-        If the keys cannot be read, or the database belongs to a server with other keys.
+    The file has one key per line, 64 hex digits; only its owner may read it. ``environment`` has keys with commas
+    between them, instead of the file. Refuses a database that belongs to a server with other keys, unless ``new`` makes
+    one.
     """
     registered = registered_key(store)
     if environment:

@@ -61,21 +61,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
 
 
 class Problem(Exception):
-    """A request that is answered with an error.
-
-    Parameters
-    ----------
-    token : str
-        One of ``PROBLEMS``.
-    detail : str, optional
-        For a person.
-    retry_after : int, optional
-        Seconds after which to try again.
-    headers : sequence of (bytes, bytes)
-        More headers.
-    field : str, optional
-        Which field of a form it is about.
-    """
+    """A request that is answered with an error."""
 
     def __init__(
         self, token: str, detail: str = "", *, retry_after: int | None = None,

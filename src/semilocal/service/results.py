@@ -7,24 +7,25 @@ Knows a store. Knows no HTTP.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from ..errors import InvalidInput
 from ..geometry.areas import outside_words
-from ..io.regions import AnyPartition, regions_geoparquet, regions_json
+from ..io.regions import regions_geoparquet, regions_json
 from ..protocol.column import own_value
 from ..protocol.messages import Checkpoint, ValueClosed, decode, decode_closed
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.plan import Plan
 from ..protocol.promise import INSIDE, Guarantee, promise
-from ..release import Counts, Mean, Means, collected_mean, counts, region_values
+from ..release import Mean, Means, collected_mean, counts, region_values
 from ..release.counts import Mapped, Rounding
 from ..release.means import region_means
 from ..release.points import centres
@@ -32,7 +33,7 @@ from .campaign import Campaign, Status
 from .rounds import catch_up
 from .stores.base import Store
 
-__all__ = ["Findings", "FindingsCache", "RegionFiles", "campaign_promise", "counts_document", "mean_document"]
+__all__ = ["Findings", "FindingsCache", "Published", "campaign_promise", "mean_document"]
 
 MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
 LEVEL = 0.95  # of the intervals that are shown
@@ -42,62 +43,62 @@ REGIONS = "everybody in a region that the area meets"
 _FREE = {"epsilon": 0.0, "delta": 0.0, "adjacency": INSIDE}  # of what follows from regions and crowds
 
 
-class RegionFiles:
-    """The regions of a result as files, each written once."""
+@dataclass(frozen=True, eq=False)
+class Published(ABC):
+    """What a campaign or a pair publishes."""
 
-    if TYPE_CHECKING:
+    task_id: bytes
+    note: str
+    counts: Mapped  # answers range queries
+    promise: Guarantee  # with what the result tells about it, such as the size of the smallest region
 
-        @property
-        def partition(self) -> AnyPartition:
-            """The regions."""
+    @property
+    @abstractmethod
+    def document(self) -> bytes:
+        """Everything, as JSON."""
+
+    @abstractmethod
+    def means_in(self, areas: Any, level: float) -> list[dict[str, Any]]:
+        """All means that were released so far, for boxes float[q, 2, d] or polygons, ready for JSON."""
 
     @cached_property
     def geojson(self) -> bytes:
         """The regions (two dimensions), as GeoJSON."""
-        return regions_json(self.partition)
+        return regions_json(self.counts.partition)
 
     @cached_property
     def geoparquet(self) -> bytes:
-        """The same as a GeoParquet file.
+        """The same as a GeoParquet file."""
+        return regions_geoparquet(self.counts.partition)
 
-        Raises
-        ------
-        MissingExtra
-            Without pyarrow.
-        """
-        return regions_geoparquet(self.partition)
+    def count(self, areas: Any, level: float, rounding: Rounding = None) -> dict[str, Any]:
+        """Numbers of people in boxes float[q, 2, d] or polygons, with intervals and the promise, ready for JSON."""
+        answers = self.counts.answer(areas, rounding=rounding)
+        outside = outside_words(areas, self.counts.partition.task.box)
+        numbers = zip(answers.value.tolist(), answers.stderr.tolist(), answers.interval(level).tolist(), strict=True)
+        return {
+            "task": self.task_id.hex(),
+            "total": self.counts.total,
+            "level": level,
+            "counts": [{"value": value, "stderr": stderr, "interval": pair} for value, stderr, pair in numbers],
+            "note": f"{self.note} {outside}." if outside else self.note,
+            "privacy": self.promise.to_json(),
+        }
 
 
 @dataclass(frozen=True, eq=False)
-class Findings(RegionFiles):
-    """What the closed rounds of a campaign say; the partition is complete.
-
-    Attributes
-    ----------
-    campaign : Campaign
-    status : Status
-    partition : Partition
-    values : dict of int to ValueClosed
-        Closed rounds of values by the index of their release.
-    checkpoint : Checkpoint
-        Of the last closed round.
-    """
+class Findings(Published):
+    """What the closed rounds of a campaign say; the partition is complete."""
 
     campaign: Campaign
     status: Status
     partition: Partition
-    values: dict[int, ValueClosed]
-    checkpoint: Checkpoint
+    values: dict[int, ValueClosed]  # closed rounds of values by the index of their release
+    checkpoint: Checkpoint  # of the last closed round
 
     @staticmethod
     def read(store: Store, task: bytes, status: Status) -> Findings:
-        """Read them from the messages of closed rounds.
-
-        Raises
-        ------
-        InvalidInput
-            If there is no partition yet.
-        """
+        """Read them from the messages of closed rounds."""
         campaign = store.campaign(task)
         if campaign is None or status.phase not in ("releasing", "finished"):
             raise InvalidInput(f"the campaign is {status.phase}; its regions are not known yet")
@@ -109,17 +110,11 @@ class Findings(RegionFiles):
             values[closed.index] = closed
         checkpoint = decode(store.message(task, status.closed, "checkpoint") or b"", Checkpoint)
         curator = catch_up(store, campaign, status.closed - len(values))
-        return Findings(campaign, status, curator.partition, dict(sorted(values.items())), checkpoint)
-
-    @cached_property
-    def counts(self) -> Counts:
-        """Counts that answer range queries."""
-        return counts(self.partition)
-
-    @cached_property
-    def promise(self) -> Guarantee:
-        """What the campaign promised, with the size of its smallest region."""
-        return campaign_promise(self.partition, self.campaign.plan)
+        partition = curator.partition
+        return Findings(
+            task, UNPROTECTED, counts(partition), campaign_promise(partition, campaign.plan), campaign, status,
+            partition, dict(sorted(values.items())), checkpoint,
+        )  # fmt: skip
 
     @cached_property
     def document(self) -> bytes:
@@ -138,12 +133,6 @@ class Findings(RegionFiles):
             "releases": [self._release(index) for index in range(len(campaign.releases))],
         }
         return msgspec.json.encode(document)
-
-    def count(self, areas: Any, level: float, rounding: Rounding = None) -> dict[str, Any]:
-        """Numbers of participants in boxes float[q, 2, d] or polygons with intervals, ready for JSON."""
-        return counts_document(
-            self.campaign.task.id, self.counts, areas, level, rounding, note=UNPROTECTED, promise=self.promise
-        )
 
     def means_in(self, areas: Any, level: float) -> list[dict[str, Any]]:
         """All means that were released so far, for boxes float[q, 2, d] or polygons, ready for JSON."""
@@ -238,39 +227,8 @@ def campaign_promise(partition: Partition, plan: Plan) -> Guarantee:
     return promise(partition.task, plan, participants=partition.people, smallest=smallest)
 
 
-def counts_document(
-    task: bytes, counts: Mapped, areas: Any, level: float, rounding: Rounding, *, note: str, promise: Guarantee
-) -> dict[str, Any]:
-    """Numbers of participants in boxes float[q, 2, d] or polygons with intervals and the promise, ready for JSON."""
-    answers = counts.answer(areas, rounding=rounding)
-    outside = outside_words(areas, counts.partition.task.box)
-    ends = answers.interval(level)
-    numbers = zip(answers.value.tolist(), answers.stderr.tolist(), ends.tolist(), strict=True)
-    return {
-        "task": task.hex(),
-        "total": counts.total,
-        "level": level,
-        "counts": [{"value": value, "stderr": stderr, "interval": pair} for value, stderr, pair in numbers],
-        "note": f"{note} {outside}." if outside else note,
-        "privacy": promise.to_json(),
-    }
-
-
 def mean_document(what: str, all_: Mean | None, cells: Means | None, areas: Any, level: float) -> dict[str, Any]:
-    """One released mean, ready for JSON.
-
-    Parameters
-    ----------
-    what : str
-        In words.
-    all_ : Mean, optional
-        The mean over everybody, if there is one.
-    cells : Means, optional
-        The means of regions, if there are any.
-    areas : float[q, 2, d] or polygons
-    level : float
-        Of the intervals.
-    """
+    """One released mean, ready for JSON."""
     document: dict[str, Any] = {"what": what, "level": level, "everybody": None, "regions": None}
     if all_ is not None:
         document["everybody"] = {
@@ -306,11 +264,7 @@ def _by_area(found: Means, areas: Any, level: float) -> list[dict[str, Any]]:
 class FindingsCache:
     """Findings of campaigns, computed once per closed round. For one thread: ``Service.compute`` has it.
 
-    Parameters
-    ----------
-    store : Store
-    most_regions : int
-        The least recently used findings go first when there are more regions in memory.
+    The least recently used go first when there are more regions in memory.
     """
 
     def __init__(self, store: Store, *, most_regions: int = MOST_REGIONS) -> None:
@@ -318,13 +272,7 @@ class FindingsCache:
         self._kept: OrderedDict[bytes, Findings] = OrderedDict()
 
     def findings(self, task: bytes) -> Findings:
-        """The findings as they are now.
-
-        Raises
-        ------
-        InvalidInput
-            If the campaign has no partition yet.
-        """
+        """The findings as they are now."""
         status = self._store.status(task)
         if status is None:
             raise InvalidInput("there is no campaign with this task")

@@ -63,15 +63,8 @@ def advance(
 ) -> Status | None:
     """Do what is due: open round 1, or close the open round, sign it if the task pins a key, and open the next.
 
-    Parameters
-    ----------
-    curator : Curator, optional
-        Of the same campaign, not further on; it goes on with the closing. If anything is raised it is of no use.
-
-    Returns
-    -------
-    Status or None
-        Where the campaign stood before, with the exact number of reports; None if nothing was due.
+    Returns where the campaign stood before, with the exact number of reports; None if nothing was due. A curator of the
+    campaign, not further on, goes on with the closing; if anything is raised it is of no use.
     """
     return _move_on(store, task, now, keys, curator, forced=False)
 
@@ -97,11 +90,6 @@ def chain_for(store: Store, task: Task) -> HashChain:
     """The hash chain of a task with these parameters on this server, whether the task has its end already or not.
 
     All chains come from one secret of the server, so the same parameters make the same task again.
-
-    Raises
-    ------
-    InvalidInput
-        If no campaign was created here yet.
     """
     secret = store.setting(CHAIN)
     if secret is None or len(secret) != SECRET_BYTES:
@@ -111,13 +99,7 @@ def chain_for(store: Store, task: Task) -> HashChain:
 
 
 def catch_up(store: Store, campaign: Campaign, closed: int, curator: Curator | None = None) -> Curator:
-    """The curator of a campaign after a given number of closed rounds.
-
-    Parameters
-    ----------
-    curator : Curator, optional
-        Of the same campaign, not further on: it goes on with what is missing.
-    """
+    """The curator of a campaign after a number of closed rounds; one that is given goes on with what is missing."""
     task = campaign.task
     if curator is None:
         curator = Curator(task, campaign.plan, chain=chain_for(store, task) if task.chain else None)
@@ -251,12 +233,9 @@ def verifier_of(header: bytes) -> bytes | None:
 def check_report(
     body: bytes, task: bytes, round_: int, pseudonym: bytes, verifier: bytes, curator: Curator | None
 ) -> Incoming:
-    """A report as the store takes it; without a curator the round is closed, and only stored bytes matter.
+    """A report as the store takes it, or ``DeviceViolation`` with the token of the reason.
 
-    Raises
-    ------
-    DeviceViolation
-        With the token of the reason.
+    Without a curator the round is closed, and only stored bytes matter.
     """
     try:
         report = decode_report(body)

@@ -39,12 +39,10 @@ from .stopping import SIGNALS, Stop
 from .stores.base import Store, check_database, open_store
 from .worker import Service
 
-__all__ = ["LOG_LEVELS", "app_from_environment", "build_app", "serve", "set_up_logging"]
+__all__ = ["app_from_environment", "build_app", "serve", "set_up_logging"]
 
 _DATABASE, _ADMIN, _ADMIN_HASH = "SEMILOCAL_DB", "SEMILOCAL_ADMIN_TOKEN", "SEMILOCAL_ADMIN_HASH"
-_LOG_LEVEL, _ACCESS_LOG, _MORE = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_ACCESS_LOG", "SEMILOCAL_MORE_ROUTES"
-LOG_LEVELS = ("debug", "info", "warning", "error")
-MAX_WORKERS = 64
+_LOG_LEVEL, _MORE = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_MORE_ROUTES"
 BACKLOG = 4096
 RESERVE = 96  # descriptors for ourselves: the database, its files, threads, the log
 SWITCH_SECONDS = 0.002
@@ -61,7 +59,7 @@ log = logging.getLogger("semilocal.service")
 
 
 def build_app(
-    database: str, *, admin: bytes, keys: Keyring, worker: str = "0", access_log: bool = False, more: str = "",
+    database: str, *, admin: bytes, keys: Keyring, worker: str = "0", more: str = "",
     pair: PairSettings | None = None,
 ) -> App:  # fmt: skip
     """The application on a database that was checked before, and that may be away for a while.
@@ -82,7 +80,7 @@ def build_app(
     clock = steady_clock()
     pairs = None if pair is None else PairService(store, clock=clock, keys=keys, settings=pair)
     service = Service(store, clock=clock, keys=keys, max_waiters=most_connections() * 4 // 5, pairs=pairs)
-    app = App(service, admin=admin, access_log=access_log, more=find_routes(more))
+    app = App(service, admin=admin, more=find_routes(more))
     _leave_on_signals(app)
     return app
 
@@ -100,7 +98,7 @@ def app_from_environment() -> App:
     seeds = [bytes.fromhex(word) for word in os.environ[ENVIRONMENT].split(",")]
     return build_app(
         os.environ[_DATABASE], admin=bytes.fromhex(os.environ[_ADMIN_HASH]), worker=secrets.token_hex(8),
-        access_log=os.environ[_ACCESS_LOG] == "1", keys=Keyring.of(seeds), more=os.environ[_MORE],
+        keys=Keyring.of(seeds), more=os.environ[_MORE],
     )  # fmt: skip
 
 
@@ -111,7 +109,7 @@ def _leave_on_signals(app: App) -> None:
         before = signal.getsignal(number)  # of uvicorn, which puts back what was there before it
 
         def leave(got: int, frame: FrameType | None, before: Any = before) -> None:
-            loop.call_soon_threadsafe(app.leave)
+            loop.call_soon_threadsafe(app.service.leave)
             if callable(before):
                 before(got, frame)
 
@@ -148,48 +146,16 @@ def find_routes(name: str) -> tuple[Operation, ...]:
 
 def serve(
     database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1, log_level: str = "info",
-    access_log: bool = False, keys_in: str | None = None, new_key: bool = False, more: str = "",
+    keys_in: str | None = None, new_key: bool = False, more: str = "",
     pair: PairSettings | None = None, stop: Stop,
 ) -> None:  # fmt: skip
-    """Serve until stopped.
+    """Serve until stopped: then, or when ``stop`` says so, ``KeyboardInterrupt``.
 
-    Parameters
-    ----------
-    database : str
-        ``sqlite:///file`` or ``postgresql://…``.
-    host : str
-        Address or name to listen at.
-    port : int
-        1 to 65535; 0 takes a free one.
-    workers : int
-        Processes; more than one needs PostgreSQL.
-    log_level : {"debug", "info", "warning", "error"}
-        "info" writes a line per event of a campaign and per closed round.
-    access_log : bool
-        Also write a line per request with its time, without the address it came from and without pseudonyms.
-    keys_in : str, optional
-        File of the signing keys; see ``keys.key_file`` for the default.
-    new_key : bool
-        Make a new signing key for campaigns that are created from now on.
-    more : str
-        Routes of other parts: "package.module:NAME" of a tuple of operations, or "package.module:NAME=TEXT" of a
-        function that makes it from a text.
-    pair : PairSettings, optional
-        Take part in pairs of two servers as leader or helper (experimental). An empty origin is where it listens.
-    stop : Stop
-        Obeyed before anything is made, and again as soon as a new admin token has been shown.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        When it was stopped.
-    InvalidInput
-        For a bad argument, an address that cannot be bound, or a SQLite file that another server uses.
-
-    Notes
-    -----
-    The admin token is taken from the environment variable SEMILOCAL_ADMIN_TOKEN; without it one is made and printed at
-    the first start. Signing keys in SEMILOCAL_SIGNING_KEY are taken instead of the file. Both may name a file: @FILE.
+    Several workers need PostgreSQL. ``keys_in`` names the file of the signing keys, ``more`` routes of other parts:
+    "package.module:NAME" of a tuple of operations, or "package.module:NAME=TEXT" of a function that makes it from a
+    text. Without SEMILOCAL_ADMIN_TOKEN an admin token is made and printed at the first start; signing keys in
+    SEMILOCAL_SIGNING_KEY are taken instead of the file. Both may be @FILE. ``stop`` is obeyed before anything is made,
+    and again as soon as a new admin token has been shown.
     """
     try:
         import uvicorn
@@ -197,8 +163,6 @@ def serve(
     except ImportError:
         raise MissingExtra("uvicorn", "service") from None
     kind, address = check_database(database, new=True)
-    if not 1 <= workers <= MAX_WORKERS:
-        raise InvalidInput(f"--workers must be 1 to {MAX_WORKERS}; got {workers}")
     if kind == "sqlite" and workers > 1:
         raise InvalidInput(
             f"SQLite serves one worker; got --workers {workers}. "
@@ -208,8 +172,6 @@ def serve(
         raise InvalidInput(
             f"a server with --role runs one worker, and evaluates on all cores by itself; got --workers {workers}"
         )
-    if log_level not in LOG_LEVELS:
-        raise InvalidInput(f"--log-level must be one of {', '.join(LOG_LEVELS)}; got {log_level!r}")
     token = secret_from(_ADMIN)
     if token:
         check_admin_token(token)
@@ -255,16 +217,13 @@ def serve(
         }  # fmt: skip
         if workers == 1:
             worker = "0" if kind == "sqlite" else secrets.token_hex(8)
-            app = partial(
-                build_app, database, admin=admin, keys=keys, worker=worker, access_log=access_log, more=more, pair=pair
-            )
+            app = partial(build_app, database, admin=admin, keys=keys, worker=worker, more=more, pair=pair)
             server = uvicorn.Server(uvicorn.Config(app, **options))
             stop.hand_over(lambda _: setattr(server, "should_exit", True))
             server.run(sockets=[listener])  # with its own handlers; at its end it raises what came again, for ours
         else:
             os.environ |= {
-                _DATABASE: database, _ADMIN_HASH: admin.hex(), _LOG_LEVEL: log_level,
-                _ACCESS_LOG: "1" if access_log else "0", _MORE: more,
+                _DATABASE: database, _ADMIN_HASH: admin.hex(), _LOG_LEVEL: log_level, _MORE: more,
                 ENVIRONMENT: ",".join(seed.hex() for seed in keys.private.values()),
             }  # fmt: skip
             config = uvicorn.Config(
@@ -293,8 +252,6 @@ def _warn_about_pairs(store: Store, pair: PairSettings | None) -> None:
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens at an address; clients queue there until the application is ready."""
-    if not 0 <= port <= 65535:
-        raise InvalidInput(f"--port must be 1 to 65535, or 0 for a free one; got {port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -48,12 +48,7 @@ class Stop:
         return self._wish is not None
 
     def check(self) -> None:
-        """Stop here if that is wished.
-
-        Raises
-        ------
-        KeyboardInterrupt
-        """
+        """Stop here if that is wished."""
         if self.wished:
             raise KeyboardInterrupt
 

@@ -16,21 +16,16 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-import msgspec
-import numpy as np
 
 from ..errors import Overloaded, Refused, StoreUnavailable
 from ..protocol.curator import Curator
-from ..protocol.messages import Closed, Query, Question, decode_closed, decode_query, encode
-from ..protocol.region import walls_of
+from ..protocol.messages import Closed, decode_closed, decode_query, encode
 from ..words import number_of
 from . import rounds
+from .background import Background
 from .campaign import Campaign, Status
 from .faults import PATIENCE, Faults, Health, Seldom
 from .keys import NO_KEYS, Keyring
@@ -41,7 +36,7 @@ if TYPE_CHECKING:
     from ..protocol.task import Task
     from .pair.service import PairService
 
-__all__ = ["LiveCampaign", "Service", "describe_step", "label", "live_document", "poll_after"]
+__all__ = ["LiveCampaign", "Service", "describe_step", "label", "poll_after"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,11 +51,8 @@ STALLED_SECONDS = 300.0  # no closing takes so long
 class LiveCampaign:
     """A worker's copy of a campaign.
 
-    Attributes
-    ----------
-    curator : Curator or None
-        As of the open round; None until it has been read. Reports are checked with it by the event loop, so nobody else
-        may touch it but who holds ``moving``.
+    ``curator`` is as of the open round; None until it has been read. Reports are checked with it by the event loop, so
+    nobody else may touch it but who holds ``moving``.
     """
 
     def __init__(self, campaign: Campaign, status: Status) -> None:
@@ -92,25 +84,8 @@ class LiveCampaign:
 class Service:
     """Everything a worker holds.
 
-    Parameters
-    ----------
-    store : Store
-    clock : callable
-        Unix time in seconds.
-    interval : float or None
-        Seconds between two looks at the campaigns; None: only when ``tick`` is called.
-    max_queue : int
-        Reports that wait to be written; more are refused for a while.
-    keys : Keyring
-        Sign the rounds of campaigns that pin one of them.
-    max_waiters : int
-        Long polls at the same time; more are answered at once.
-    patience : float
-        Seconds after which a database that does not answer is taken for hung.
-    pairs : PairService, optional
-        This server's part in pairs of two servers; it has none if left out.
-    monotonic : callable
-        Seconds that only grow, for limits: a wall clock may be set back.
+    ``clock`` is Unix time, ``monotonic`` only grows and is for limits. With an ``interval`` of None the campaigns are
+    looked at when ``tick`` is called; else every so many seconds. ``pairs`` is this server's part in pairs, if any.
     """
 
     def __init__(
@@ -119,19 +94,16 @@ class Service:
         monotonic: Callable[[], float] = time.monotonic, pairs: PairService | None = None,
     ) -> None:  # fmt: skip
         self.store, self.clock, self.monotonic, self._keys = store, clock, monotonic, keys
-        self.pairs = pairs
-        self._interval, self._patience = interval, patience
+        self.pairs, self._interval = pairs, interval
         self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather, patience=patience)
         self.live_campaigns: dict[bytes, LiveCampaign] = {}
-        self._readers = ThreadPoolExecutor(4, thread_name_prefix="semilocal-reader")
-        self._closer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-closer")
-        self._computer = ThreadPoolExecutor(1, thread_name_prefix="semilocal-computer")
+        self._background = Background(self._cut, patience=patience, database=4, closing=1, computing=1)
+        self.read, self.work = self._background.read, self._background.work
         self.computing = 0  # requests that wait for results
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._waiters, self._max_waiters = 0, max_waiters
+        self._waiters, self._max_waiters = 0, max_waiters  # long polls; more are answered at once
         self._cache: OrderedDict[tuple[bytes, int, str], bytes] = OrderedDict()
         self._cached = 0
-        self.keeper: asyncio.Task[None] | None = None
+        self.keeper: asyncio.Future[None] | None = None
         self._beat = 0.0
         self._seldom = Seldom()
         self.faults = Faults()
@@ -148,7 +120,7 @@ class Service:
             await self.pairs.start()
         if self._interval is not None:
             self._beat = time.monotonic()
-            self.keeper = self._spawn(self._keep(self._interval))
+            self.keeper = self._background.spawn(self._keep(self._interval))
 
     def leave(self) -> None:
         """Answer all who wait for a campaign to move: the worker is about to stop."""
@@ -163,53 +135,23 @@ class Service:
         self.leave()
         if self.pairs is not None:
             await self.pairs.stop()
-        await self._finish(self.writer.stop())
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for pool in (self._readers, self._closer, self._computer):
-            pool.shutdown(wait=False, cancel_futures=True)
-            await self._finish(asyncio.to_thread(pool.shutdown, wait=True))
+        await self._background.finish(self.writer.stop())
+        await self._background.stop()
 
-    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        done, _ = await asyncio.wait({task}, timeout=self._patience)
-        if not done:
-            log.warning("the database does not answer; its connections are cut")
-            self.store.interrupt()
-            await asyncio.wait({task}, timeout=self._patience)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call of the store in a thread; raise ``StoreUnavailable`` if it hangs."""
-        try:
-            async with asyncio.timeout(self._patience):
-                return await self.work(call, *args, **kwargs)
-        except TimeoutError:
-            raise StoreUnavailable(f"the database did not answer for {self._patience:g} s") from None
-
-    async def work(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call in a thread, however long it takes."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: call(*args, **kwargs))
+    def _cut(self) -> None:
+        log.warning("the database does not answer; its connections are cut")
+        self.store.interrupt()
 
     async def compute(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run what takes long in a thread of its own, one call after another: nobody else waits for it.
 
-        Raises
-        ------
-        Overloaded
-            If too many wait already.
+        ``Overloaded`` if too many wait already.
         """
         if self.computing >= MOST_COMPUTING:
             raise Overloaded("too many requests for results at once")
         self.computing += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._computer, lambda: call(*args, **kwargs))
+            return await self._background.run("computing", call, *args, **kwargs)
         finally:
             self.computing -= 1
 
@@ -239,8 +181,10 @@ class Service:
         live = await self.campaign(task)
         async with live.moving:
             curator, live.curator = live.curator, None  # of no use if this fails
-            step = partial(rounds.advance, self.store, task, self.clock(), self._keys, curator)
-            before = await asyncio.get_running_loop().run_in_executor(self._closer, step)
+            now = self.clock()
+            before = await self._background.run(
+                "closing", rounds.advance, self.store, task, now, self._keys, curator
+            )  # fmt: skip
             live.curator = curator
             if before is not None and before.round and curator is not None:
                 self._keep_slices(curator)
@@ -272,7 +216,7 @@ class Service:
     @property
     def at_fault(self) -> int:
         """Campaigns and pairs that cannot go on now."""
-        return len(self.faults) + (0 if self.pairs is None else self.pairs.at_fault)
+        return len(self.faults) + (0 if self.pairs is None else len(self.pairs.faults))
 
     def degraded(self) -> dict[str, str]:
         """What is not as it should be although all parts of this worker work; empty if nothing is."""
@@ -302,7 +246,7 @@ class Service:
     def _full(self, tasks: set[bytes]) -> None:
         if self._interval is not None and not self.stopping:
             for task in tasks:
-                self._spawn(self.look_at(task, self.advance(task)))
+                self._background.spawn(self.look_at(task, self.advance(task)))
 
     # -- what this worker knows --------------------------------------------------------------------------------
 
@@ -371,32 +315,27 @@ class Service:
             return live
         self._waiters += 1
         try:
-            loop = asyncio.get_running_loop()
-            end = loop.time() + seconds
-            while not self.stopping:
-                status = live.status
-                begun = status.phase != "enrolling"
-                if status.closed > after >= 0 or status.ended or (begun and (enrolling or after < 0)):
-                    break
-                left = end - loop.time()
-                if left <= 0:
-                    break
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(live.changed.wait(), left)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while not (self.stopping or self._news(live.status, after, enrolling)):
+                        await live.changed.wait()
         finally:
             self._waiters -= 1
         if self.stopping:
             raise Refused("unavailable", "the server is stopping", wait=1)
         return live
 
+    @staticmethod
+    def _news(status: Status, after: int, enrolling: bool) -> bool:
+        begun = status.phase != "enrolling"
+        return status.closed > after >= 0 or status.ended or (begun and (enrolling or after < 0))
+
     # -- messages that never change ----------------------------------------------------------------------------
 
     async def message(self, task: bytes, round_: int, what: What) -> bytes:
         """A message of a round; kept in bounded memory, since everybody asks for the same ones."""
         key = (task, round_, what)
-        found = self._cache.get(key)
-        if found is not None:
-            self._cache.move_to_end(key)
+        if (found := self._recall(key)) is not None:
             return found
         live = await self.fresh(task)
         if round_ > (live.status.round if what == "query" else live.status.closed):
@@ -412,9 +351,7 @@ class Service:
     async def slice(self, task: bytes, round_: int, lower: int, upper: int) -> bytes:
         """The slice of a region in a closed round."""
         key = (task, round_, f"{lower}-{upper}")
-        found = self._cache.get(key)
-        if found is not None:
-            self._cache.move_to_end(key)
+        if (found := self._recall(key)) is not None:
             return found
         closed = decode_closed(await self.message(task, round_, "closed"))
         regions = [(head.lower, head.upper) for head in closed.heads] if isinstance(closed, Closed) else []
@@ -423,21 +360,10 @@ class Service:
         query = decode_query(await self.message(task, round_, "query"))
         return self._remember(key, await self.read(rounds.read_slice, self.store, query, lower, upper))
 
-    async def live(self, task: bytes) -> bytes:
-        """Where the partition stands after the last closed round, as JSON; made once per round."""
-        live = await self.settled(task, 0)
-        closed = live.status.closed
-        if not closed:
-            raise Refused("not-closed-yet", "no round is closed", wait=poll_after(live.status, self.clock()))
-        found = self._cache.get((task, closed, "live"))
-        if found is not None:
-            return found
-        async with live.moving:  # nobody moves the curator meanwhile
-            closed, curator = live.status.closed, live.curator
-            if curator is None or curator.round != closed + 1:  # the campaign has ended
-                curator = await self.compute(rounds.catch_up, self.store, live.campaign, closed)
-            document = await self.compute(live_document, curator)
-        return self._remember((task, closed, "live"), msgspec.json.encode(document))
+    def _recall(self, key: tuple[bytes, int, str]) -> bytes | None:
+        if key in self._cache:
+            self._cache.move_to_end(key)
+        return self._cache.get(key)
 
     def _remember(self, key: tuple[bytes, int, str], data: bytes) -> bytes:
         if key not in self._cache:
@@ -481,46 +407,3 @@ def poll_after(status: Status, now: float) -> int:
     if status.ended or status.deadline is None:
         return 5
     return max(1, min(5, math.ceil((status.deadline - now) / 10)))
-
-
-# -- where a partition stands, for pages: regions, their members, walls and open questions ---------------------------
-
-
-def live_document(curator: Curator) -> dict[str, Any]:
-    """What everybody may know after the last closed round, ready for JSON."""
-    tree = curator.task.hierarchy
-    logs = [log for _, log in sorted(curator.logs.items())]
-    lower = np.array([log.lower for log in logs], dtype=np.uint64)
-    upper = np.array([log.upper for log in logs], dtype=np.uint64)
-    flat = tree.box.dimensions == 2
-    polygons: list[Any] = list(tree.interval_polygons(lower, upper, drawn=True)) if flat else [None] * len(logs)
-    columns = (tree.interval_names(lower, upper), tree.interval_boxes(lower, upper).tolist(), polygons)
-    walls = walls_of(logs)
-    of = np.repeat(np.arange(len(logs)), np.diff(walls.first))
-    drawn = tree.wall_lines(lower[of], walls.cuts, upper[of])
-    query = curator.query()
-    asked = {one.region: one for one in query.questions} if isinstance(query, Query) else {}
-    regions = []
-    for row, (log, name, box, polygon) in enumerate(zip(logs, *columns, strict=True)):
-        inside = slice(walls.first[row], walls.first[row + 1])
-        answers = (walls.cuts[inside].tolist(), walls.asked[inside].tolist(), walls.yes[inside].tolist())
-        lines = zip(*answers, drawn[inside], strict=True)
-        regions.append(
-            {
-                "lower": str(log.lower), "upper": str(log.upper), "name": name, "box": box, "polygon": polygon,
-                "members": log.crowd, "late": len(log.members) - log.crowd,
-                "state": "ended" if curator.ended(log.region) else "open",
-                "walls": [{"cut": str(cut), "asked": count, "yes": yes, "lines": at} for cut, count, yes, at in lines],
-                "question": _question(asked.get(log.region)),
-            }
-        )  # fmt: skip
-    return {"task": curator.task.id.hex(), "closed": curator.round - 1, "regions": regions}
-
-
-def _question(question: Question | None) -> dict[str, Any] | None:
-    if question is None:
-        return None
-    return {
-        "cuts": [str(cut) for cut in question.cuts], "asked": question.asked, "start": question.start,
-        "stop": question.stop, "threshold": question.threshold,
-    }  # fmt: skip

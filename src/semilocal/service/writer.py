@@ -1,9 +1,7 @@
 """Group commit: many requests, one writer, one transaction per batch.
 
 While a batch is being committed the next one gathers, so a commit's cost is shared by all who wait for it. A request is
-answered after its transaction is on disk. The queue is bounded; when it is full, requests are refused at once. A
-waiting request leaves a callback for its outcome: reports come by the ten thousand, and a future and a task for each
-would cost more than writing them.
+answered after its transaction is on disk. The queue is bounded; when it is full, requests are refused at once.
 
 Knows a store's ``apply``. Knows no HTTP.
 """
@@ -12,23 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, Protocol
 
 from ..errors import Overloaded, StoreUnavailable
 from .faults import PATIENCE
 from .stores.base import Applied, Outcome
 
-__all__ = ["Done", "Writer"]
-
-log = logging.getLogger("semilocal.service")
+__all__ = ["Writer"]
 
 SHORT_QUEUE = 128
 PAUSES = 4  # at most, while a short queue grows
-Done = Callable[[Outcome | Exception], None]
+Waiter = asyncio.Future[Outcome]
 
 
 class Applies(Protocol):
@@ -39,34 +33,20 @@ class Applies(Protocol):
 
 
 class Writer:
-    """Queues items and applies them in batches in a thread of its own.
-
-    Parameters
-    ----------
-    store : Applies
-    on_full : callable
-        Called with the tasks whose open round may be full.
-    max_queue, max_batch : int
-    gather : float
-        Seconds of a pause in which more items can come when the queue is short, and again while it grows; for stores
-        whose transactions cost many steps.
-    patience : float
-        Seconds after which a batch is taken for hung, and everybody who waits is told to come back.
-    """
+    """Queues items and applies them in batches in a thread of its own."""
 
     def __init__(
         self, store: Applies, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024,
         gather: float = 0.0, patience: float = PATIENCE,
     ) -> None:  # fmt: skip
         self._store, self._on_full, self._patience = store, on_full, patience
-        self._max_queue, self._max_batch, self._gather = max_queue, max_batch, gather
-        self._items: list[Any] = []
-        self._waiters: list[Done] = []
-        self._wake: asyncio.Event | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._max_queue, self._max_batch = max_queue, max_batch
+        self._gather = gather  # seconds in which a short queue may grow, where a transaction costs many steps
+        self._queue: list[tuple[Any, Waiter]] = []
+        self._wake, self._pool = asyncio.Event(), ThreadPoolExecutor(1, thread_name_prefix="semilocal-writer")
         self.running: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._flying: list[Done] = []  # waiters of the batch that is being written
+        self._flying: list[Waiter] = []  # who waits for the batch that is being written
         self._since: float | None = None  # when writing it began; None if none is being written
         self.batches = 0
         self.written = 0
@@ -74,7 +54,7 @@ class Writer:
     @property
     def waiting(self) -> int:
         """Items in the queue."""
-        return len(self._items)
+        return len(self._queue)
 
     def state(self) -> str:
         """A word for the task that writes: "runs" or "ended"."""
@@ -82,15 +62,12 @@ class Writer:
 
     def start(self) -> None:
         """Begin to write; needs a running event loop."""
-        if self.running is None:
-            self._wake = asyncio.Event()
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="semilocal-writer")
-            self.running = asyncio.get_running_loop().create_task(self._run())
-            self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        self.running = asyncio.get_running_loop().create_task(self._run())
+        self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     async def stop(self) -> None:
         """Write what is queued, then stop."""
-        if self.running is None or self._wake is None or self._pool is None:
+        if self.running is None:
             return
         task, self.running = self.running, None
         self._wake.set()
@@ -101,55 +78,37 @@ class Writer:
         self._pool.shutdown(wait=True)
 
     async def put(self, item: Any) -> Outcome:
-        """Queue one item; returns when it is on disk.
-
-        Raises
-        ------
-        Overloaded, StoreUnavailable
-        """
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.submit(item, partial(_settle, future))
-        return await future
-
-    def submit(self, item: Any, done: Done) -> None:
-        """Queue one item; ``done`` is called once, with the outcome when it is on disk or with what went wrong.
-
-        Raises
-        ------
-        Overloaded
-        """
-        if self.running is None or self.running.done() or self._wake is None:
+        """Queue one item; returns its outcome when it is on disk. A full queue raises ``Overloaded`` at once."""
+        if self.running is None or self.running.done():
             raise Overloaded("reports are not written now")
-        if len(self._items) >= self._max_queue:
+        if len(self._queue) >= self._max_queue:
             raise Overloaded("the queue of reports is full")
-        self._items.append(item)
-        self._waiters.append(done)
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        self._queue.append((item, waiter))
         self._wake.set()
+        return await waiter
 
     async def _run(self) -> None:
-        assert self._wake is not None
         loop = asyncio.get_running_loop()
-        while self.running is not None or self._items:
-            if not self._items:
+        while self.running is not None or self._queue:
+            if not self._queue:
                 await self._wake.wait()
                 self._wake.clear()
                 continue
             if self._gather:
                 await self._let_gather()
-            items, self._items = self._items[: self._max_batch], self._items[self._max_batch :]
-            waiters, self._waiters = self._waiters[: self._max_batch], self._waiters[self._max_batch :]
-            self._flying, self._since = waiters, loop.time()
+            batch, self._queue = self._queue[: self._max_batch], self._queue[self._max_batch :]
+            items = [item for item, _ in batch]
+            self._flying, self._since = [waiter for _, waiter in batch], loop.time()
             try:
                 outcomes, full = await loop.run_in_executor(self._pool, self._apply, items)
             except Exception as error:  # the batch failed as a whole: everybody in it is told
-                _answer(self._flying, [error] * len(self._flying))
-                continue
-            finally:
-                flying, self._flying, self._since = self._flying, [], None
-            self.batches += 1
-            self.written += len(items)
-            if flying:  # not told already that the database hangs
-                _answer(flying, outcomes)
+                outcomes, full = [error] * len(items), set()
+            else:
+                self.batches += 1
+                self.written += len(items)
+            flying, self._flying, self._since = self._flying, [], None
+            _answer(flying, outcomes)
             if full:
                 self._on_full(full)
 
@@ -179,11 +138,11 @@ class Writer:
     async def _let_gather(self) -> None:
         """Let a short queue grow: small batches cost the database more than the time of those who wait."""
         for _ in range(PAUSES):
-            before = len(self._items)
+            before = len(self._queue)
             if before >= SHORT_QUEUE or self.running is None:
                 return
             await asyncio.sleep(self._gather)
-            if len(self._items) == before:
+            if len(self._queue) == before:
                 return
 
     async def _watch(self) -> None:
@@ -192,23 +151,16 @@ class Writer:
         while True:
             await asyncio.sleep(self._patience / 4)
             if self._since is not None and loop.time() - self._since > self._patience:
-                waiters = [*self._flying, *self._waiters]
-                self._flying, self._waiters, self._items = [], [], []
+                waiters = [*self._flying, *(waiter for _, waiter in self._queue)]
+                self._flying, self._queue = [], []
                 _answer(waiters, [StoreUnavailable(f"no answer for {self._patience:g} s")] * len(waiters))
 
 
-def _answer(waiters: Sequence[Done], outcomes: Sequence[Outcome | Exception]) -> None:
-    for done, outcome in zip(waiters, outcomes, strict=True):
-        try:
-            done(outcome)
-        except Exception as error:  # the others are to be told all the same
-            log.error("an answer could not be given", exc_info=error)
-
-
-def _settle(future: asyncio.Future[Outcome], outcome: Outcome | Exception) -> None:
-    if future.done():  # who waited has gone
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+def _answer(waiters: Sequence[Waiter], outcomes: Sequence[Outcome | Exception]) -> None:
+    for waiter, outcome in zip(waiters, outcomes, strict=False):  # nobody waits who was told that the database hangs
+        if waiter.done():  # who waited has gone
+            continue
+        if isinstance(outcome, Exception):
+            waiter.set_exception(outcome)
+        else:
+            waiter.set_result(outcome)

@@ -25,7 +25,7 @@ from semilocal.service.admin import create_campaign
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
-from semilocal.service.rounds import chain_for, start
+from semilocal.service.rounds import catch_up, chain_for, start
 from semilocal.service.routes import OPERATIONS
 from semilocal.service.routes import device as device_routes
 from semilocal.service.stores.sqlite import SQLiteStore
@@ -138,10 +138,9 @@ def test_a_campaign_over_http_from_creation_to_results(sqlite: SQLiteStore) -> N
     run(sqlite, scenario)
 
 
-def test_slices_and_the_live_state_are_what_everybody_computes_from_the_reports(sqlite: SQLiteStore) -> None:
+def test_slices_are_what_everybody_computes_from_the_reports(sqlite: SQLiteStore) -> None:
     async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
         devices = await enrolled(client, sqlite, open_campaign(TASK), cluster(80), secrets_of(80))
-        problem(await client.get(f"{BASE}/live"), "not-closed-yet")
         start(sqlite, TASK.id, service.clock())
         problem(await client.get(f"{BASE}/rounds/1/slices/256-512"), "not-closed-yet")
         state = await follow_campaign(client, devices, service=service)
@@ -161,18 +160,10 @@ def test_slices_and_the_live_state_are_what_everybody_computes_from_the_reports(
         service._cache.clear()  # from the database, as after a restart
         for path, content in kept.items():
             assert (await client.get(path)).content == content
-        live = (await client.get(f"{BASE}/live")).json()
-        assert (live["task"], live["closed"]) == (TASK.id.hex(), state["closed"])
-        assert sum(region["members"] for region in live["regions"]) == 80
-        assert {region["state"] for region in live["regions"]} == {"ended"}
-        ends = [(int(region["lower"]), int(region["upper"])) for region in live["regions"]]
-        assert ends[0][0] == TASK.hierarchy.ends[0]
-        assert ends[-1][1] == TASK.hierarchy.ends[1]
-        assert all(one[1] == other[0] for one, other in pairwise(ends))
-        assert {device.machine.region for device in devices} == set(ends)
-        service.live_campaigns.clear()
-        service._cache.clear()
-        assert (await client.get(f"{BASE}/live")).json() == live
+        logs = sorted(catch_up(sqlite, open_campaign(TASK), state["closed"]).logs)
+        assert (logs[0][0], logs[-1][1]) == TASK.hierarchy.ends
+        assert all(one[1] == other[0] for one, other in pairwise(logs))
+        assert {device.machine.region for device in devices} == set(logs)
 
     run(sqlite, scenario)
 
@@ -208,9 +199,9 @@ def test_who_enrols_late_announces_a_region_and_closes_no_round(sqlite: SQLiteSt
             device.follow(closed, slices)
         state = await follow_campaign(client, [*devices, late], service=service, done=2)
         assert state["phase"] == "finished"
-        live = (await client.get(f"{BASE}/live")).json()["regions"]
-        assert sum(region["members"] for region in live) == 60
-        assert sum(region["late"] for region in live) == 1
+        logs = catch_up(sqlite, open_campaign(TASK), state["closed"]).logs.values()
+        assert sum(log.crowd for log in logs) == 60
+        assert sum(len(log.members) for log in logs) == 61
         assert late.machine.region == late.machine.path.region
         verify(sqlite, TASK.id)
 

@@ -55,9 +55,6 @@ def run(
     ] = None,
     new_key: Annotated[bool, advanced("make a new signing key for campaigns from now on")] = False,
     log_level: Annotated[Literal["debug", "info", "warning", "error"], advanced("what to write to the log")] = "info",
-    access_log: Annotated[
-        bool, advanced("for debugging: log every request with its time, without address and pseudonym")
-    ] = False,
     part: PairServer = PairServer(),
 ) -> int:
     """Serve until stopped."""
@@ -81,7 +78,7 @@ def run(
             read_basemap(basemap)  # refused before anything is opened
             more = f"{PAGE_WITH_BASEMAP}={basemap.resolve()}"
         serve(
-            db, host=host, port=port, workers=workers, log_level=log_level, access_log=access_log, keys_in=key_file,
+            db, host=host, port=port, workers=workers, log_level=log_level, keys_in=key_file,
             new_key=new_key, more=more, pair=pair, stop=stop,
         )  # fmt: skip
     return DONE

@@ -23,29 +23,14 @@ __all__ = ["PairForm", "PairSettings"]
 
 
 class PairSettings(NamedTuple):
-    """How a server takes part in pairs.
-
-    Attributes
-    ----------
-    role : {"leader", "helper"}
-    name : str
-        Of the operator, as devices see it.
-    origin : str
-        Where devices reach this server.
-    peer : str
-        URL of the helper; for a leader.
-    processes : int
-        Worker processes for the evaluation.
-    leader : str
-        Signing key of the leader that may propose pairs to a helper, 64 hex digits; empty: nobody may.
-    """
+    """How a server takes part in pairs."""
 
     role: Role
-    name: str
-    origin: str
-    peer: str = ""
-    processes: int = 0
-    leader: str = ""
+    name: str  # of the operator, as devices see it
+    origin: str  # where devices reach this server
+    peer: str = ""  # URL of the helper; for a leader
+    processes: int = 0  # worker processes for the evaluation
+    leader: str = ""  # signing key of the leader that may propose pairs to a helper, 64 hex digits; empty: nobody may
 
     def check(self) -> None:
         """Refuse what no pair can be played with."""
@@ -65,28 +50,17 @@ class PairSettings(NamedTuple):
 
 
 class PairForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a request for a new pair.
-
-    Attributes
-    ----------
-    peer_key : str
-        The helper's signing key, 64 hex digits, as its operator told it in person.
-    capacity : int or None
-        Uploads end when there are this many.
-    upload_seconds : int or None
-        Uploads end after this time at the latest; None: when the capacity is reached or the administrator says so.
-    value : AskedValue or None
-        What is asked beside the place.
-    """
+    """Body of a request for a new pair."""
 
     name: str
     pooled: PooledTask
-    peer_key: str
+    peer_key: str  # the helper's signing key, 64 hex digits, as its operator told it in person
     bucket_depth: int = 0
     enrolment: Literal["tokens", "open"] = "tokens"
-    capacity: int | None = None
+    capacity: int | None = None  # uploads end when there are this many
+    # uploads end after this time at the latest; None: when the capacity is reached or the administrator says so
     upload_seconds: int | None = None
-    value: AskedValue | None = None
+    value: AskedValue | None = None  # what is asked beside the place
 
     def __post_init__(self) -> None:
         check_name(self.name, "name", most=MAX_NAME)

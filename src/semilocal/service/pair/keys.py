@@ -28,15 +28,7 @@ _LEVEL = b"semilocal/1/pair/level"
 
 
 class PairSecrets:
-    """Secrets for one pair.
-
-    Parameters
-    ----------
-    signing_secret : bytes
-        Of the key that the pair pins.
-    seed : bytes
-        Random, for this pair only.
-    """
+    """Secrets for one pair, from the key that it pins and a random seed of its own."""
 
     def __init__(self, signing_secret: bytes, seed: bytes) -> None:
         self._root = derive(signing_secret, _ROOT + seed, 32)

@@ -45,11 +45,6 @@ def check_request(header: str, key: bytes, method: str, path: str, *, now: float
     """The signature of a request by the other server, and the digest that its body must have.
 
     The body need not be there yet: nobody else can make a server read one.
-
-    Raises
-    ------
-    Refused
-        With the reason: not signed with this key, another version, another time.
     """
     found = _HEADER.fullmatch(header)
     if found is None:
@@ -81,15 +76,7 @@ def _answer(request: bytes, status: int, body: bytes) -> tuple[bytes, ...]:
 
 
 class Peer:
-    """The other server, as the leader sees it.
-
-    Parameters
-    ----------
-    url : str
-        Where it is reached.
-    **options
-        Of ``httpx2.AsyncClient``; tests put a transport here.
-    """
+    """The other server, as the leader sees it."""
 
     def __init__(self, url: str, **options: Any) -> None:
         try:
@@ -123,13 +110,7 @@ class Peer:
             raise PeerAway(f"the server at {self.url} does not say who its operator is: {reason}") from None
 
     async def step(self, path: str, body: bytes, *, secret: bytes, key: bytes, now: float) -> bytes:
-        """Send a signed request; the answer's bytes, if they are signed by the other server.
-
-        Raises
-        ------
-        PeerAway
-            If the other server is away, refuses, or is not the one with this key.
-        """
+        """Send a signed request; the answer's bytes, if they are signed by the other server."""
         header, signature = authorization(secret, "POST", path, body, now=now)
         headers = {"authorization": header, "content-type": "application/msgpack"}
         answer = await self._send("POST", path, body, headers, limit=MAX_BODY)

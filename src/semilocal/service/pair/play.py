@@ -14,86 +14,46 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
+from ...sharing import wire
 from ...sharing.envelope import Role, open_envelope
 from ...sharing.machine import CLOSE, NO_BUCKET, Helper, Leader, Machine
 from ...sharing.pair import PairTask
 from ...sharing.point import PROOF_WORDS
 from ...sharing.verify import LevelShare
-from ...sharing.wire import (
-    MAX_FORWARD,
-    MAX_TREE,
-    Closing,
-    Finish,
-    Forward,
-    ForwardAnswer,
-    LevelCheck,
-    LevelSums,
-    Message,
-    Outcome,
-    Proposal,
-    ProposalAnswer,
-    Sealed,
-    Signature,
-    Upload,
-)
+from ..background import Background
 from ..campaign import token_hash
 from ..stores.pairs import LAST_STEP, PairRow, PairTables, StepRow, UploadOutcome, UploadRow
 from .keys import PairSecrets
 from .pool import Job, Move, Pool, Reports, Tree
 
 __all__ = [
-    "CHUNK",
-    "HELPER_ANSWERS",
-    "Leading",
-    "LivePair",
-    "StoredHalf",
-    "answer_forward",
-    "answer_step",
-    "upload_row",
-]
+    "CHUNK", "HELPER_ANSWERS", "Leading", "LivePair", "StoredHalf", "answer_forward", "answer_step", "upload_row",
+]  # fmt: skip
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Flags = npt.NDArray[np.bool_]
 HELPER_ANSWERS = "the helper's answer to the proposal"
 CHUNK = 4096  # reports of one job; their states at a level with 600 opened cells take 40 MB
 
 
 class LivePair:
-    """A pair on this server.
-
-    Attributes
-    ----------
-    row : PairRow
-        Where it stood at the last look.
-    machine : Leader or Helper or None
-        Where the counting stands; built again from the stored steps when it is needed.
-    waits_for : str or None
-        What it waits for, in words.
-    progress : (int, int)
-        Parts of the reports that are evaluated of the present level, and all of them.
-    stuck : str or None
-        Which part of the reports cannot be evaluated and why, in words for the operator.
-    failed : bool
-        Whether this server could not answer the leader's last step.
-    """
+    """A pair on this server, as of the last look."""
 
     def __init__(self, pair: PairTask, role: Role, row: PairRow) -> None:
         self.pair, self.role, self.row = pair, role, row
         self.task, self.body = pair.id, pair.to_bytes()
         self.secrets: PairSecrets | None = None
-        self.machine: Leader | Helper | None = None
+        self.machine: Leader | Helper | None = None  # built again from the stored steps when it is needed
         self.lock = asyncio.Lock()
-        self.waits_for: str | None = None
-        self.progress = (0, 0)
-        self.stuck: str | None = None
-        self.failed = False
+        self.waits_for: str | None = None  # in words
+        self.progress = (0, 0)  # parts of the reports that are evaluated of the present level, and all of them
+        self.stuck: str | None = None  # which part cannot be evaluated and why, for the operator
+        self.failed = False  # whether the leader's last step could not be answered
         self.steps = 0
         self.pending: StepRow | None = None  # the leader's request that is not answered yet
 
@@ -128,8 +88,8 @@ def build_machine(live: LivePair, tables: PairTables, pool: Pool, signing_secret
         raise InvalidInput("the secrets of this pair were deleted: it has ended")
 
     def evaluator(bucket: int, ids: Sequence[bytes]) -> StoredHalf:
-        if len(ids) > MAX_TREE:
-            raise InvalidInput(f"bucket {bucket} has {len(ids)} reports; a tree takes at most {MAX_TREE}")
+        if len(ids) > wire.MAX_TREE:
+            raise InvalidInput(f"bucket {bucket} has {len(ids)} reports; a tree takes at most {wire.MAX_TREE}")
         return StoredHalf(live, secrets, tables, pool, bucket, ids)
 
     kind = Leader if live.role == "leader" else Helper
@@ -151,18 +111,6 @@ class StoredHalf:
 
     What comes out of a level is stored under a name that says everything that led to it. A server that comes back finds
     it there.
-
-    Parameters
-    ----------
-    live : LivePair
-    secrets : PairSecrets
-    tables : PairTables
-    pool : Pool
-    bucket : int
-    ids : sequence of bytes
-        The reports that take part, ascending.
-    chunk : int
-        Reports per job.
     """
 
     def __init__(
@@ -261,11 +209,13 @@ class StoredHalf:
 # -- uploads: both servers open their envelope, so that a bad one takes no part ----------------------------------------
 
 
-def upload_row(pair: PairTask, secrets: PairSecrets, sent: Upload | Sealed, digest: bytes) -> UploadRow | None:
+def upload_row(
+    pair: PairTask, secrets: PairSecrets, sent: wire.Upload | wire.Sealed, digest: bytes
+) -> UploadRow | None:
     """A device's upload on the leader, or what the leader forwards, as it is stored; None if it does not open."""
-    role: Role = "leader" if isinstance(sent, Upload) else "helper"
-    envelope = sent.leader_envelope if isinstance(sent, Upload) else sent.envelope
-    given = sent.token or "" if isinstance(sent, Upload) else ""
+    role: Role = "leader" if isinstance(sent, wire.Upload) else "helper"
+    envelope = sent.leader_envelope if isinstance(sent, wire.Upload) else sent.envelope
+    given = sent.token or "" if isinstance(sent, wire.Upload) else ""
     try:
         sent.check(pair)
         private = open_envelope(
@@ -276,7 +226,7 @@ def upload_row(pair: PairTask, secrets: PairSecrets, sent: Upload | Sealed, dige
         return None
     if len(private) != pair.shape.private_bytes:
         return None
-    onward = sent.helper_envelope if isinstance(sent, Upload) else b""
+    onward = sent.helper_envelope if isinstance(sent, wire.Upload) else b""
     token = token_hash(given) if given else None
     return UploadRow(sent.id, sent.bucket, digest, sent.public, secrets.masked(private, sent.id), onward, token)
 
@@ -287,27 +237,12 @@ def upload_row(pair: PairTask, secrets: PairSecrets, sent: Upload | Sealed, dige
 Send = Callable[[LivePair, str, bytes], Awaitable[bytes]]
 
 
-class InThread(Protocol):
-    """Runs a blocking call in a thread."""
-
-    def __call__(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
-
-
 class Leading:
-    """What the leader does with its pairs, from the proposal to the transcript.
+    """What the leader does with its pairs, from the proposal to the transcript; ``send`` gives the helper's answer."""
 
-    Parameters
-    ----------
-    tables : PairTables
-    pool : Pool
-    send : callable
-        Sends a step's bytes to the helper; the answer's bytes.
-    work, evaluate : callable
-        Run a blocking call in a thread: one of the database, and one that waits for the evaluation.
-    """
-
-    def __init__(self, tables: PairTables, pool: Pool, send: Send, work: InThread, evaluate: InThread) -> None:
-        self._tables, self._pool, self._send, self._work, self._evaluate = tables, pool, send, work, evaluate
+    def __init__(self, tables: PairTables, pool: Pool, send: Send, background: Background) -> None:
+        self._tables, self._pool, self._send, self._background = tables, pool, send, background
+        self._work = background.work
 
     async def advance(self, live: LivePair, signing_secret: bytes, *, now: float) -> bool:
         """Do what can be done now; whether the pair came to another phase."""
@@ -329,8 +264,8 @@ class Leading:
 
     async def _propose(self, live: LivePair, *, now: float) -> bool:
         live.waits_for = live.waits_for or HELPER_ANSWERS
-        answer = ProposalAnswer.from_bytes(
-            await self._send(live, "propose", Proposal(live.row.name, live.body).to_bytes())
+        answer = wire.ProposalAnswer.from_bytes(
+            await self._send(live, "propose", wire.Proposal(live.row.name, live.body).to_bytes())
         )
         missing = [] if live.row.confirmed else [f"the leader's operator ({live.pair.leader.name})"]
         missing += [] if answer.confirmed else [f"the helper's operator ({live.pair.helper.name})"]
@@ -343,17 +278,17 @@ class Leading:
     async def _forward(self, live: LivePair) -> None:
         """Give the helper all uploads that it does not have yet."""
         after = live.row.forwarded
-        while rows := await self._work(self._tables.waiting, live.task, after=after, limit=MAX_FORWARD):
+        while rows := await self._work(self._tables.waiting, live.task, after=after, limit=wire.MAX_FORWARD):
             live.waits_for = "the helper to take uploads"
             after = rows[-1].number
             rows.sort(key=lambda row: row.report)
-            reports = tuple(Sealed(row.report, row.public, row.onward, row.bucket) for row in rows)
-            answer = ForwardAnswer.from_bytes(await self._send(live, "forward", Forward(reports).to_bytes()))
+            reports = tuple(wire.Sealed(row.report, row.public, row.onward, row.bucket) for row in rows)
+            answer = wire.ForwardAnswer.from_bytes(await self._send(live, "forward", wire.Forward(reports).to_bytes()))
             if len(answer.outcomes) != len(rows):
                 raise InvalidInput(f"{len(rows)} reports were forwarded; got {len(answer.outcomes)} outcomes")
             refused = [row.report for row, outcome in zip(rows, answer.outcomes, strict=True) if outcome != "stored"]
             await self._work(self._tables.forwarded, live.task, after, refused)
-            if len(rows) < MAX_FORWARD and live.row.phase == "open":
+            if len(rows) < wire.MAX_FORWARD and live.row.phase == "open":
                 return  # let some more gather
 
     async def _count(self, live: LivePair, signing_secret: bytes) -> bool:
@@ -361,7 +296,9 @@ class Leading:
         try:
             if live.machine is None:
                 live.waits_for = "the evaluation of the reports on this server"
-                live.machine = await self._evaluate(build_machine, live, self._tables, self._pool, signing_secret)
+                live.machine = await self._background.run(
+                    "evaluating", build_machine, live, self._tables, self._pool, signing_secret
+                )
             machine = live.machine
             assert isinstance(machine, Leader)
             if live.row.phase == "closing":
@@ -384,7 +321,7 @@ class Leading:
         bucket, step = machine.due
         if live.pending is None:
             live.waits_for = f"the evaluation on this server for {step}"
-            request = await self._evaluate(machine.request)
+            request = await self._background.run("evaluating", machine.request)
             stored = await self._work(self._tables.put_step, live.task, live.steps, bucket, step, request, None)
             if stored is None or stored.request != request:
                 raise InvalidInput(
@@ -393,7 +330,7 @@ class Leading:
             live.pending = stored
         live.waits_for = f"the helper's answer to {step}"
         answer = await self._send(live, step, live.pending.request)
-        await self._evaluate(machine.advance, live.pending.request, answer)
+        await self._background.run("evaluating", machine.advance, live.pending.request, answer)
         await self._work(self._tables.put_answer, live.task, live.pending.number, answer)
         live.steps, live.pending = live.pending.number + 1, None
 
@@ -401,12 +338,13 @@ class Leading:
 # -- the helper --------------------------------------------------------------------------------------------------------
 
 
-_OUTCOMES: dict[UploadOutcome, Outcome] = {
+_OUTCOMES: dict[UploadOutcome, wire.Outcome] = {
     "stored": "stored", "again": "stored", "other-upload": "replayed", "uploads-closed": "closed",
     "campaign-ended": "closed",
 }  # fmt: skip
-_REQUESTS: dict[str, type[Message]] = {
-    CLOSE: Closing, "check": LevelCheck, "sums": LevelSums, "finish": Finish, LAST_STEP: Signature,
+_REQUESTS: dict[str, type[wire.Message]] = {
+    CLOSE: wire.Closing, "check": wire.LevelCheck, "sums": wire.LevelSums, "finish": wire.Finish,
+    LAST_STEP: wire.Signature,
 }  # fmt: skip
 
 
@@ -414,14 +352,14 @@ def answer_forward(live: LivePair, tables: PairTables, body: bytes) -> bytes:
     """Open and store reports; what became of each."""
     if live.row.phase == "confirming":
         raise Refused("not-confirmed", "this server's operator has not confirmed the pair", wait=5)
-    secrets, reports = live.secrets, Forward.from_bytes(body).reports
+    secrets, reports = live.secrets, wire.Forward.from_bytes(body).reports
     if secrets is None:
         raise Refused("campaign-ended", "the pair has ended on this server")
     rows = [upload_row(live.pair, secrets, one, hashlib.sha256(one.to_bytes()).digest()) for one in reports]
     good = [row for row in rows if row is not None]
     outcomes = iter(tables.add(live.task, good)[0] if good else [])
-    found: list[Outcome] = ["undecryptable" if row is None else _OUTCOMES[next(outcomes)] for row in rows]
-    return ForwardAnswer(tuple(found)).to_bytes()
+    found: list[wire.Outcome] = ["undecryptable" if row is None else _OUTCOMES[next(outcomes)] for row in rows]
+    return wire.ForwardAnswer(tuple(found)).to_bytes()
 
 
 def answer_step(live: LivePair, tables: PairTables, pool: Pool, signing_secret: bytes, step: str, body: bytes) -> bytes:

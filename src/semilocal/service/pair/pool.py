@@ -74,13 +74,7 @@ class Reports(NamedTuple):
 
 
 class Chunks:
-    """The chunks that a process keeps.
-
-    Parameters
-    ----------
-    memory : int
-        Most bytes of states beside those of the roots.
-    """
+    """The chunks that a process keeps, with at most so many bytes of states beside those of the roots."""
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
@@ -121,12 +115,9 @@ def _flags(packed: bytes) -> npt.NDArray[np.bool_]:
 
 
 class Pool:
-    """The processes of a server.
+    """The processes of a server: started when there is work, ended when no pair is counted.
 
-    Parameters
-    ----------
-    processes : int
-        Started when there is work, ended when no pair is counted; 0 evaluates in the thread that asks, for tests.
+    With 0 of them the thread that asks evaluates, for tests.
     """
 
     def __init__(self, processes: int) -> None:
@@ -139,21 +130,10 @@ class Pool:
     def evaluate(
         self, jobs: Sequence[Job], load: Callable[[int], Reports], look: Callable[[int], None] = lambda done: None
     ) -> list[Found]:
-        """What comes out of the jobs of one tree, in their order.
+        """What comes out of the jobs of one tree, in their order, or ``EvaluationFailed``.
 
-        Parameters
-        ----------
-        load : callable
-            The reports of a job by its number.
-        look : callable
-            Is told now and then how many jobs are done; raises if they are not wanted any more.
-
-        Raises
-        ------
-        EvaluationFailed
-            If a job cannot be done.
-        StoreUnavailable
-            If the server stops.
+        ``load`` gives the reports of a job by its number. ``look`` is told now and then how many jobs are done, and
+        raises if they are not wanted any more.
         """
         with self._guard:
             self._pairs |= {job.tree.pair for job in jobs}

@@ -14,17 +14,17 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, SchemaMismatch, StoreUnavailable
+from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, SchemaMismatch
 from ...sharing.machine import Helper
 from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
 from ..admin import MAX_TOKENS
+from ..background import Background
 from ..campaign import new_token, token_hash
-from ..faults import PATIENCE, PUBLIC, Faults, Seldom
+from ..faults import PUBLIC, Faults, Seldom
 from ..keys import Keyring
 from ..stores.base import OTHER_VERSION, Applied, Outcome, Store
 from ..stores.pairs import NOT_OPEN, SEED, PairRow, UploadRow
@@ -37,15 +37,12 @@ from .pool import Pool
 
 __all__ = ["PairService"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
 log = logging.getLogger("semilocal.service")
 
 MAX_UNCONFIRMED = 32
 NO_PAIR = "this server has no pair with this task"
 UNKNOWN_LEADER = "the proposal is not signed by the leader whose key this server was started with (--peer-key)"
 EVALUATING = 64  # pairs that are evaluated at the same time; one that is stuck keeps its place
-STOP_SECONDS = 5.0
 LONGEST_PAUSE = 10.0
 REASONS = {
     "bad-upload": (
@@ -68,17 +65,8 @@ class IncomingUpload(NamedTuple):
 class PairService:
     """All pairs of a server.
 
-    Parameters
-    ----------
-    store : Store
-    clock : callable
-        Unix time in seconds.
-    keys : Keyring
-    settings : PairSettings
-    peer : Peer, optional
-        The helper, for a leader; made from the settings if left out.
-    interval : float or None
-        Seconds between two looks at the pairs; None: only when ``tick`` is called.
+    ``clock`` is Unix time. The peer is the helper, for a leader; made from the settings if left out. With an
+    ``interval`` of None the pairs are looked at when ``tick`` is called; else every so many seconds.
     """
 
     def __init__(
@@ -90,13 +78,12 @@ class PairService:
         self._store, self._tables = store, store.pairs
         self._peer = peer if peer is not None or settings.role == "helper" else Peer(settings.peer)
         self._pool = Pool(settings.processes)
-        self._threads = ThreadPoolExecutor(4, thread_name_prefix="semilocal-pair")
-        self._evaluating = ThreadPoolExecutor(EVALUATING, thread_name_prefix="semilocal-pair-evaluating")
-        self._leader = Leading(self._tables, self._pool, self._send, self.work, self.evaluate)
+        self._background = Background(database=4, evaluating=EVALUATING)
+        self._read, self._work = self._background.read, self._background.work
+        self._leader = Leading(self._tables, self._pool, self._send, self._background)
         self._live: dict[bytes, LivePair] = {}
         self._looks: dict[bytes, asyncio.Future[Any]] = {}  # one per pair
         self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
-        self._background: set[asyncio.Future[Any]] = set()
         self.keeper: asyncio.Future[Any] | None = None
         self.writer = Writer(self, self._full, gather=store.gather)
         self.faults = Faults()
@@ -109,57 +96,24 @@ class PairService:
     async def start(self) -> None:
         """Begin to write uploads and to look after the pairs."""
         self.writer.start()
-        await self.work(self._store.first_setting, SEED, secrets.token_bytes(32))
+        await self._work(self._store.first_setting, SEED, secrets.token_bytes(32))
         if self._interval is not None:
-            self.keeper = self._spawn(self._keep(self._interval))
+            self.keeper = self._background.spawn(self._keep(self._interval))
 
     async def stop(self) -> None:
         """Write what is queued, and stop; steps that are cut off are repeated after the next start."""
         self.stopping = True
         await self.writer.stop()
-        running = list(self._background)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await self._background.cancel()
+        self._pool.stop()
+        await self._background.stop()
         if self._peer is not None:
             await self._peer.close()
-        self._pool.stop()
-        for pool in (self._threads, self._evaluating):
-            pool.shutdown(wait=False, cancel_futures=True)
-            ending = asyncio.ensure_future(asyncio.to_thread(pool.shutdown, wait=True))
-            await asyncio.wait({ending}, timeout=STOP_SECONDS)
-
-    async def work(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call of the database in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
-
-    async def evaluate(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a call that waits for the evaluation in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._evaluating, lambda: call(*args, **kwargs))
-
-    async def _read(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Ask the database for a request; raise ``StoreUnavailable`` if it hangs."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await self.work(call, *args, **kwargs)
-        except TimeoutError:
-            raise StoreUnavailable(f"the database did not answer for {PATIENCE:g} s") from None
-
-    def _spawn(self, work: Awaitable[Any]) -> asyncio.Future[Any]:
-        task = asyncio.ensure_future(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        return task
 
     @property
     def kept(self) -> bool:
         """Whether the task that looks after the pairs is alive."""
         return self._interval is None or (self.keeper is not None and not self.keeper.done())
-
-    @property
-    def at_fault(self) -> int:
-        """Pairs that cannot go on now."""
-        return len(self.faults)
 
     async def _keep(self, interval: float) -> None:
         while True:
@@ -181,7 +135,7 @@ class PairService:
         for row in await self._read(self._tables.rows, active=True):
             task, again = row.task, self._pauses.get(row.task, (0.0, 0.0))[0]
             if task not in self._looks and time.monotonic() >= again:
-                self._looks[task] = self._spawn(self._look(task))
+                self._looks[task] = self._background.spawn(self._look(task))
                 self._looks[task].add_done_callback(lambda _, task=task: self._looks.pop(task, None))  # type: ignore[misc]
 
     async def _look(self, task: bytes) -> None:
@@ -241,8 +195,8 @@ class PairService:
         async with live.lock:  # no step is answered any more
             live.drop_machine()
             live.secrets, live.waits_for = None, "the shares to be deleted"
-            await self.work(self._tables.clean, live.task)
-            await self.work(self._pool.forget, live.task)
+            await self._work(self._tables.clean, live.task)
+            await self._work(self._pool.forget, live.task)
         live.waits_for = None
         await self.refresh(live)
         log.info("pair %r (%s): shares and secrets are deleted", live.row.name, live.task.hex()[:12])
@@ -439,7 +393,7 @@ class PairService:
 
     def _full(self, tasks: set[bytes]) -> None:
         if self._interval is not None and not self.stopping:
-            self._spawn(self._begin_looks())
+            self._background.spawn(self._begin_looks())
 
     # -- the other server ------------------------------------------------------------------------------------------
 
@@ -499,7 +453,7 @@ class PairService:
                 raise
             live.failed = False
         if live.machine is not None and step != "forward":
-            self._spawn(self._prepare(live))
+            self._background.spawn(self._prepare(live))
         return answer
 
     async def _refresh_running(self, live: LivePair) -> None:
@@ -511,9 +465,11 @@ class PairService:
     async def _answer_step(self, live: LivePair, step: str, body: bytes) -> bytes:
         await self._refresh_running(live)
         if step == "forward":
-            return await self.work(answer_forward, live, self._tables, body)
+            return await self._work(answer_forward, live, self._tables, body)
         secret = self._signing_secret(live.pair)
-        answer = await self.evaluate(answer_step, live, self._tables, self._pool, secret, step, body)
+        answer = await self._background.run(
+            "evaluating", answer_step, live, self._tables, self._pool, secret, step, body
+        )
         await self.refresh(live)
         return answer
 
@@ -524,7 +480,7 @@ class PairService:
             if not isinstance(machine, Helper) or live.row.phase != "levels":
                 return
             try:
-                await self.evaluate(machine.prepare)
+                await self._background.run("evaluating", machine.prepare)
             except Exception as error:
                 live.drop_machine()
                 live.failed = await self._note(live.task, error)

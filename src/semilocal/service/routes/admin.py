@@ -6,10 +6,10 @@ import logging
 import math
 
 from ...errors import InvalidInput
-from .. import rounds
+from .. import http, rounds
 from ..admin import create_campaign, new_tokens, with_chain
 from ..campaign import CampaignForm
-from ..http import Request, Response, decode_form, json_response, read_request, task_of
+from ..http import Request, Response
 from ..problems import Problem
 from ..worker import describe_step, label
 from .pair import TokensForm, cancel_pair, end_uploads, make_pair_tokens, show_pair_progress
@@ -25,7 +25,7 @@ ADMIN_BYTES = 65_536
 async def create(context: Context, request: Request) -> Response:
     """Create a campaign."""
     service = context.service
-    form = decode_form(await read_request(request, ADMIN_BYTES), CampaignForm)
+    form = http.decode_form(await http.read_request(request, ADMIN_BYTES), CampaignForm)
     try:
         campaign = await service.work(with_chain, service.store, form.build())
         is_new = await service.work(create_campaign, service.store, campaign, now=service.clock())
@@ -35,25 +35,25 @@ async def create(context: Context, request: Request) -> Response:
     if not is_new:
         raise Problem("task-exists", "the same task exists already; to repeat the collection, give another --label")
     log.info("%s created", label(campaign))
-    return json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
+    return http.json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
 
 
 async def make_tokens(context: Context, request: Request) -> Response:
     """New enrolment tokens."""
-    service, task = context.service, task_of(request.path_params)
-    form = decode_form(await read_request(request, ADMIN_BYTES), TokensForm)
+    service, task = context.service, http.task_of(request)
+    form = http.decode_form(await http.read_request(request, ADMIN_BYTES), TokensForm)
     live = await service.campaign(task)
     try:
         tokens = await service.work(new_tokens, service.store, task, count=form.count)
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
     log.info("%s: %d tokens made", label(live.campaign), form.count)
-    return json_response({"tokens": tokens}, status=201)
+    return http.json_response({"tokens": tokens}, status=201)
 
 
 async def show_progress(context: Context, request: Request) -> Response:
     """How many have reported in the open round. Not for everybody: it tells when reports come in."""
-    service, task = context.service, task_of(request.path_params)
+    service, task = context.service, http.task_of(request)
     live = await service.refresh(task)
     status = live.status
     expected = rounds.expected_reports(live.campaign, status, live.curator)
@@ -63,12 +63,12 @@ async def show_progress(context: Context, request: Request) -> Response:
         "needed": status.needed, "deadline": status.deadline, "now": math.ceil(service.clock()),
         "fault": service.faults.public(task), "refused": context.metrics.refusals(task),
     }  # fmt: skip
-    return json_response(document)
+    return http.json_response(document)
 
 
 async def start(context: Context, request: Request) -> Response:
     """End enrolment."""
-    service, task = context.service, task_of(request.path_params)
+    service, task = context.service, http.task_of(request)
     await service.campaign(task)
     before = await service.work(rounds.start, service.store, task, service.clock())
     live = await service.refresh(task)
@@ -77,18 +77,18 @@ async def start(context: Context, request: Request) -> Response:
         log.info("%s: %s", label(live.campaign), words)
     if live.status.phase == "cancelled":
         raise Problem("campaign-ended", "the campaign was cancelled")
-    return json_response({"phase": live.status.phase, "round": live.status.round})
+    return http.json_response({"phase": live.status.phase, "round": live.status.round})
 
 
 async def cancel(context: Context, request: Request) -> Response:
     """Cancel a campaign."""
-    service, task = context.service, task_of(request.path_params)
+    service, task = context.service, http.task_of(request)
     await service.campaign(task)
     done = await service.work(rounds.cancel, service.store, task)
     live = await service.refresh(task)
     if done:
         log.info("%s cancelled after %d closed rounds", label(live.campaign), live.status.closed)
-    return json_response({"phase": live.status.phase, "round": live.status.round})
+    return http.json_response({"phase": live.status.phase, "round": live.status.round})
 
 
 _ADMIN = ("unauthorized", "malformed", "too-large", "unavailable")

@@ -9,25 +9,9 @@ from typing import Any
 import msgspec
 
 from ...errors import DeviceViolation
+from .. import http
 from ..campaign import token_hash, used_by
-from ..http import (
-    TASK,
-    Receive,
-    Request,
-    Response,
-    Scope,
-    Send,
-    decode_form,
-    json_response,
-    number_of,
-    pseudonym_of,
-    read_body,
-    read_request,
-    round_of,
-    size_of,
-    task_of,
-    while_connected,
-)
+from ..http import Receive, Request, Response, Scope, Send
 from ..problems import Problem
 from ..rounds import REPORT_BYTES, check_report, verifier_of
 from ..stores.base import Enrolment
@@ -54,10 +38,10 @@ class EnrolmentForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def enrol(context: Context, request: Request) -> Response:
     """Enrol a participant."""
     service = context.service
-    task, pseudonym = task_of(request.path_params), pseudonym_of(request.path_params)
-    body = await read_request(request, REPORT_BYTES)
-    form = decode_form(body, EnrolmentForm)
-    if not TASK.match(form.verifier):
+    task, pseudonym = http.task_of(request), http.pseudonym_of(request)
+    body = await http.read_request(request, REPORT_BYTES)
+    form = http.decode_form(body, EnrolmentForm)
+    if not http.TASK.match(form.verifier):
         raise Problem("malformed", "verifier must be SHA-256 of the key: 64 lower-case hex digits")
     verifier = bytes.fromhex(form.verifier)
     if form.token is not None and not (form.token.isascii() and 8 <= len(form.token) <= 128):
@@ -74,19 +58,19 @@ async def enrol(context: Context, request: Request) -> Response:
     if outcome not in ("stored", "again"):
         raise Problem(outcome)
     document = {"enrolled": True, "digest": hashlib.sha256(body).hexdigest()}
-    return json_response(document, status=201 if outcome == "stored" else 200)
+    return http.json_response(document, status=201 if outcome == "stored" else 200)
 
 
 async def show_state(context: Context, request: Request) -> Response:
     """Where the campaign stands; a long poll with ``after`` and ``wait``."""
-    service, task = context.service, task_of(request.path_params)
-    after = number_of(request, "after", default=None, low=-1, high=10**6)
-    seconds = number_of(request, "wait", default=0, low=0, high=LONGEST_WAIT)
+    service, task = context.service, http.task_of(request)
+    after = http.number_of(request, "after", default=None, low=-1, high=10**6)
+    seconds = http.number_of(request, "wait", default=0, low=0, high=LONGEST_WAIT)
     if after is not None and seconds:
-        live = await while_connected(request, service.wait(task, after=after, seconds=seconds))
+        live = await http.while_connected(request, service.wait(task, after=after, seconds=seconds))
     else:
         live = await service.fresh(task)
-    return json_response(state_document(service, live))
+    return http.json_response(state_document(service, live))
 
 
 def state_document(service: Service, live: LiveCampaign) -> dict[str, Any]:
@@ -108,8 +92,8 @@ async def put_report(
         if name == b"authorization":
             key = value
         elif name == b"content-length":
-            size = size_of(value)
-    body = await read_body(receive, size, REPORT_BYTES)
+            size = http.size_of(value)
+    body = await http.read_body(receive, size, REPORT_BYTES)
     verifier = verifier_of(key)
     if verifier is None:
         raise Problem("unauthorized", "send Authorization: Bearer <key, 64 lower-case hex digits>")
@@ -140,7 +124,7 @@ async def put_report(
 
 async def refuse_report_path(context: Context, request: Request) -> Response:
     """Say what is wrong with the path of a report; well-formed ones go to :func:`put_report`."""
-    task_of(request.path_params), round_of(request.path_params), pseudonym_of(request.path_params)
+    http.task_of(request), http.round_of(request), http.pseudonym_of(request)
     raise Problem("no-such-route")
 
 

@@ -10,43 +10,26 @@ import hmac
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Literal
 
 import msgspec
 
-from ...errors import InvalidInput, MissingExtra
+from ...errors import InvalidInput
 from ...sharing.wire import MAX_BODY, MAX_UPLOAD
-from ..http import (
-    Receive,
-    Request,
-    Response,
-    Scope,
-    Send,
-    decode_form,
-    immutable_response,
-    json_response,
-    read_body,
-    read_request,
-    size_of,
-    task_of,
-)
+from .. import http
+from ..http import Receive, Request, Response, Scope, Send
 from ..pair.form import PairForm
 from ..pair.peer import ANSWER_HEADER, answer_signature
 from ..pair.play import LivePair
-from ..pair.results import PairFindings, read_findings
 from ..pair.service import PairService
 from ..problems import Problem
-from ..results import Findings
 from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
 
 __all__ = [
-    "GEOJSON", "GEOPARQUET", "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens",
-    "map_response", "pair_findings", "put_upload", "show_pair_geojson", "show_pair_geoparquet", "show_pair_progress",
-    "show_pair_results", "show_pair_state", "show_pair_statement", "show_pair_task",
+    "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens", "pair_of", "put_upload",
+    "show_pair_progress", "show_pair_state", "show_pair_statement", "show_pair_task",
 ]  # fmt: skip
 
 FORM_BYTES = 65_536
-GEOJSON, GEOPARQUET = "application/geo+json", "application/vnd.apache.parquet"
 _STEPS = ("propose", "forward", "close", "finish", "sign")
 _LEVEL = re.compile(r"0|[1-9][0-9]?")
 
@@ -67,7 +50,7 @@ def pairs_of(context: Context) -> PairService:
 async def pair_of(context: Context, request: Request) -> LivePair:
     """The pair in the path, as it stands now."""
     pairs = pairs_of(context)
-    return await pairs.refresh(await pairs.find(task_of(request.path_params)))
+    return await pairs.refresh(await pairs.find(http.task_of(request)))
 
 
 @asynccontextmanager
@@ -84,8 +67,8 @@ async def refusing() -> AsyncIterator[None]:
 
 async def put_upload(context: Context, scope: Scope, receive: Receive, send: Send, task: bytes, report: bytes) -> None:
     """Take an upload; answered when it is on disk. Nearly all requests are uploads: this works on bare messages."""
-    size = next((size_of(value) for name, value in scope["headers"] if name == b"content-length"), 0)
-    body = await read_body(receive, size, MAX_UPLOAD)
+    size = next((http.size_of(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+    body = await http.read_body(receive, size, MAX_UPLOAD)
     pairs = pairs_of(context)
     if not context.by_key.allow(report, context.service.monotonic()):
         raise Problem("too-fast", "more than 20 requests a second for one report")
@@ -101,30 +84,30 @@ async def put_upload(context: Context, scope: Scope, receive: Receive, send: Sen
 
 async def refuse_upload_path(context: Context, request: Request) -> Response:
     """Say what is wrong with the path of an upload; well-formed ones go to :func:`put_upload`."""
-    task_of(request.path_params)
+    http.task_of(request)
     raise Problem("no-such-route", "a report is named by 32 lower-case hex digits")
 
 
 async def show_pair_task(context: Context, request: Request) -> Response:
     """The pair task."""
-    live = await pairs_of(context).find(task_of(request.path_params))
-    return _for_other_pages(immutable_response(request, live.body))
+    live = await pairs_of(context).find(http.task_of(request))
+    return _for_other_pages(http.immutable_response(request, live.body))
 
 
 async def show_pair_statement(context: Context, request: Request) -> Response:
     """What taking part costs, in words."""
-    live = await pairs_of(context).find(task_of(request.path_params))
-    return immutable_response(request, live.pair.statement().encode(), media_type="text/plain; charset=utf-8")
+    live = await pairs_of(context).find(http.task_of(request))
+    return http.immutable_response(request, live.pair.statement().encode(), media_type="text/plain; charset=utf-8")
 
 
 async def show_pair_state(context: Context, request: Request) -> Response:
     """Where the pair stands, and what it waits for."""
-    return _for_other_pages(json_response(pairs_of(context).state(await pair_of(context, request))))
+    return _for_other_pages(http.json_response(pairs_of(context).state(await pair_of(context, request))))
 
 
 async def show_pair_progress(context: Context, request: Request) -> Response:
     """The same for this server's operator: also why the pair does not go on."""
-    return json_response(pairs_of(context).state(await pair_of(context, request), operator=True))
+    return http.json_response(pairs_of(context).state(await pair_of(context, request), operator=True))
 
 
 def _for_other_pages(answer: Response) -> Response:
@@ -136,48 +119,7 @@ def _for_other_pages(answer: Response) -> Response:
 async def show_transcript(context: Context, request: Request) -> Response:
     """The signed transcript."""
     live = await pair_of(context, request)
-    return immutable_response(request, await pairs_of(context).transcript(live))
-
-
-async def pair_findings(context: Context, request: Request) -> PairFindings:
-    """The result of a finished pair."""
-    data = await pairs_of(context).transcript(await pair_of(context, request))
-    return await context.service.compute(read_findings, data)
-
-
-async def show_pair_results(context: Context, request: Request) -> Response:
-    """Cells, counts and the promise of a finished pair."""
-    found = await pair_findings(context, request)
-    document = await context.service.compute(lambda: found.document)
-    return immutable_response(request, document, media_type="application/json")
-
-
-async def map_response(
-    context: Context, request: Request, found: Findings | PairFindings, form: Literal["geojson", "geoparquet"]
-) -> Response:
-    """The regions of a campaign or a pair as a file."""
-    try:
-        document = await context.service.compute(lambda: getattr(found, form))
-    except MissingExtra as error:
-        raise Problem("no-such-route", f"this server cannot write GeoParquet: {error}") from None
-    return immutable_response(request, document, media_type=GEOJSON if form == "geojson" else GEOPARQUET)
-
-
-async def _drawable_pair(context: Context, request: Request) -> PairFindings:
-    found = await pair_findings(context, request)
-    if found.pair.pooled.box.dimensions != 2:
-        raise Problem("no-such-route", "a map needs two dimensions")
-    return found
-
-
-async def show_pair_geojson(context: Context, request: Request) -> Response:
-    """The final cells of a finished pair on a map."""
-    return await map_response(context, request, await _drawable_pair(context, request), "geojson")
-
-
-async def show_pair_geoparquet(context: Context, request: Request) -> Response:
-    """The same as a GeoParquet file."""
-    return await map_response(context, request, await _drawable_pair(context, request), "geoparquet")
+    return http.immutable_response(request, await pairs_of(context).transcript(live))
 
 
 async def show_operator(context: Context, request: Request) -> Response:
@@ -185,7 +127,7 @@ async def show_operator(context: Context, request: Request) -> Response:
     pairs = pairs_of(context)
     operator = await pairs.operator()
     keys = {"signing_key": operator.signing_key.hex(), "sealing_key": operator.sealing_key.hex()}
-    return json_response({"name": operator.name, "origin": operator.origin, **keys, "role": pairs.settings.role})
+    return http.json_response({"name": operator.name, "origin": operator.origin, **keys, "role": pairs.settings.role})
 
 
 # -- administrators ----------------------------------------------------------------------------------------------------
@@ -194,37 +136,37 @@ async def show_operator(context: Context, request: Request) -> Response:
 async def create_pair(context: Context, request: Request) -> Response:
     """Create a pair with the helper of this leader."""
     pairs = pairs_of(context)
-    form = decode_form(await read_request(request, FORM_BYTES), PairForm)
+    form = http.decode_form(await http.read_request(request, FORM_BYTES), PairForm)
     async with refusing():
         task = await pairs.create(form)
-    return json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
+    return http.json_response({"task": task.hex()}, status=201, headers={"Location": f"/tasks/{task.hex()}"})
 
 
 async def confirm_pair(context: Context, request: Request) -> Response:
     """This server's operator agrees to a pair."""
     async with refusing():
         live = await pairs_of(context).confirm(await pair_of(context, request))
-    return json_response({"phase": live.row.phase})
+    return http.json_response({"phase": live.row.phase})
 
 
 async def end_uploads(context: Context, request: Request) -> Response:
     """End uploads; what is there is counted."""
     live = await pairs_of(context).end_uploads(await pair_of(context, request))
-    return json_response({"phase": live.row.phase})
+    return http.json_response({"phase": live.row.phase})
 
 
 async def cancel_pair(context: Context, request: Request) -> Response:
     """Cancel a pair; its shares are deleted."""
     live = await pairs_of(context).cancel(await pair_of(context, request))
-    return json_response({"phase": live.row.phase})
+    return http.json_response({"phase": live.row.phase})
 
 
 async def make_pair_tokens(context: Context, request: Request) -> Response:
     """New tokens, one upload each."""
-    form = decode_form(await read_request(request, FORM_BYTES), TokensForm)
+    form = http.decode_form(await http.read_request(request, FORM_BYTES), TokensForm)
     async with refusing():
         tokens = await pairs_of(context).new_tokens(await pair_of(context, request), form.count)
-    return json_response({"tokens": tokens}, status=201)
+    return http.json_response({"tokens": tokens}, status=201)
 
 
 # -- the other server --------------------------------------------------------------------------------------------------
@@ -232,12 +174,12 @@ async def make_pair_tokens(context: Context, request: Request) -> Response:
 
 async def answer_peer(context: Context, request: Request) -> Response:
     """Answer a step of the leader; the signature is checked before the body is read."""
-    pairs, task, step = pairs_of(context), task_of(request.path_params), _step(request)
+    pairs, task, step = pairs_of(context), http.task_of(request), _step(request)
     live = await pairs.look_up(task)
     async with refusing():
         header = request.headers.get("authorization", "")
         signature, digest = pairs.check_leader(live, step, header, request.scope["path"])
-        body = await read_request(request, MAX_BODY if live is not None else FORM_BYTES)
+        body = await http.read_request(request, MAX_BODY if live is not None else FORM_BYTES)
         if not hmac.compare_digest(digest, hashlib.sha256(body).digest()):
             raise Problem("bad-signature", "the body is not the one that was signed")
         data = await pairs.answer(task, step, body)

@@ -4,47 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
 from ...errors import InvalidInput, MissingExtra
 from ...protocol.messages import decode_query, encode
-from .. import rounds
-from ..campaign import Phase
-from ..http import (
-    Request,
-    Response,
-    decode_form,
-    immutable_response,
-    json_response,
-    number_of,
-    read_request,
-    region_of,
-    round_of,
-    task_of,
-)
+from .. import http, rounds
+from ..http import Request, Response
 from ..keys import registered_key
-from ..pair.results import PairFindings
+from ..pair.results import read_findings
 from ..problems import Problem
-from ..results import LEVEL, Findings
+from ..results import LEVEL, Published
 from ..stores.base import What
 from ..worker import poll_after
-from .pair import (
-    GEOJSON,
-    GEOPARQUET,
-    map_response,
-    pair_findings,
-    show_pair_geojson,
-    show_pair_geoparquet,
-    show_pair_results,
-    show_pair_statement,
-    show_pair_task,
-)
+from .pair import pair_of, show_pair_statement, show_pair_task
 from .table import BYTES, JSON, ROUND_PROBLEMS, TASK_PROBLEMS, TEXT, Context, Handler, Operation
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "findings_of"]
 
 PAGE = 1000
+GEOJSON, GEOPARQUET = "application/geo+json", "application/vnd.apache.parquet"
 MOST_BOXES = 10_000
 MOST_POLYGONS = 1_000
 MOST_POSITIONS = 20_000  # corners of all polygons together: each may cut many cells
@@ -92,92 +72,96 @@ async def list_tasks(context: Context, request: Request) -> Response:
         rows.append({**row, "enrolled": status.enrolled, "fault": service.faults.public(task)})
     pairs = service.pairs
     if pairs is None:
-        return json_response(rows)
+        return http.json_response(rows)
     known = context.is_admin(request)
     for pair in filter(lambda one: one.confirmed or known, await pairs.rows()):
         row = {"task": pair.task.hex(), "name": pair.name, "phase": pair.phase, "kind": "pair"}
         rows.append({**row, "enrolled": pair.received, "fault": pairs.faults.public(pair.task)})
-    return json_response(rows)
+    return http.json_response(rows)
 
 
 async def show_task(context: Context, request: Request) -> Response:
     """The task."""
-    live = await context.service.campaign(task_of(request.path_params))
-    return immutable_response(request, encode(live.campaign.task))
+    live = await context.service.campaign(http.task_of(request))
+    return http.immutable_response(request, encode(live.campaign.task))
 
 
 async def show_plan(context: Context, request: Request) -> Response:
     """The plan of releases."""
-    live = await context.service.campaign(task_of(request.path_params))
-    return immutable_response(request, encode(live.campaign.plan))
+    live = await context.service.campaign(http.task_of(request))
+    return http.immutable_response(request, encode(live.campaign.plan))
 
 
 async def show_statement(context: Context, request: Request) -> Response:
     """The privacy statement."""
-    live = await context.service.campaign(task_of(request.path_params))
-    return immutable_response(request, live.campaign.statement().encode(), media_type="text/plain; charset=utf-8")
+    live = await context.service.campaign(http.task_of(request))
+    return http.immutable_response(request, live.campaign.statement().encode(), media_type="text/plain; charset=utf-8")
 
 
 def show_message(what: What) -> Handler:
     """A handler that answers with a stored message of a round."""
 
     async def handler(context: Context, request: Request) -> Response:
-        task, round_ = task_of(request.path_params), round_of(request.path_params)
-        return immutable_response(request, await context.service.message(task, round_, what))
+        task, round_ = http.task_of(request), http.round_of(request)
+        return http.immutable_response(request, await context.service.message(task, round_, what))
 
     return handler
 
 
 async def show_slice(context: Context, request: Request) -> Response:
     """The reports of a closed round that name one region."""
-    task, round_ = task_of(request.path_params), round_of(request.path_params)
-    return immutable_response(request, await context.service.slice(task, round_, *region_of(request.path_params)))
-
-
-async def show_live(context: Context, request: Request) -> Response:
-    """Where the partition stands, for pages."""
-    service, task = context.service, task_of(request.path_params)
-    document = await service.live(task)
-    return Response(document, media_type=JSON, headers={"Cache-Control": "no-store"})
+    task, round_ = http.task_of(request), http.round_of(request)
+    return http.immutable_response(request, await context.service.slice(task, round_, *http.region_of(request)))
 
 
 async def list_reports(context: Context, request: Request) -> Response:
     """A page of the reports of a closed round."""
     service = context.service
-    task, round_ = task_of(request.path_params), round_of(request.path_params)
+    task, round_ = http.task_of(request), http.round_of(request)
     after = request.query_params.get("after", "")
     if after and not re.fullmatch(r"[0-9a-f]{32}", after):
         raise Problem("malformed", "after must be a pseudonym: 32 lower-case hex digits")
-    limit = number_of(request, "limit", default=PAGE, low=1, high=PAGE)
+    limit = http.number_of(request, "limit", default=PAGE, low=1, high=PAGE)
     await service.message(task, round_, "closed")
     query = decode_query(await service.message(task, round_, "query"))
     rows = await service.read(service.store.reports, task, round_, after=bytes.fromhex(after), limit=limit or PAGE)
-    return immutable_response(request, msgspec.msgpack.encode([rounds.report_bytes(row, query) for row in rows]))
+    return http.immutable_response(request, msgspec.msgpack.encode([rounds.report_bytes(row, query) for row in rows]))
+
+
+async def findings_of(context: Context, request: Request, *, early: bool = False) -> Published:
+    """What a finished campaign or pair found; of a campaign, ``early`` takes its regions while values are asked."""
+    service, task = context.service, http.task_of(request)
+    if service.pairs is not None and await service.pairs.look_up(task) is not None:
+        data = await service.pairs.transcript(await pair_of(context, request))
+        return await service.compute(read_findings, data)
+    live = await service.fresh(task)
+    if live.status.phase not in (("releasing", "finished") if early else ("finished",)):
+        wait = poll_after(live.status, service.clock())
+        raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
+    return await service.compute(context.published.findings, task)
 
 
 async def show_results(context: Context, request: Request) -> Response:
-    """Regions, crowds and releases of a finished campaign."""
-    found = await _findings(context, request, phases=("finished",))
+    """Regions, crowds and releases of a finished campaign, or cells, counts and the promise of a pair."""
+    found = await findings_of(context, request)
     document = await context.service.compute(lambda: found.document)
-    return immutable_response(request, document, media_type="application/json")
+    return http.immutable_response(request, document, media_type=JSON)
 
 
-async def _drawable(context: Context, request: Request) -> Findings:
-    """What a campaign found, if it can be drawn on a map."""
-    live = await context.service.campaign(task_of(request.path_params))
-    if live.campaign.task.box.dimensions != 2:
-        raise Problem("no-such-route", "a map needs two dimensions")
-    return await _findings(context, request, phases=("finished",))
+def show_map(form: Literal["geojson", "geoparquet"], media_type: str) -> Handler:
+    """A handler that answers with the regions as a file."""
 
+    async def handler(context: Context, request: Request) -> Response:
+        found = await findings_of(context, request)
+        if found.counts.partition.task.box.dimensions != 2:
+            raise Problem("no-such-route", "a map needs two dimensions")
+        try:
+            document = await context.service.compute(lambda: getattr(found, form))
+        except MissingExtra as error:
+            raise Problem("no-such-route", f"this server cannot write GeoParquet: {error}") from None
+        return http.immutable_response(request, document, media_type=media_type)
 
-async def show_geojson(context: Context, request: Request) -> Response:
-    """The regions of a finished campaign on a map."""
-    return await map_response(context, request, await _drawable(context, request), "geojson")
-
-
-async def show_geoparquet(context: Context, request: Request) -> Response:
-    """The same as a GeoParquet file."""
-    return await map_response(context, request, await _drawable(context, request), "geoparquet")
+    return handler
 
 
 async def count_box(context: Context, request: Request) -> Response:
@@ -201,7 +185,7 @@ async def count_box(context: Context, request: Request) -> Response:
 
 async def count_areas(context: Context, request: Request) -> Response:
     """How many participants are in each of many boxes or polygons."""
-    return await _count(context, request, decode_form(await read_request(request, COUNTS_BYTES), CountsForm))
+    return await _count(context, request, http.decode_form(await http.read_request(request, COUNTS_BYTES), CountsForm))
 
 
 async def _count(context: Context, request: Request, form: CountsForm) -> Response:
@@ -214,12 +198,12 @@ async def _count(context: Context, request: Request, form: CountsForm) -> Respon
     if form.polygons:
         _check_size(form.polygons, MOST_POSITIONS if not form.means else MOST_POSITIONS_WITH_MEANS)
     areas = form.boxes or msgspec.to_builtins(form.polygons)
-    found = await _countable(context, request)
+    found = await findings_of(context, request, early=True)
     try:
         answer = await context.service.compute(found.count, areas, form.level, form.rounding)
         if form.means:
             answer["means"] = await context.service.compute(found.means_in, areas, form.level)
-        return json_response(answer)
+        return http.json_response(answer)
     except InvalidInput as error:
         raise Problem("malformed", str(error)) from None
     except MissingExtra as error:
@@ -244,22 +228,6 @@ def _check_size(polygons: Sequence[PolygonForm | MultiPolygonForm], most: int) -
         )
 
 
-async def _countable(context: Context, request: Request) -> Findings | PairFindings:
-    service, task = context.service, task_of(request.path_params)
-    if service.pairs is not None and await service.pairs.look_up(task) is not None:
-        return await pair_findings(context, request)
-    return await _findings(context, request, phases=("releasing", "finished"))
-
-
-async def _findings(context: Context, request: Request, *, phases: tuple[Phase, ...]) -> Findings:
-    service, task = context.service, task_of(request.path_params)
-    live = await service.fresh(task)
-    if live.status.phase not in phases:
-        wait = poll_after(live.status, service.clock())
-        raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
-    return await service.compute(context.published.findings, task)
-
-
 # -- for operators -----------------------------------------------------------------------------------------------------
 
 
@@ -268,7 +236,7 @@ async def show_key(context: Context, request: Request) -> Response:
     key = await context.service.read(registered_key, context.service.store)
     if key is None:
         raise Problem("unavailable", "the server has no signing key")
-    return json_response({"server_key": key.hex()})
+    return http.json_response({"server_key": key.hex()})
 
 
 async def show_health(context: Context, request: Request) -> Response:
@@ -278,7 +246,7 @@ async def show_health(context: Context, request: Request) -> Response:
     if not health.good(parts):
         raise Problem("unavailable", "; ".join(f"{part}: {word}" for part, word in parts.items()), retry_after=5)
     worse = context.service.degraded()
-    return json_response({"status": "degraded" if worse else "ok", **parts, **worse})
+    return http.json_response({"status": "degraded" if worse else "ok", **parts, **worse})
 
 
 async def show_metrics(context: Context, request: Request) -> Response:
@@ -293,11 +261,12 @@ async def show_metrics(context: Context, request: Request) -> Response:
 
 async def show_openapi(context: Context, request: Request) -> Response:
     """The description of all routes."""
-    return json_response(context.description)
+    return http.json_response(context.description)
 
 
 _TASK, _ROUND = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
 _GOOD = (200, 304)
+_geojson, _geoparquet = show_map("geojson", GEOJSON), show_map("geoparquet", GEOPARQUET)
 _OF_RESULTS = (*TASK_PROBLEMS, "not-closed-yet", "overloaded", "unavailable")
 
 OPERATIONS = (
@@ -333,20 +302,16 @@ OPERATIONS = (
         (*ROUND_PROBLEMS, "malformed"), query=("after", "limit"),
     ),
     Operation(
-        "get", f"{_TASK}/live", show_live, "Where the partition stands: regions, members, walls", (200,), JSON,
-        (*TASK_PROBLEMS, "not-closed-yet", "unavailable"),
-    ),
-    Operation(
         "get", f"{_TASK}/results", show_results, "Regions, crowds, releases; immutable", _GOOD, JSON, _OF_RESULTS,
-        of_pair=show_pair_results,
+        of_pair=show_results,
     ),
     Operation(
-        "get", f"{_TASK}/regions.geojson", show_geojson, "The regions (two dimensions); immutable", _GOOD,
-        GEOJSON, _OF_RESULTS, of_pair=show_pair_geojson,
+        "get", f"{_TASK}/regions.geojson", _geojson, "The regions (two dimensions); immutable", _GOOD,
+        GEOJSON, _OF_RESULTS, of_pair=_geojson,
     ),
     Operation(
-        "get", f"{_TASK}/regions.parquet", show_geoparquet, "The regions as GeoParquet; immutable", _GOOD, GEOPARQUET,
-        _OF_RESULTS, of_pair=show_pair_geoparquet,
+        "get", f"{_TASK}/regions.parquet", _geoparquet, "The regions as GeoParquet; immutable", _GOOD, GEOPARQUET,
+        _OF_RESULTS, of_pair=_geoparquet,
     ),
     Operation(
         "get", f"{_TASK}/counts", count_box, "Participants in a box, with an interval", (200,), JSON,

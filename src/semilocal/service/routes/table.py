@@ -25,28 +25,15 @@ ROUND_PROBLEMS = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailabl
 
 
 class Context(NamedTuple):
-    """What handlers work with.
-
-    Attributes
-    ----------
-    service : Service
-    metrics : Metrics
-    published : Published
-    admin : bytes
-        ``admin_hash`` of the admin token.
-    by_key, by_token : RateLimit
-        How often one key may report, and one token may be tried.
-    description : dict
-        The OpenAPI document.
-    """
+    """What handlers work with."""
 
     service: Service
     metrics: Metrics
     published: FindingsCache
-    admin: bytes
-    by_key: RateLimit
+    admin: bytes  # ``admin_hash`` of the admin token
+    by_key: RateLimit  # how often one key may report, and one token may be tried
     by_token: RateLimit
-    description: dict[str, Any]
+    description: dict[str, Any]  # the OpenAPI document
 
     def is_admin(self, request: Request) -> bool:
         """Whether a request has the admin token."""
@@ -67,41 +54,18 @@ Handler = Callable[[Context, Request], Awaitable[Response]]
 
 
 class Operation(NamedTuple):
-    """One method of one path: how it is handled, and how it is described.
+    """One method of one path: how it is handled, and how it is described."""
 
-    Attributes
-    ----------
-    method, path : str
-        The path has names in braces.
-    handler : callable
-    summary : str
-    success : tuple of int
-        Statuses of a good answer.
-    answer : str
-        Media type of a good answer; empty if it has no body.
-    problems : tuple of str
-        Tokens of ``PROBLEMS`` that it can answer with.
-    body : str
-        Media type of the request's body; empty if there is none.
-    auth : {"", "device", "admin"}
-        "admin" is checked before the handler is called.
-    query : tuple of str
-        Names in the query string.
-    of_pair : callable, optional
-        How it is handled for a task of two servers; without one there is no such route for them.
-    form : type, optional
-        What a JSON body is read as; the description has its schema.
-    """
-
-    method: str
+    method: str  # the path has names in braces
     path: str
     handler: Handler
     summary: str
-    success: tuple[int, ...]
-    answer: str
-    problems: tuple[str, ...] = ()
-    body: str = ""
-    auth: str = ""
-    query: tuple[str, ...] = ()
+    success: tuple[int, ...]  # statuses of a good answer
+    answer: str  # media type of a good answer; empty if it has no body
+    problems: tuple[str, ...] = ()  # tokens of ``PROBLEMS`` that it can answer with
+    body: str = ""  # media type of the request's body; empty if there is none
+    auth: str = ""  # "admin" is checked before the handler is called
+    query: tuple[str, ...] = ()  # names in the query string
+    # how it is handled for a task of two servers; without one there is no such route for them
     of_pair: Handler | None = None
-    form: type[msgspec.Struct] | None = None
+    form: type[msgspec.Struct] | None = None  # what a JSON body is read as; the description has its schema

@@ -9,6 +9,7 @@ Rules of a store:
 
 A database adds how it connects, begins and ends a transaction, locks a campaign, and moves whole batches in and out;
 each thread has a connection of its own. Statements have ``?`` for a value. Methods block; callers run them in threads.
+A connection is what Python's interface to databases says; both kinds have ``execute``.
 
 Knows SQL, addresses of databases and threads. Knows no HTTP.
 """
@@ -25,7 +26,7 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
 from operator import attrgetter
 from string import Template
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -34,12 +35,12 @@ from ..campaign import ENDED, Campaign, Phase, Status
 from .pairs import PairTables
 
 __all__ = [
-    "OLDEST", "Applied", "Cursor", "Enrolment", "Incoming", "Item", "Locked", "LockedCampaign", "Outcome", "ReportRow",
+    "OLDEST", "Applied", "Enrolment", "Incoming", "Item", "Locked", "LockedCampaign", "Outcome", "ReportRow",
     "SQLStore", "Store", "What", "campaign_of", "check_database", "check_url", "check_version", "judge_enrolments",
     "judge_reports", "migrations", "open_store",
 ]  # fmt: skip
 
-C = TypeVar("C")
+Connection = Any
 # (verifier, stored body) of a report; (verifier, token) of an enrolment.
 FoundReport = tuple[bytes | None, bytes | None]
 FoundParticipant = tuple[bytes | None, tuple[bytes | None] | None]
@@ -93,35 +94,13 @@ class ReportRow(NamedTuple):
     body: bytes
 
 
-class Cursor(Protocol):
-    """What a statement returned."""
-
-    @property
-    def rowcount(self) -> int:
-        """Rows that were changed."""
-
-    def fetchone(self) -> Any:
-        """The next row, or None."""
-
-    def fetchall(self) -> list[Any]:
-        """All rows that are left."""
-
-
 # -- which reports and enrolments are taken: one judge for all stores ------------------------------------------------
 
 
 def judge_reports(
     items: Sequence[Incoming], rows: Sequence[FoundReport], *, phase: Phase, closed: int
 ) -> list[Outcome]:
-    """Outcomes of a batch of reports.
-
-    Parameters
-    ----------
-    rows : sequence of (verifier, stored body)
-        Of each report's pseudonym and round; None for what is not there.
-    phase, closed
-        Of the campaign, read in the same transaction.
-    """
+    """Outcomes of a batch of reports; phase and closed rounds were read in the same transaction."""
     outcomes: list[Outcome] = []
     fresh: dict[tuple[int, bytes], bytes] = {}
     for item, (verifier, body) in zip(items, rows, strict=True):
@@ -146,15 +125,7 @@ def judge_reports(
 def judge_enrolments(
     items: Sequence[Enrolment], rows: Sequence[FoundParticipant], *, campaign: Campaign, phase: Phase, enrolled: int
 ) -> list[Outcome]:
-    """Outcomes of a batch of enrolments.
-
-    Parameters
-    ----------
-    rows : sequence of (verifier, token)
-        Of each pseudonym and token; a token that is known is a tuple of what it was used for, or of None.
-    phase, enrolled
-        Of the campaign: its phase, and the number of its participants.
-    """
+    """Outcomes of a batch of enrolments; a token that is known is a tuple of what it was used for, or of None."""
     outcomes: list[Outcome] = []
     names: dict[bytes, bytes] = {}
     used: dict[bytes, bytes | None] = {}
@@ -248,30 +219,19 @@ _CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign 
 _MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?"
 
 
-class SQLStore(ABC, Generic[C]):
-    """A store on a SQL database, with a connection ``C`` per thread.
+class SQLStore(ABC):
+    """A store on a SQL database, with a connection per thread.
 
-    Parameters
-    ----------
-    worker : str
-        Name of this process in the counters, different for every process on one database.
-    check : bool
-        Whether to create or check the tables now.
-
-    Attributes
-    ----------
-    url : str
-        What ``open_store`` opens it with.
-    gather : float
-        Seconds that a writer should wait for more when it has little to write.
+    ``worker`` names this process in the counters: every process on a database has another name. With ``check`` the
+    tables are created or checked now.
     """
 
-    url: str
-    gather = 0.0
+    url: str  # what ``open_store`` opens it with
+    gather = 0.0  # seconds that a writer should wait for more when it has little to write
 
     def __init__(self, *, worker: str, check: bool) -> None:
         self._local = threading.local()
-        self._all: list[C] = []
+        self._all: list[Connection] = []
         self._guard = threading.Lock()
         self._closed = False
         self._worker = worker
@@ -288,19 +248,11 @@ class SQLStore(ABC, Generic[C]):
     # -- what a database adds ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def _connect(self) -> C:
+    def _connect(self) -> Connection:
         """Open a connection, or raise ``StoreUnavailable``."""
 
     @abstractmethod
-    def _usable(self, connection: C) -> bool:
-        """Whether a connection can still be used."""
-
-    @abstractmethod
-    def _disconnect(self, connection: C) -> None:
-        """Close a connection."""
-
-    @abstractmethod
-    def _cut(self, connection: C) -> None:
+    def _cut(self, connection: Connection) -> None:
         """Let a call that waits on a connection fail, from another thread."""
 
     @abstractmethod
@@ -308,37 +260,25 @@ class SQLStore(ABC, Generic[C]):
         """Create the tables, or refuse a database of another schema."""
 
     @abstractmethod
-    def _writing(self) -> AbstractContextManager[C]:
-        """A transaction; faults of the database become ``StoreUnavailable``."""
+    def _guarded(self) -> AbstractContextManager[Connection]:
+        """This thread's connection; faults of the database become ``StoreUnavailable``."""
 
     @abstractmethod
-    def _read(self, sql: str, *values: Any) -> list[Any]:
-        """All rows of a statement outside of a transaction."""
+    def _writing(self) -> AbstractContextManager[Connection]:
+        """The same in a transaction."""
 
     @abstractmethod
-    def _run(self, connection: C, sql: str, *values: Any) -> Cursor:
-        """Execute a statement inside a transaction."""
-
-    @abstractmethod
-    def _stream(self, connection: C, sql: str, *values: Any) -> Iterator[Any]:
-        """Rows of a statement inside a transaction, in bounded memory."""
-
-    @abstractmethod
-    def _hold(self, connection: C, number: int, *, alone: bool) -> None:
+    def _hold(self, connection: Connection, number: int, *, alone: bool) -> None:
         """Lock a campaign until the transaction ends: alone, or together with others who do not want it alone."""
 
     @abstractmethod
-    def _run_many(self, connection: C, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Execute a statement inside a transaction for each row of values."""
-
-    @abstractmethod
     def _insert_rows(
-        self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
     ) -> None:
         """Insert rows in one statement: ``fixed`` is the same in all; a column has integers, or bytes."""
 
     def _insert_new(
-        self, connection: C, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
     ) -> bool:
         """The same; False, and nothing is inserted, if another worker has inserted some of them meanwhile."""
         self._insert_rows(connection, table, fixed, columns)
@@ -346,8 +286,8 @@ class SQLStore(ABC, Generic[C]):
 
     @abstractmethod
     def _select_in(
-        self, connection: C, table: str, columns: tuple[str, str], fixed: Mapping[str, int], keys: Sequence[bytes],
-        *, lock: bool = False,
+        self, connection: Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
+        keys: Sequence[bytes], *, lock: bool = False,
     ) -> list[tuple[bytes, Any]]:  # fmt: skip
         """Two columns of the rows whose first column is one of the keys; rows without a value are left out.
 
@@ -358,10 +298,39 @@ class SQLStore(ABC, Generic[C]):
     def wipe(self, tables: Sequence[str]) -> None:
         """Leave no trace of deleted rows in the files of the database; raise ``StoreUnavailable`` if it is busy."""
 
+    # -- statements: the same on both but for the mark of a value ------------------------------------------------
+
+    def _marked(self, sql: str) -> str:
+        return sql
+
+    def _run(self, connection: Connection, sql: str, *values: Any) -> Any:
+        """The cursor of a statement inside a transaction."""
+        return connection.execute(self._marked(sql), values)
+
+    def _run_many(self, connection: Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        connection.cursor().executemany(self._marked(sql), rows)
+
+    def _stream(self, connection: Connection, sql: str, *values: Any) -> Iterator[Any]:
+        """Rows of a statement inside a transaction, in bounded memory."""
+        yield from self._run(connection, sql, *values)
+
+    def _read(self, sql: str, *values: Any) -> list[Any]:
+        """All rows of a statement outside of a transaction."""
+        with self._guarded() as connection:
+            return list(self._run(connection, sql, *values).fetchall())
+
+    def _bytes(self, sql: str, *values: Any) -> bytes | None:
+        """The only column of the first row, if there is one and it has a value."""
+        rows = self._read(sql, *values)
+        return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
+
     # -- connections -------------------------------------------------------------------------------------------
 
-    def _connection(self) -> C:
-        connection: C | None = getattr(self._local, "connection", None)
+    def _usable(self, connection: Connection) -> bool:
+        return True
+
+    def _connection(self) -> Connection:
+        connection = getattr(self._local, "connection", None)
         if connection is not None and self._usable(connection):
             return connection
         if self._closed:
@@ -376,7 +345,7 @@ class SQLStore(ABC, Generic[C]):
         with self._guard:
             self._closed = True
             for connection in self._all:
-                self._disconnect(connection)
+                connection.close()
             self._all.clear()
         self._local = threading.local()
 
@@ -395,8 +364,7 @@ class SQLStore(ABC, Generic[C]):
 
     def setting(self, key: str) -> bytes | None:
         """A stored value."""
-        found = self._read("SELECT value FROM settings WHERE key = ?", key)
-        return bytes(found[0][0]) if found else None
+        return self._bytes("SELECT value FROM settings WHERE key = ?", key)
 
     def first_setting(self, key: str, value: bytes) -> bytes:
         """Store a value unless there is one; the stored value."""
@@ -419,7 +387,7 @@ class SQLStore(ABC, Generic[C]):
         """Add a campaign in phase "enrolling"; False if its task is there already."""
         body = msgspec.msgpack.encode(campaign)
         with self._writing() as connection:
-            return self._run(connection, _CREATE, campaign.task.id, body, needed, deadline, b"").rowcount == 1
+            return bool(self._run(connection, _CREATE, campaign.task.id, body, needed, deadline, b"").rowcount)
 
     def statuses(self, *, active: bool = False) -> dict[bytes, Status]:
         """Where all campaigns stand, in the order of creation; only those that have not ended if ``active``."""
@@ -428,8 +396,8 @@ class SQLStore(ABC, Generic[C]):
 
     def campaign(self, task: bytes) -> Campaign | None:
         """The campaign of a task."""
-        rows = self._read("SELECT body FROM campaigns WHERE task = ?", task)
-        return campaign_of(task, rows[0][0]) if rows else None
+        body = self._bytes("SELECT body FROM campaigns WHERE task = ?", task)
+        return None if body is None else campaign_of(task, body)
 
     def status(self, task: bytes) -> Status | None:
         """Where a campaign stands."""
@@ -447,8 +415,7 @@ class SQLStore(ABC, Generic[C]):
     def message(self, task: bytes, round_: int, what: What) -> bytes | None:
         """A stored message of a round."""
         sql = f"SELECT r.{what} FROM rounds r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
-        rows = self._read(sql, task, round_)
-        return rows[0][0] if rows else None
+        return self._bytes(sql, task, round_)
 
     def reports(self, task: bytes, round_: int, *, after: bytes, limit: int) -> list[ReportRow]:
         """A page of reports by ascending pseudonym."""
@@ -460,7 +427,7 @@ class SQLStore(ABC, Generic[C]):
         sql = f"{_ROUND} AND substr(r.body, 1, {len(prefix)}) = ? ORDER BY r.pseudonym"
         return [ReportRow(*row) for row in self._read(sql, task, round_, prefix)]
 
-    def _number(self, connection: C, task: bytes) -> int | None:
+    def _number(self, connection: Connection, task: bytes) -> int | None:
         """Row number of a campaign; it never changes."""
         if task not in self._numbers:
             row = self._run(connection, "SELECT id FROM campaigns WHERE task = ?", task).fetchone()
@@ -490,7 +457,7 @@ class SQLStore(ABC, Generic[C]):
                     full.add(task)
         return Applied(outcomes, full)
 
-    def _apply_to(self, connection: C, number: int, items: list[Item]) -> tuple[list[Outcome], bool]:
+    def _apply_to(self, connection: Connection, number: int, items: list[Item]) -> tuple[list[Outcome], bool]:
         """Outcomes of one campaign's items, and whether its open round may be full."""
         enrolments = [item for item in items if isinstance(item, Enrolment)]
         campaign = self._campaign(connection, number) if enrolments else None
@@ -514,18 +481,18 @@ class SQLStore(ABC, Generic[C]):
         status = self._status(connection, number)
         return outcomes, status.needed is not None and status.received >= status.needed
 
-    def _count(self, connection: C, number: int, round_: int, received: int) -> None:
+    def _count(self, connection: Connection, number: int, round_: int, received: int) -> None:
         self._run(connection, _COUNT, number, round_, self._worker, received)
 
-    def _status(self, connection: C, number: int) -> Status:
+    def _status(self, connection: Connection, number: int) -> Status:
         return Status(*self._run(connection, f"{_STATUS} WHERE c.id = ?", number).fetchone()[1:])
 
-    def _campaign(self, connection: C, number: int) -> Campaign:
+    def _campaign(self, connection: Connection, number: int) -> Campaign:
         sql = "SELECT task, body FROM campaigns WHERE id = ?"
         return campaign_of(*self._run(connection, sql, number).fetchone())
 
     def _add_reports(
-        self, connection: C, number: int, phase: Phase, closed: int, items: list[Incoming]
+        self, connection: Connection, number: int, phase: Phase, closed: int, items: list[Incoming]
     ) -> list[Outcome]:
         while items:
             outcomes = judge_reports(items, self._find_reports(connection, number, items), phase=phase, closed=closed)
@@ -536,7 +503,7 @@ class SQLStore(ABC, Generic[C]):
                 return outcomes
         return []
 
-    def _find_reports(self, connection: C, number: int, items: list[Incoming]) -> list[FoundReport]:
+    def _find_reports(self, connection: Connection, number: int, items: list[Incoming]) -> list[FoundReport]:
         """What is stored about each report."""
         names = [item.pseudonym for item in items]
         verifiers = dict(
@@ -551,7 +518,7 @@ class SQLStore(ABC, Generic[C]):
         return [(verifiers.get(item.pseudonym), bodies.get((item.round, item.pseudonym))) for item in items]
 
     def _add_participants(
-        self, connection: C, number: int, campaign: Campaign, items: list[Enrolment]
+        self, connection: Connection, number: int, campaign: Campaign, items: list[Enrolment]
     ) -> list[Outcome]:
         status, fixed = self._status(connection, number), {"campaign": number}
         while True:
@@ -564,7 +531,7 @@ class SQLStore(ABC, Generic[C]):
                 self._run_many(connection, "UPDATE tokens SET used_by = ? WHERE hash = ? AND campaign = ?", used)
                 return outcomes
 
-    def _find_participants(self, connection: C, number: int, items: list[Enrolment]) -> list[FoundParticipant]:
+    def _find_participants(self, connection: Connection, number: int, items: list[Enrolment]) -> list[FoundParticipant]:
         """What is stored about each enrolment."""
         fixed, names = {"campaign": number}, [item.pseudonym for item in items]
         # In the order of hashes, so that two workers lock tokens in the same order.
@@ -579,7 +546,7 @@ class SQLStore(ABC, Generic[C]):
     # -- rounds ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def lock(self, task: bytes) -> Iterator[LockedCampaign[C] | None]:
+    def lock(self, task: bytes) -> Iterator[LockedCampaign | None]:
         """A transaction that holds the campaign alone: others wait. None if there is no such task."""
         with self._writing() as connection:
             number = self._number(connection, task)
@@ -609,16 +576,16 @@ def _stored(items: list[AnyItem], outcomes: list[Outcome]) -> list[AnyItem]:
     return sorted(new, key=attrgetter("pseudonym"))
 
 
-class LockedCampaign(Generic[C]):
+class LockedCampaign:
     """One campaign inside a transaction that holds it alone."""
 
     def __init__(
-        self, store: SQLStore[C], connection: C, number: int, campaign: Campaign, status: Status, fold: bytes
+        self, store: SQLStore, connection: Connection, number: int, campaign: Campaign, status: Status, fold: bytes
     ) -> None:
         self.campaign, self.status, self.fold = campaign, status, fold
         self._store, self._connection, self._number = store, connection, number
 
-    def _run(self, sql: str, *values: Any) -> Cursor:
+    def _run(self, sql: str, *values: Any) -> Any:
         return self._store._run(self._connection, sql, *values)
 
     def query(self, round_: int) -> bytes | None:
@@ -657,8 +624,8 @@ class LockedCampaign(Generic[C]):
 # -- opening one by its address ---------------------------------------------------------------------------------------
 
 
-Store = SQLStore[Any]  # thread-safe
-Locked = LockedCampaign[Any]
+Store = SQLStore  # thread-safe
+Locked = LockedCampaign
 
 
 def check_url(url: str) -> tuple[Literal["sqlite", "postgres"], str]:
@@ -673,13 +640,7 @@ def check_url(url: str) -> tuple[Literal["sqlite", "postgres"], str]:
 def check_database(url: str, *, new: bool = False) -> tuple[Literal["sqlite", "postgres"], str]:
     """Kind and address of a database that can be used; a bad SQLite file is refused before anything is touched.
 
-    For the start of a process: the file must not be open in it yet.
-
-    Parameters
-    ----------
-    url : str
-    new : bool
-        Whether a database that is not there may be made.
+    For the start of a process: the file must not be open in it yet. ``new`` lets one be made that is not there.
     """
     kind, address = check_url(url)
     if kind == "sqlite":
@@ -692,14 +653,7 @@ def check_database(url: str, *, new: bool = False) -> tuple[Literal["sqlite", "p
 def open_store(url: str, *, worker: str = "0", check: bool = True) -> Store:
     """Open a database, create its tables if it is empty, and refuse one of another schema.
 
-    Parameters
-    ----------
-    url : str
-        ``sqlite:///file`` or ``postgresql://…``.
-    worker : str
-        Name under which this process counts what it received; different for every process on one database.
-    check : bool
-        False: the tables were checked by who started this process, and the database may be away now.
+    Without ``check`` the tables were checked by who started this process, and the database may be away now.
     """
     kind, address = check_url(url)
     if kind == "sqlite":

@@ -14,7 +14,9 @@ Methods block; callers run them in threads. Knows SQL. Knows no HTTP.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ UploadOutcome = Literal[
     "stored", "again", "other-upload", "uploads-closed", "not-open-yet", "bad-token", "token-used", "campaign-ended",
     "bad-upload",
 ]  # fmt: skip
+Run = Callable[..., Any]
 SEED = "pair-seed"
 LAST_STEP = "sign"
 _COLUMNS = (
@@ -63,40 +66,22 @@ _SECRET = ("pair_uploads", "pair_refused", "pair_tokens", "pair_levels")
 
 
 class PairRow(NamedTuple):
-    """Where a pair stands on this server.
-
-    Attributes
-    ----------
-    confirmed : bool
-        By this server's operator.
-    seconds, deadline : int or None
-        How long uploads stay open, and the Unix time at which they end.
-    received : int
-        Uploads stored.
-    forwarded : int
-        Row number of the last upload that the helper answered for; of the leader.
-    refused : int
-        Uploads that the helper could not take.
-    accepted : int or None
-        Reports that take part, once that is fixed.
-    cleaned : bool
-        Whether all shares have been deleted.
-    """
+    """Where a pair stands on this server."""
 
     task: bytes
     role: Literal["leader", "helper"]
     name: str
     phase: PairPhase
-    confirmed: bool
+    confirmed: bool  # by this server's operator
     enrolment: Literal["tokens", "open"]
     capacity: int | None
-    seconds: int | None
+    seconds: int | None  # how long uploads stay open, and the Unix time at which they end
     deadline: int | None
-    received: int
-    forwarded: int
-    refused: int
-    accepted: int | None
-    cleaned: bool
+    received: int  # uploads stored
+    forwarded: int  # row number of the last upload that the helper answered for; of the leader
+    refused: int  # uploads that the helper could not take
+    accepted: int | None  # reports that take part, once that is fixed
+    cleaned: bool  # whether all shares have been deleted
 
     @property
     def ended(self) -> bool:
@@ -145,14 +130,9 @@ class ShareRow(NamedTuple):
 
 
 class PairTables:
-    """The tables of pairs in a store.
+    """The tables of pairs in a store."""
 
-    Parameters
-    ----------
-    store : SQLStore
-    """
-
-    def __init__(self, store: SQLStore[Any]) -> None:
+    def __init__(self, store: SQLStore) -> None:
         self._store = store
         self._numbers: dict[bytes, int] = {}
 
@@ -163,10 +143,9 @@ class PairTables:
         seconds: int | None,
     ) -> bool:  # fmt: skip
         """Add a pair in phase "confirming"; False if it is there already."""
-        store = self._store
-        with store._writing() as connection:
+        with self._store._writing() as connection:
             values = (task, body, role, name, enrolment, capacity, seconds)
-            return store._run(connection, _CREATE, *values).rowcount == 1
+            return bool(self._store._run(connection, _CREATE, *values).rowcount)
 
     def rows(self, *, active: bool = False) -> list[PairRow]:
         """All pairs in the order of creation; only those with something left to do if ``active``."""
@@ -180,8 +159,7 @@ class PairTables:
 
     def body(self, task: bytes) -> bytes | None:
         """The bytes of a pair task."""
-        rows = self._store._read("SELECT body FROM pairs WHERE task = ?", task)
-        return bytes(rows[0][0]) if rows else None
+        return self._store._bytes("SELECT body FROM pairs WHERE task = ?", task)
 
     def unconfirmed(self) -> int:
         """Pairs that wait for this server's operator."""
@@ -190,59 +168,42 @@ class PairTables:
     def confirm(self, task: bytes, *, seed: bytes, next_seed: bytes) -> bool:
         """Note that the operator agrees, and give the pair this server's seed; False if another pair has got it.
 
-        Parameters
-        ----------
-        seed : bytes
-            The seed that the pair's sealing key was made from.
-        next_seed : bytes
-            Takes its place for the next pair.
+        The pair's sealing key was made from ``seed``; ``next_seed`` takes its place for the next pair.
         """
-        store = self._store
-        with store._writing() as connection:
-            taken = store._run(
-                connection, "UPDATE settings SET value = ? WHERE key = ? AND value = ?", next_seed, SEED, seed
-            )
-            if taken.rowcount != 1:
+        run = self._store._run
+        with self._store._writing() as connection:
+            sql = "UPDATE settings SET value = ? WHERE key = ? AND value = ?"
+            if not run(connection, sql, next_seed, SEED, seed).rowcount:
                 return False
-            store._run(
-                connection,
-                "UPDATE pairs SET confirmed = 1, seed = ? WHERE task = ? AND confirmed = 0 AND phase = 'confirming'",
-                seed, task,
-            )  # fmt: skip
+            sql = "UPDATE pairs SET confirmed = 1, seed = ? WHERE task = ? AND confirmed = 0 AND phase = 'confirming'"
+            run(connection, sql, seed, task)
         return True
 
     def move(self, task: bytes, before: PairPhase, after: PairPhase, **changes: Any) -> bool:
         """Go to another phase, and change other columns with it; False if the pair is not in the phase before."""
         names = ["phase", *changes]
-        sql = f"UPDATE pairs SET {', '.join(f'{name} = ?' for name in names)} WHERE task = ? AND phase = ?"
-        store = self._store
-        with store._writing() as connection:
-            self._hold(connection, task, alone=True)  # no upload slips in after the phase "open"
-            return store._run(connection, sql, after, *changes.values(), task, before).rowcount == 1
+        sql = f"UPDATE pairs SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ? AND phase = ?"
+        with self._changing(task, alone=True) as (run, number):  # no upload slips in after the phase "open"
+            return bool(run(sql, after, *changes.values(), number, before).rowcount)
 
     def seed(self, task: bytes) -> bytes | None:
         """The seed of a pair; None before its operator confirmed it and after its end."""
-        rows = self._store._read("SELECT seed FROM pairs WHERE task = ?", task)
-        return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
+        return self._store._bytes("SELECT seed FROM pairs WHERE task = ?", task)
 
     def transcript(self, task: bytes) -> bytes | None:
         """The signed transcript."""
-        rows = self._store._read("SELECT transcript FROM pairs WHERE task = ?", task)
-        return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
+        return self._store._bytes("SELECT transcript FROM pairs WHERE task = ?", task)
 
     def clean(self, task: bytes) -> None:
         """Delete everything secret about a pair that has ended, and leave no trace of it in the files."""
-        store = self._store
-        with store._writing() as connection:
-            number = self._number(connection, task)
-            self._hold(connection, task, alone=True)  # no level slips in any more
+        with self._changing(task, alone=True) as (run, number):  # no level slips in any more
             for table in _SECRET:
-                store._run(connection, f"DELETE FROM {table} WHERE pair = ?", number)
-            store._run(connection, "DELETE FROM pair_steps WHERE pair = ? AND step <> ?", number, LAST_STEP)
-            store._run(connection, "UPDATE pairs SET seed = NULL WHERE id = ? AND seed IS NOT NULL", number)
-        store.wipe((*_SECRET, "pair_steps", "pairs", "settings"))
-        with store._writing() as connection:
-            store._run(connection, "UPDATE pairs SET cleaned = 1 WHERE id = ?", number)
+                run(f"DELETE FROM {table} WHERE pair = ?", number)
+            run("DELETE FROM pair_steps WHERE pair = ? AND step <> ?", number, LAST_STEP)
+            run("UPDATE pairs SET seed = NULL WHERE id = ? AND seed IS NOT NULL", number)
+        self._store.wipe((*_SECRET, "pair_steps", "pairs", "settings"))
+        with self._changing(task) as (run, number):
+            run("UPDATE pairs SET cleaned = 1 WHERE id = ?", number)
 
     # -- uploads ---------------------------------------------------------------------------------------------------
 
@@ -257,30 +218,25 @@ class PairTables:
         store = self._store
         with store._writing() as connection:
             number = self._number(connection, task)
-            self._hold(connection, task, alone=False)
+            store._hold(connection, -number, alone=False)
             sql = "SELECT phase, enrolment, capacity, received FROM pairs WHERE id = ?"
             phase, enrolment, capacity, received = store._run(connection, sql, number).fetchone()
-            known = dict(
-                store._select_in(
-                    connection, "pair_uploads", ("report", "digest"), {"pair": number}, [row.report for row in rows]
-                )
-            )
-            refused = store._select_in(connection, "pair_refused", ("report", "pair"), {"pair": number}, list(known))
+            reports, mine = [row.report for row in rows], {"pair": number}
+            known = dict(store._select_in(connection, "pair_uploads", ("report", "digest"), mine, reports))
+            refused = store._select_in(connection, "pair_refused", ("report", "pair"), mine, list(known))
             hashes = [row.token for row in rows if row.token is not None] if enrolment == "tokens" else []
-            free = dict(store._select_in(connection, "pair_tokens", ("hash", "used"), {"pair": number}, hashes))
+            free = dict(store._select_in(connection, "pair_tokens", ("hash", "used"), mine, hashes))
             left = None if capacity is None else capacity - received
-            outcomes, new = _judge(rows, phase=phase, tokens=enrolment == "tokens", known=known, free=free, left=left)
-            if refused:  # the helper could not open its envelope: no retry is told that all is well
-                lost = {report for report, _ in refused}
-                pairs = zip(rows, outcomes, strict=True)
-                outcomes = ["bad-upload" if row.report in lost else outcome for row, outcome in pairs]
+            outcomes, new = _judge(
+                rows, phase=phase, tokens=enrolment == "tokens", known=known, refused={report for report, _ in refused},
+                free=free, left=left,
+            )  # fmt: skip
             if new:
                 columns = {name: [getattr(row, name) for row in new] for name in UploadRow._fields[:-1]}
-                store._insert_rows(connection, "pair_uploads", {"pair": number}, columns)
+                store._insert_rows(connection, "pair_uploads", mine, columns)
                 store._run(connection, "UPDATE pairs SET received = received + ? WHERE id = ?", len(new), number)
-                for row in new:
-                    if hashes:
-                        store._run(connection, "UPDATE pair_tokens SET used = 1 WHERE hash = ?", row.token)
+                used = [(row.token,) for row in new] if hashes else []
+                store._run_many(connection, "UPDATE pair_tokens SET used = 1 WHERE hash = ?", used)
         return outcomes, capacity is not None and received + len(new) >= capacity
 
     def waiting(self, task: bytes, *, after: int, limit: int) -> list[WaitingRow]:
@@ -289,15 +245,12 @@ class PairTables:
 
     def forwarded(self, task: bytes, upto: int, refused: Sequence[bytes]) -> None:
         """Note that the helper has answered for all uploads up to a row number, and which it could not take."""
-        store = self._store
-        with store._writing() as connection:
+        sql = "UPDATE pairs SET forwarded = ?, refused = refused + ? WHERE id = ? AND forwarded < ?"
+        with self._store._writing() as connection:
             number = self._number(connection, task)
-            moved = store._run(
-                connection, "UPDATE pairs SET forwarded = ?, refused = refused + ? WHERE id = ? AND forwarded < ?",
-                upto, len(refused), number, upto,
-            )  # fmt: skip
-            if moved.rowcount == 1 and refused:
-                store._insert_rows(connection, "pair_refused", {"pair": number}, {"report": list(refused)})
+            moved = self._store._run(connection, sql, upto, len(refused), number, upto).rowcount
+            if moved and refused:
+                self._store._insert_rows(connection, "pair_refused", {"pair": number}, {"report": list(refused)})
 
     def ids(self, task: bytes) -> list[tuple[bytes, int]]:
         """Reports that were not refused, ascending, with their buckets."""
@@ -318,17 +271,19 @@ class PairTables:
         self, task: bytes, number: int, bucket: int, step: str, request: bytes, answer: bytes | None
     ) -> StepRow | None:
         """Write a step unless there is one; what is stored. None: another step has this number."""
-        with self._store._writing() as connection:
-            self._store._run(
-                connection, _PUT_STEP, self._number(connection, task), number, bucket, step, request, answer
-            )
+        with self._changing(task) as (run, pair):
+            run(_PUT_STEP, pair, number, bucket, step, request, answer)
         return self.step(task, bucket, step)
 
     def put_answer(self, task: bytes, number: int, answer: bytes) -> None:
         """Write the answer to a step unless there is one."""
-        sql = "UPDATE pair_steps SET answer = ? WHERE pair = ? AND number = ? AND answer IS NULL"
-        with self._store._writing() as connection:
-            self._store._run(connection, sql, answer, self._number(connection, task), number)
+        with self._changing(task) as (run, pair):
+            run(
+                "UPDATE pair_steps SET answer = ? WHERE pair = ? AND number = ? AND answer IS NULL",
+                answer,
+                pair,
+                number,
+            )
 
     # -- the evaluation --------------------------------------------------------------------------------------------
 
@@ -338,31 +293,35 @@ class PairTables:
 
     def begin_tree(self, task: bytes, tree: bytes) -> None:
         """Forget the levels of all other trees."""
-        with self._store._writing() as connection:
-            sql = "DELETE FROM pair_levels WHERE pair = ? AND tree <> ?"
-            self._store._run(connection, sql, self._number(connection, task), tree)
+        with self._changing(task) as (run, pair):
+            run("DELETE FROM pair_levels WHERE pair = ? AND tree <> ?", pair, tree)
 
     def level(self, task: bytes, name: bytes) -> bytes | None:
         """The sealed result of a level."""
-        rows = self._store._read("SELECT result FROM pair_levels WHERE pair = ? AND name = ?", self._known(task), name)
-        return bytes(rows[0][0]) if rows else None
+        return self._store._bytes(
+            "SELECT result FROM pair_levels WHERE pair = ? AND name = ?", self._known(task), name
+        )  # fmt: skip
 
     def put_level(self, task: bytes, tree: bytes, name: bytes, result: bytes) -> None:
         """Store the result of a level, unless there is one or nobody wants it any more."""
-        with self._store._writing() as connection:
-            number = self._number(connection, task)
-            self._hold(connection, task, alone=False)  # none comes after the pair was cleaned
-            self._store._run(connection, _PUT_LEVEL, number, tree, name, result, number)
+        with self._changing(task, alone=False) as (run, pair):  # none comes after the pair was cleaned
+            run(_PUT_LEVEL, pair, tree, name, result, pair)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _hold(self, connection: Any, task: bytes, *, alone: bool) -> None:
-        self._store._hold(connection, -self._number(connection, task), alone=alone)  # campaigns have the positive ones
+    @contextmanager
+    def _changing(self, task: bytes, *, alone: bool | None = None) -> Iterator[tuple[Run, int]]:
+        """A transaction: what runs a statement in it, and the pair's row number; with ``alone`` the pair is locked."""
+        with self._store._writing() as connection:
+            number = self._number(connection, task)
+            if alone is not None:
+                self._store._hold(connection, -number, alone=alone)  # campaigns have the positive ones
+            yield partial(self._store._run, connection), number
 
     def _known(self, task: bytes) -> int:
         if task not in self._numbers:
-            with self._store._writing() as connection:
-                self._number(connection, task)
+            with self._changing(task):
+                pass
         return self._numbers[task]
 
     def _number(self, connection: Any, task: bytes) -> int:
@@ -374,19 +333,13 @@ class PairTables:
 
 
 def _judge(
-    rows: Sequence[UploadRow], *, phase: PairPhase, tokens: bool, known: dict[bytes, bytes], free: dict[bytes, int],
-    left: int | None,
+    rows: Sequence[UploadRow], *, phase: PairPhase, tokens: bool, known: dict[bytes, bytes], refused: set[bytes],
+    free: dict[bytes, int], left: int | None,
 ) -> tuple[list[UploadOutcome], list[UploadRow]]:  # fmt: skip
     """Outcome of each upload of a batch, and those to store.
 
-    Parameters
-    ----------
-    known : dict
-        Digests of stored uploads by report.
-    free : dict
-        Whether a token is used, by its hash.
-    left : int or None
-        How many more are taken.
+    ``known`` has digests of stored uploads, ``refused`` those whose envelope the helper could not open: no retry is
+    told that all is well. ``free`` says whether a token is used, ``left`` how many more uploads are taken.
     """
     outcomes: list[UploadOutcome] = []
     new: list[UploadRow] = []
@@ -394,7 +347,7 @@ def _judge(
         stored = known.get(row.report)
         outcome: UploadOutcome
         if stored is not None:
-            outcome = "again" if stored == row.digest else "other-upload"
+            outcome = "other-upload" if stored != row.digest else "bad-upload" if row.report in refused else "again"
         elif phase != "open":
             outcome = NOT_OPEN[phase]
         elif left is not None and len(new) >= left:

@@ -14,8 +14,6 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from operator import attrgetter
 from typing import Any
 
 from ...errors import MissingExtra, StoreUnavailable, printable
@@ -48,41 +46,27 @@ _WORDS = {
     "by_key": "", "by_row": "",
 }  # fmt: skip
 Connection = psycopg.Connection[TupleRow]
-_by_pseudonym = attrgetter("pseudonym")
 
 
-class PostgresStore(SQLStore[Connection]):
-    """A store on a PostgreSQL server.
-
-    Parameters
-    ----------
-    url : str
-        ``postgresql://…``; see libpq for all parameters.
-    worker : str
-        Name of this process in the counters, different for every process.
-    check : bool
-        Whether to create or check the tables now.
-    """
+class PostgresStore(SQLStore):
+    """A store on a PostgreSQL server."""
 
     gather = 0.002  # a transaction costs three exchanges with the server and a flush: share it
 
     def __init__(self, url: str, *, worker: str, check: bool = True) -> None:
-        self._url = self.url = url
+        self.url = url
         super().__init__(worker=worker, check=check)
 
     def _connect(self) -> Connection:
         try:
             return psycopg.connect(
-                self._url, autocommit=True, connect_timeout=5, application_name="semilocal", options=_PLANS
+                self.url, autocommit=True, connect_timeout=5, application_name="semilocal", options=_PLANS
             )
         except psycopg.Error as error:
             raise StoreUnavailable(f"cannot reach PostgreSQL: {printable(str(error))}") from error
 
     def _usable(self, connection: Connection) -> bool:
         return not connection.closed
-
-    def _disconnect(self, connection: Connection) -> None:
-        connection.close()
 
     def _cut(self, connection: Connection) -> None:
         if not connection.closed:
@@ -104,17 +88,13 @@ class PostgresStore(SQLStore[Connection]):
         with self._guarded() as connection, connection.transaction():
             yield connection
 
-    def _read(self, sql: str, *values: Any) -> list[Any]:
-        with self._guarded() as connection:
-            return self._run(connection, sql, *values).fetchall()
-
-    def _run(self, connection: Connection, sql: str, *values: Any) -> psycopg.Cursor[TupleRow]:
-        return connection.execute(_marked(sql), values)
+    def _marked(self, sql: str) -> str:
+        return sql.replace("?", "%s")
 
     def _stream(self, connection: Connection, sql: str, *values: Any) -> Iterator[Any]:
         with connection.cursor(name="semilocal") as cursor:
             cursor.itersize = 4096
-            cursor.execute(_marked(sql), values)
+            cursor.execute(self._marked(sql), values)
             yield from cursor
 
     def _hold(self, connection: Connection, number: int, *, alone: bool) -> None:
@@ -126,7 +106,7 @@ class PostgresStore(SQLStore[Connection]):
         with self._writing() as connection:
             self._hold(connection, 0, alone=True)
             connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
-            (version,) = _row(connection.execute("SELECT coalesce(max(version), 0) FROM schema_version"))
+            ((version,),) = connection.execute("SELECT coalesce(max(version), 0) FROM schema_version").fetchall()
             check_version(version, newest=steps[-1][0], where=connection.info.dbname)
             for number, script in steps:
                 if number > version:
@@ -140,9 +120,6 @@ class PostgresStore(SQLStore[Connection]):
         with self._guarded() as connection:
             for table in tables:
                 connection.execute(f"VACUUM FULL {table}")
-
-    def _run_many(self, connection: Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        connection.cursor().executemany(_marked(sql), rows)
 
     def _insert_rows(
         self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
@@ -181,15 +158,3 @@ class PostgresStore(SQLStore[Connection]):
         values = (list(keys), *fixed.values()) if lock else (*fixed.values(), list(keys))
         rows = connection.execute(sql, values).fetchall()
         return [(bytes(name), found) for name, found in rows if found is not None]
-
-
-def _row(cursor: psycopg.Cursor[TupleRow]) -> TupleRow:
-    row = cursor.fetchone()
-    assert row is not None
-    return row
-
-
-@cache
-def _marked(sql: str) -> str:
-    """A shared statement with PostgreSQL's mark for a value."""
-    return sql.replace("?", "%s")

@@ -37,17 +37,8 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-class SQLiteStore(SQLStore[sqlite3.Connection]):
-    """A store in one file.
-
-    Parameters
-    ----------
-    path : str
-    worker : str
-        Name of this process in the counters.
-    check : bool
-        Whether to create or check the tables now.
-    """
+class SQLiteStore(SQLStore):
+    """A store in one file."""
 
     gather = 0.001  # a thread that wakes costs more than a transaction
 
@@ -70,19 +61,22 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
             raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
         return connection
 
-    def _usable(self, connection: sqlite3.Connection) -> bool:
-        return True
-
-    def _disconnect(self, connection: sqlite3.Connection) -> None:
-        connection.close()
-
     def _cut(self, connection: sqlite3.Connection) -> None:
         connection.interrupt()
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _guarded(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection()
         try:
+            yield connection
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise StoreUnavailable(f"{self.path}: {error}") from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -90,22 +84,6 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise StoreUnavailable(f"{self.path}: {error}") from error
-
-    def _read(self, sql: str, *values: Any) -> list[Any]:
-        try:
-            return self._connection().execute(sql, values).fetchall()
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"{self.path}: {error}") from error
-
-    def _run(self, connection: sqlite3.Connection, sql: str, *values: Any) -> sqlite3.Cursor:
-        return connection.execute(sql, values)
-
-    def _stream(self, connection: sqlite3.Connection, sql: str, *values: Any) -> Iterator[Any]:
-        return connection.execute(sql, values)
 
     def _hold(self, connection: sqlite3.Connection, number: int, *, alone: bool) -> None:
         """A transaction that writes holds the whole database."""
@@ -127,12 +105,9 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
             connection.execute(f"PRAGMA user_version = {newest}")
 
     def wipe(self, tables: Sequence[str]) -> None:
-        connection = self._connection()
-        try:
+        with self._guarded() as connection:
             connection.execute("VACUUM")
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"{self.path}: {error}") from error
         if busy:
             raise StoreUnavailable(f"{self.path}: the write-ahead log is in use; it is emptied later")
 
@@ -141,9 +116,6 @@ class SQLiteStore(SQLStore[sqlite3.Connection]):
     # A batch goes in and out in one piece: json_each gives the rows, names and bodies are cut out of long strings. Each
     # step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop would
     # starve us.
-
-    def _run_many(self, connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        connection.executemany(sql, rows)
 
     def _insert_rows(
         self, connection: sqlite3.Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]

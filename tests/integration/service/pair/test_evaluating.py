@@ -15,9 +15,9 @@ import pytest
 
 from semilocal.cli.admin import PairState
 from semilocal.errors import InvalidInput
+from semilocal.service.background import Background
 from semilocal.service.faults import PUBLIC
 from semilocal.service.pair.pool import Chunks, Job, Pool
-from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.machine import Leader
 from semilocal.sharing.pair import PairTask
@@ -92,10 +92,12 @@ def test_an_evaluation_in_the_event_loop_would_be_seen(
 ) -> None:
     """The planted fault that the test above must catch."""
 
-    async def here(self: PairService, call: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs)
+    run = Background.run
 
-    monkeypatch.setattr(PairService, "evaluate", here)
+    async def here(self: Background, where: str, call: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs) if where == "evaluating" else await run(self, where, call, *args, **kwargs)
+
+    monkeypatch.setattr(Background, "run", here)
     found = order_of_events(stores, monkeypatch, patience=0.05)
     assert found == ["evaluation begins", "evaluation ends", "poll is answered"]
 
