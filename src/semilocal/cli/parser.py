@@ -44,7 +44,7 @@ SECRETS = frozenset({"token", "admin-token", "position"})
 READ_ELSEWHERE = frozenset(
     PREFIX + name
     for name in (
-        "ACCESS_LOG", "ADMIN_HASH", "ADMIN_TOKEN", "DATA", "DB", "LOG_LEVEL", "MORE_ROUTES", "POSITION", "SIGNING_KEY",
+        "ADMIN_HASH", "ADMIN_TOKEN", "DATA", "DB", "LOG_LEVEL", "MORE_ROUTES", "POSITION", "SIGNING_KEY",
         "TOKEN", "VALUE",
     )
 )  # fmt: skip
