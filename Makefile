@@ -100,8 +100,8 @@ system:
 	      >/dev/null 2>&1 || echo "could not install:$$missing; the tests that need it will skip"; fi; fi
 
 # Checks of types and accessibility for the page; where npm has no access, those tests skip and say so.
-.tools/node_modules:
-	-$(PYTHON) tools/vendor.py --tests
+.tools/node_modules: | $(VENV)/.test
+	-$(BIN)/python tools/vendor.py --tests
 
 clean:
 	rm -rf $(VENV) $(VENV)-lowest .tools demo-output results site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
