@@ -34,14 +34,14 @@ def main() -> None:
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         options = FigureOptions(given.runs, given.seed, Path(folder), given.data, workers=0)
-        found = ranges(options, METHODS, moved=False)
+        found = ranges(options, METHODS, maps=False)
         print(f"{given.runs} runs\n\n| method | people | x 10⁻⁴ | limit |\n|---|---|---|---|")
         for (method, people), limit in LIMITS.items():
             mean, error = geometric_mean(select(found.summary, method=method, n=people), "mae")
             missed += 1e4 * mean / people > limit
             print(f"| {method} | {people:,} | {1e4 * mean / people:.3g} ± {1e4 * error / people:.1g} | {limit:g} |")
         many = FigureOptions(SPIKY_RUNS, given.seed, Path(folder), given.data, workers=0)
-        spiky = ranges(many, METHODS, (SPIKY_PEOPLE,), names=(SPIKY,), most=SPIKY_RUNS, moved=False)
+        spiky = ranges(many, METHODS, (SPIKY_PEOPLE,), names=(SPIKY,), most=SPIKY_RUNS, maps=False)
     for method in METHODS:
         worst = max(float(row["mae"]) for row in select(spiky.rows, method=method))
         missed += worst > SPIKY_LIMIT

@@ -92,7 +92,6 @@ def make(options: FigureOptions) -> Output:
             tuple(sources),
             quick=1,
             most=MOST_RUNS,
-            figure="targets",
         )
         found = study.gather(options)
         ranges += found.summary
@@ -103,7 +102,6 @@ def make(options: FigureOptions) -> Output:
         ("ours",),
         {"n": (PEOPLE,), "epsilon": tuple(MEANS)},
         ("squared_error", "error"),
-        figure="targets",
     ).gather(options)
     learning = {"epsilon": tuple(F1), "rows": (20_640,), "classifiers": (NEIGHBOURS,)}
     learned = Study(
@@ -115,7 +113,6 @@ def make(options: FigureOptions) -> Output:
         quick=1,
         most=MOST_RUNS,
         by=("classifier",),
-        figure="targets",
     ).gather(options)
     found_all = list(verdicts(ranges, means.summary, learned.summary))
     text, claims = [], []

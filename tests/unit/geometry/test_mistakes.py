@@ -10,10 +10,11 @@ import pytest
 import semilocal as sl
 from semilocal import Box
 from semilocal.arrays import Floats
-from semilocal.engines.source import PointsSource
 from semilocal.errors import OutsideDomain
 from semilocal.geometry.mistakes import FEWEST, likely_mistake, mistake_words
 from semilocal.geometry.places import named_box
+
+from tests.helpers.engine_runs import PointsSource
 
 STATE = named_box("california")
 METRES = Box((400_000, 3_600_000), (900_000, 4_600_000))
