@@ -97,22 +97,11 @@ def make(options: FigureOptions) -> Output:
         ranges += found.summary
         missing |= found.missing
     means = Study(
-        "targets_means",
-        mean_trial,
-        ("ours",),
-        {"n": (PEOPLE,), "epsilon": tuple(MEANS)},
-        ("squared_error", "error"),
+        "targets_means", mean_trial, ("ours",), {"n": (PEOPLE,), "epsilon": tuple(MEANS)}, ("squared_error", "error")
     ).gather(options)
     learning = {"epsilon": tuple(F1), "rows": (20_640,), "classifiers": (NEIGHBOURS,)}
     learned = Study(
-        "targets_learned",
-        classifier_trial,
-        ("ours",),
-        learning,
-        ("f1",),
-        quick=1,
-        most=MOST_RUNS,
-        by=("classifier",),
+        "targets_learned", classifier_trial, ("ours",), learning, ("f1",), quick=1, most=MOST_RUNS, by=("classifier",)
     ).gather(options)
     found_all = list(verdicts(ranges, means.summary, learned.summary))
     text, claims = [], []

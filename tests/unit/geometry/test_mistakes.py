@@ -13,7 +13,6 @@ from semilocal.arrays import Floats
 from semilocal.errors import OutsideDomain
 from semilocal.geometry.mistakes import FEWEST, likely_mistake, mistake_words
 from semilocal.geometry.places import named_box
-
 from tests.helpers.engine_runs import PointsSource
 
 STATE = named_box("california")
