@@ -50,6 +50,7 @@ def create(look: Look, key: str) -> str:
     page.keyboard.press("Enter")
     page.locator('select[name="trust"]').select_option("two-servers")
     page.locator('select[name="enrolment"]').select_option("open")
+    page.locator("summary", has_text="More").click()
     numbers = {"epsilon": "8", "resolution": "10", "bucket_depth": "0", "capacity": f"{AGENTS + BROWSERS}"}
     for name, text in {"name": "two servers", "peer_key": "unknown", **numbers}.items():
         page.locator(f'input[name="{name}"]').fill(text)

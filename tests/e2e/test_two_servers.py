@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
-import numpy as np
 import pytest
 
 from semilocal.cli.main import main
@@ -164,10 +163,13 @@ def test_from_serve_to_the_map(
 def test_the_demo_of_two_servers_writes_a_map_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "demo", "--two-servers", "--seed", 1, "--out", tmp_path)
     assert code == 0, err
-    for words in ("500 uploaded", "If both operators collude", "No difference.", "Around Los Angeles"):
+    for words in (
+        "500 uploaded",
+        "If both operators collude",
+        "it follows from what was sent",
+        "epsilon = 2 (delta = 0)",
+    ):
         assert words in out, words
+    assert len(out.splitlines()) <= 25
     assert main(["verify", str(tmp_path / "two-servers.slt")]) == 0
-    features = json.loads((tmp_path / "two-servers.geojson").read_text())["features"]
-    assert sum(feature["properties"]["crowd"] for feature in features) == pytest.approx(500)
-    assert len(features) > 10
-    assert np.all([feature["properties"]["crowd"] >= 0 for feature in features])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["two-servers.html", "two-servers.slt"]

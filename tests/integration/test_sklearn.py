@@ -171,6 +171,7 @@ def test_the_box_must_be_public() -> None:
     assert "nothing is promised to the people there" in fitted.guarantee_.explain()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", sl.errors.WeakWarning)  # 500 people are few
         for box in (sl.Box((0, 0), (1, 1)), (0, 1), ((0, 0), (1, 1)), [[0, 0], 1]):
             fitted = SemiLocalTransformer(box=box, random_state=1).fit(points)  # type: ignore[arg-type]
             assert fitted.partition_.task.box == sl.Box((0, 0), (1, 1))

@@ -25,7 +25,7 @@ from tests.integration.service.test_counts import BASE, finished
 
 sqlite = test_app.sqlite  # the fixture
 ROUTES = (f"{BASE}/results", f"{BASE}/regions.geojson", f"{BASE}/counts?box=0,0,1,1")
-PARTS = ("document", "geojson", "counts", "_regions")
+PARTS = ("document", "geojson", "_regions")
 
 
 @pytest.fixture

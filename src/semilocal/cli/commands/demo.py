@@ -31,6 +31,7 @@ from ...page.single import write_html
 from ...pooled.task import PooledTask
 from ...protocol.mark import Mark
 from ...protocol.policy import Policy
+from ...protocol.promise import Guarantee
 from ...protocol.task import Task
 from ...release import Counts, onecall
 from ...release.job import TRUSTS
@@ -120,14 +121,14 @@ def _answer(counts: Counts, place: str) -> tuple[str, str]:
     return f"{row['estimate'][0]:,.0f}", f"95 % interval {row['low'][0]:,.0f} to {row['high'][0]:,.0f}"
 
 
-def _tell(found: Mapping[str, Counts], place: str) -> None:
-    """Print answers and promises, by whom the participants trust."""
+def _tell(found: Mapping[str, Counts], place: str, promise: Guarantee | None = None) -> None:
+    """Print answers, and by whom the participants trust, what is promised; ``promise`` covers more than counts."""
     print()
     rows = [(trust, *_answer(each, place)) for trust, each in found.items()]
     print("\n".join(aligned([("they trust", "answer", ""), *rows])))
     print("1 in 20 of such intervals misses the truth.\n")
     for trust, each in found.items():
-        print(f"{trust}: {each.guarantee}")
+        print(f"{trust}: {promise or each.guarantee}")
 
 
 def _on_map(counts: Counts, place: str) -> list[Asked]:
@@ -167,7 +168,7 @@ def _live(points: Floats, folder: Path, out: Path) -> int:
         found = found_of(client, identity, whole=True)
     assert isinstance(found.counts, Counts)
     print("\n".join(found.words))
-    _tell({"nobody": found.counts}, LIVE_PLACE)
+    _tell({"nobody": found.counts}, LIVE_PLACE, found.promise)
     asked = _on_map(found.counts, LIVE_PLACE)
     write_map(found, out / "live.html", title=f"{len(points)} devices in California", asked=asked)
 
@@ -215,6 +216,7 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> int:
         raise InvalidInput("\n".join(["the transcript does not hold", *checked.lines()]))
     print("Both servers published the same, and it follows from what was sent.")
     _tell({"two-servers": found.counts}, LIVE_PLACE)
+    print("If both operators collude they have every position.")
     asked = _on_map(found.counts, LIVE_PLACE)
     write_map(found, out / "two-servers.html", title=f"{len(points)} devices, two servers", asked=asked)
     with replacing(out / "two-servers.slt") as stream:
