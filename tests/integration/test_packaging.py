@@ -114,6 +114,17 @@ def test_the_citation_names_this_version() -> None:
     assert cited["repository-code"] == PROJECT["urls"]["Source"]
 
 
+def test_the_conda_recipe_needs_what_the_package_and_its_command_need() -> None:
+    yaml = pytest.importorskip("yaml")
+    recipe = yaml.safe_load((DEPLOY / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    assert recipe["context"]["version"] == semilocal.__version__
+    needed = [f"python{PROJECT['requires-python']}", *PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
+    assert [line.replace(" ", "") for line in recipe["requirements"]["run"]] == needed
+    (entry,) = recipe["build"]["python"]["entry_points"]
+    assert dict([entry.split(" = ")]) == PROJECT["scripts"]
+    assert recipe["about"]["summary"] == PROJECT["description"]
+
+
 def test_a_device_does_not_install_a_server() -> None:
     extras = PROJECT["optional-dependencies"]
     assert not {"starlette", "uvicorn", "prometheus-client"} & {
