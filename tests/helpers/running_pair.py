@@ -13,6 +13,7 @@ import httpx2
 import msgspec
 import numpy.typing as npt
 
+from semilocal.errors import StoreUnavailable
 from semilocal.pooled import PooledTask
 from semilocal.service.keys import Keyring
 from semilocal.service.pair.form import PairSettings
@@ -29,6 +30,8 @@ from tests.helpers.pairs import SIGNING, operator, pooled_task, upload_of
 
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 SEEDS = (b"seed of the leader".ljust(32), b"seed of the helper".ljust(32))
+
+WRITES = ("move", "add", "forwarded", "put_step", "put_answer", "clean", "begin_tree", "put_level")
 
 _upload_once = cache(upload_of)  # many tests ask the same crowd for the same pair
 
@@ -49,8 +52,8 @@ class Unplugged(httpx2.AsyncBaseTransport):
         Says of a request whether it does not arrive.
     """
 
-    def __init__(self, app: Any) -> None:
-        self._inner = httpx2.ASGITransport(app=app)
+    def __init__(self) -> None:
+        self.app: Any = None
         self.on, self.lose_first = True, False
         self.sent: list[tuple[str, bytes]] = []
         self.bend: Callable[[httpx2.Request, httpx2.Response], httpx2.Response] | None = None
@@ -63,7 +66,7 @@ class Unplugged(httpx2.AsyncBaseTransport):
         self.sent.append((request.url.path, request.content))
         if self.block is not None and self.block(request):
             raise httpx2.ConnectError("blocked")
-        answer = await self._inner.handle_async_request(request)
+        answer = await httpx2.ASGITransport(app=self.app).handle_async_request(request)
         if self.lose_first and not known:
             raise httpx2.ReadError("the answer got lost")
         if self.bend is not None:
@@ -73,23 +76,41 @@ class Unplugged(httpx2.AsyncBaseTransport):
 
 
 class Pair:
-    """Both servers of a test.
+    """Both servers of a test: the leader is number 0, the helper number 1."""
 
-    Attributes
-    ----------
-    clients : (AsyncClient, AsyncClient)
-        Of the leader and of the helper.
-    pairs : (Pairs, Pairs)
-    services : (Service, Service)
-    wire : Unplugged
-        From the leader to the helper.
-    """
+    def __init__(self, stores: tuple[Store, Store], clocks: Sequence[Callable[[], float]]) -> None:
+        self.stores, self._clocks = stores, clocks
+        self.wire = Unplugged()  # from the leader to the helper
+        self.clients: dict[int, httpx2.AsyncClient] = {}
+        self.pairs: dict[int, PairService] = {}
+        self.services: dict[int, Service] = {}
 
-    def __init__(
-        self, clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient], pairs: tuple[PairService, PairService],
-        services: tuple[Service, Service], wire: Unplugged,
-    ) -> None:  # fmt: skip
-        self.clients, self.pairs, self.services, self.wire = clients, pairs, services, wire
+    async def begin(self, number: int) -> None:
+        """Start a server on its database."""
+        names = [operator(server) for server in (0, 1)]
+        settings = [
+            PairSettings("leader", names[0].name, names[0].origin, names[1].origin),
+            PairSettings("helper", names[1].name, names[1].origin, leader=names[0].signing_key.hex()),
+        ]
+        store, clock, keys = self.stores[number], self._clocks[number], Keyring.of([SIGNING[number]])
+        store.first_setting(SEED, SEEDS[number])
+        store.set_setting("server-key", keys.current)
+        peer = None if number else Peer(names[1].origin, transport=self.wire)
+        self.pairs[number] = PairService(
+            store, clock=clock, keys=keys, interval=None, settings=settings[number], peer=peer
+        )
+        app, self.services[number] = build_app(store, clock, keys=keys, pairs=self.pairs[number])
+        if number:
+            self.wire.app = app
+        self.clients[number] = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app), base_url="http://service.test"
+        )
+        await self.services[number].start()
+
+    async def end(self, number: int) -> None:
+        """Stop a server."""
+        await self.services[number].stop()
+        await self.clients[number].aclose()
 
     @property
     def leader(self) -> httpx2.AsyncClient:
@@ -121,7 +142,7 @@ class Pair:
     async def opened(self, task: PooledTask | None = None, **changes: Any) -> PairTask:
         """A pair that both operators have confirmed."""
         pair = await self.create(task, **changes)
-        for client in self.clients:
+        for client in self.clients.values():
             answer = await client.post(f"/tasks/{pair.id.hex()}/confirm", headers=ADMIN)
             assert answer.status_code == 200, answer.text
         await self.tick()
@@ -142,7 +163,7 @@ class Pair:
     async def tick(self, times: int = 1) -> None:
         """Let both servers do what is due."""
         for _ in range(times):
-            for pairs in self.pairs:
+            for pairs in self.pairs.values():
                 await pairs.tick()
 
     async def start(self, pair: PairTask) -> httpx2.Response:
@@ -157,10 +178,36 @@ class Pair:
         """End uploads and count to the end; the transcript, which both servers give."""
         assert (await self.start(pair)).status_code == 200
         await self.tick(2)
-        found = [await client.get(f"/tasks/{pair.id.hex()}/transcript") for client in self.clients]
+        found = [await client.get(f"/tasks/{pair.id.hex()}/transcript") for client in self.clients.values()]
         assert [one.status_code for one in found] == [200, 200], (found[0].text, await self.state(pair))
         assert found[0].content == found[1].content
         return SignedTree.from_bytes(found[0].content)
+
+
+class Crashing:
+    """The tables of a server that dies at its n-th write, which is done before that if ``after``."""
+
+    def __init__(self, tables: Any, at: int, *, after: bool) -> None:
+        self._tables, self._at, self._after = tables, at, after
+        self.writes, self.dead = 0, False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._tables, name)
+        return self._watched(found) if name in WRITES else found
+
+    def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*arguments: Any, **named: Any) -> Any:
+            if self.dead:
+                raise StoreUnavailable("dead")
+            self.writes += 1
+            if self.writes - 1 != self._at:
+                return call(*arguments, **named)
+            self.dead = True
+            if self._after:
+                call(*arguments, **named)
+            raise StoreUnavailable("the server died")
+
+        return write
 
 
 @contextlib.contextmanager
@@ -179,42 +226,19 @@ async def running_pair(
     stores: tuple[Store, Store], clock: Callable[[], float], *, helper_clock: Callable[[], float] | None = None
 ) -> AsyncIterator[Pair]:
     """Run both servers in this process."""
-    clocks = (clock, helper_clock or clock)
-    for store, seed, secret in zip(stores, SEEDS, SIGNING, strict=True):
-        store.first_setting(SEED, seed)
-        store.set_setting("server-key", Keyring.of([secret]).current)
-    names = [operator(server) for server in (0, 1)]
-    rings = [Keyring.of([secret]) for secret in SIGNING]
-    helping = PairService(
-        stores[1], clock=clocks[1], keys=rings[1], interval=None,
-        settings=PairSettings("helper", names[1].name, names[1].origin, leader=names[0].signing_key.hex()),
-    )  # fmt: skip
-    helper_app, helper = build_app(stores[1], clocks[1], keys=rings[1], pairs=helping)
-    wire = Unplugged(helper_app)
-    leading = PairService(
-        stores[0], clock=clocks[0], keys=rings[0], interval=None, peer=Peer(names[1].origin, transport=wire),
-        settings=PairSettings("leader", names[0].name, names[0].origin, names[1].origin),
-    )  # fmt: skip
-    leader_app, leader = build_app(stores[0], clocks[0], keys=rings[0], pairs=leading)
-    for service in (leader, helper):
-        await service.start()
+    servers = Pair(stores, (clock, helper_clock or clock))
+    await servers.begin(1)
+    await servers.begin(0)
     try:
-        async with contextlib.AsyncExitStack() as stack:
-            clients = [
-                await stack.enter_async_context(
-                    httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://service.test")
-                )
-                for app in (leader_app, helper_app)
-            ]
-            yield Pair((clients[0], clients[1]), (leading, helping), (leader, helper), wire)
+        yield servers
     finally:
-        for service in (leader, helper):
-            await service.stop()
+        for number in (0, 1):
+            await servers.end(number)
 
 
 async def on_both(servers: Pair, method: str, path: str) -> list[httpx2.Response]:
     """The answers of both servers to one request."""
-    return [await client.request(method, path, headers=ADMIN) for client in servers.clients]
+    return [await client.request(method, path, headers=ADMIN) for client in servers.clients.values()]
 
 
 def run_pair(

@@ -10,67 +10,22 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from semilocal.errors import StoreUnavailable
 from semilocal.service.pair.pool import Chunks
-from semilocal.service.stores.base import Store, open_store
+from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.wire import SignedTree
 from semilocal.testing import MockClock
 from tests.helpers.pairs import crowd
-from tests.helpers.running_pair import Pair, running_pair
+from tests.helpers.running_pair import Crashing, Pair, opened, running_pair
 
 LONG = os.environ.get("SEMILOCAL_LONG") == "1"
 PEOPLE = 60
-WRITES = ("move", "add", "forwarded", "put_step", "put_answer", "clean", "begin_tree", "put_level")
-
-
-class Crashing:
-    """The tables of a server that dies at its n-th write.
-
-    Parameters
-    ----------
-    after : bool
-        Whether the write is done before the server dies.
-    """
-
-    def __init__(self, tables: Any, at: int, *, after: bool) -> None:
-        self._tables, self._at, self._after = tables, at, after
-        self.writes, self.dead = 0, False
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._tables, name)
-        return self._watched(found) if name in WRITES else found
-
-    def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def write(*arguments: Any, **named: Any) -> Any:
-            if self.dead:
-                raise StoreUnavailable("dead")
-            self.writes += 1
-            if self.writes - 1 != self._at:
-                return call(*arguments, **named)
-            self.dead = True
-            if self._after:
-                call(*arguments, **named)
-            raise StoreUnavailable("the server died")
-
-        return write
-
-
-@contextmanager
-def opened(folder: Path) -> Iterator[tuple[Store, Store]]:
-    stores = [open_store(f"sqlite:///{folder / name}.db") for name in ("leader", "helper")]
-    try:
-        yield stores[0], stores[1]
-    finally:
-        for store in stores:
-            store.close()
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +52,7 @@ async def until_done(servers: Pair, pair: PairTask, dead: Callable[[], bool]) ->
             return None
         states = [await servers.state(pair, server) for server in (0, 1)]
         if all(state["phase"] == "done" and state["waits_for"] is None for state in states):
-            found = [await client.get(f"/tasks/{pair.id.hex()}/transcript") for client in servers.clients]
+            found = [await client.get(f"/tasks/{pair.id.hex()}/transcript") for client in servers.clients.values()]
             assert found[0].content == found[1].content
             assert [state["accepted"] for state in states] == [PEOPLE, PEOPLE]
             return SignedTree.from_bytes(found[0].content)

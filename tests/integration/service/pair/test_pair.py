@@ -153,7 +153,7 @@ def test_a_sealing_key_is_for_one_pair(stores: Stores) -> None:
         first = await servers.create()
         second = await servers.create(label="second")
         assert first.leader.sealing_key == second.leader.sealing_key
-        for client in servers.clients:
+        for client in servers.clients.values():
             assert (await client.post(f"/tasks/{first.id.hex()}/confirm", headers=ADMIN)).status_code == 200
             answer = await client.post(f"/tasks/{second.id.hex()}/confirm", headers=ADMIN)
             assert token_of(answer) == "malformed"
@@ -397,7 +397,7 @@ def test_nothing_secret_is_left_in_the_files(stores: Stores, tmp_path: Path, end
         if end == "done":
             await servers.finish(pair)
         else:
-            for client in servers.clients:
+            for client in servers.clients.values():
                 await client.post(f"/tasks/{pair.id.hex()}/close", headers=ADMIN)
             await servers.tick(2)
         for name, found in secret.items():

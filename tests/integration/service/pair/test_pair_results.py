@@ -31,7 +31,7 @@ def test_both_servers_give_the_counts_of_the_transcript(stores: tuple[Store, Sto
         await servers.fill(pair, crowd(200))
         expected = pair_counts((await servers.finish(pair)).to_bytes())
         answers = expected.query(QUARTERS)
-        for client in servers.clients:
+        for client in servers.clients.values():
             found = (await client.post(f"{base(pair)}/counts", json={"boxes": QUARTERS, "level": 0.9})).json()
             assert [row["value"] for row in found["counts"]] == answers.value.tolist()
             assert [row["interval"] for row in found["counts"]] == answers.interval(0.9).tolist()

@@ -222,7 +222,7 @@ def test_a_stranger_proposes_nothing_and_keeps_nobody_out(stores: Stores) -> Non
         assert token_of(answer) == "unknown-leader"
         assert stores[1].pairs.rows() == []
         pair = await servers.create()
-        for client in servers.clients:
+        for client in servers.clients.values():
             assert (await client.get("/tasks")).json() == []
             assert [row["task"] for row in (await client.get("/tasks", headers=ADMIN)).json()] == [pair.id.hex()]
             await client.post(f"/tasks/{pair.id.hex()}/confirm", headers=ADMIN)
