@@ -15,16 +15,18 @@ Rounding, proven. Let u = 2^-53. All terms are positive, so relative errors add 
 - A binomial over s + 1 values is made by ratios from its mode. A step costs 6u (its chances are rounded too), so a
   weight has an error of 6su, the sum 7su, a quotient (13s + 1)u, a sum of quotients (14s + 1)u.
 - The hypergeometric over w + 1 values costs 4u a step: (9w + 1)u after division.
-- The polynomial (Horner's scheme, or the matrix and a product) adds (8w + 2)u.
+- The polynomial adds (8w + 2)u with the matrix (Horner's scheme) and a product. Made by halves, it multiplies each half
+  by a binomial over at most w / 2 + 1 values: 14 w / 2 for this, w / 2 for the sums, and the same for halves of halves,
+  with a matrix of less than 32 rows in the end: (15w + 300)u.
 - Where k is large, a factor (q + p z)^a is split off: a binomial over s' + 1 values and a product, (14s' + 2)u.
 - The last sum of w + s' + 1 products adds (w + s' + 1)u.
 
-Together at most (18w + 15s' + 14s + 7)u. ``tail`` multiplies by 1 + 21 (w + s' + s + 1) u, which also covers the terms
-of second order and the multiplication itself. By Hoeffding's bound values with less than 1e-70 in all are left out, and
-what underflows is smaller; ``tail`` adds 1e-60 for both. So ``tail`` is never below the truth, and a threshold never
-too small. ``tail`` exceeds the truth by at most twice the bound: 3e-11 of it for 10^5 asked and k = 20, 3e-7 for the
-largest numbers that are allowed. All sums are made in a fixed order: a row gives the same bits alone and among others
-(k up to 513).
+Together at most (18w + 15s' + 14s + 7)u, or (26w + 15s' + 14s + 300)u by halves, where w is 512 or more. ``tail``
+multiplies by 1 + 28 (w + s' + s + 1) u, which also covers the terms of second order and the multiplication itself. By
+Hoeffding's bound values with less than 1e-70 in all are left out of a law, and what underflows is smaller; 1e-60 is
+added for both. So ``tail`` is never below the truth, and a threshold never too small. ``tail`` exceeds the truth by at
+most twice the bound: 4e-11 of it for 10^5 asked and k = 20, 4e-7 for the largest numbers that are allowed. All sums are
+made in a fixed order: a row gives the same bits alone and among others (k up to 513).
 """
 
 from __future__ import annotations
@@ -47,12 +49,13 @@ __all__ = ["SLACK", "level", "levels", "needed", "needed_many", "passing", "tail
 SLACK = 1e-6
 """A device accepts a published t if its own tail is at most (1 + SLACK) times the level: above any rounding."""
 
-_UNIT = 21 * 2.0**-53  # relative error for each value of a law
+_UNIT = 28 * 2.0**-53  # relative error for each value of a law
 _TINY = 1e-60  # absolute error: what is left out or underflows
 _REACH = math.log(1e70) / 2.0  # Hoeffding: farther than sqrt(n * _REACH) from its mean lies 1e-70 on each side
 _LEAST = 1e-50  # the smallest level: _TINY is nothing beside it
 _MOST = 1 << 40  # people
 _WIDE = 512  # values of h for which the matrix is kept; beyond, laws are made one by one
+_SHORT = 32  # values of h whose part of such a law is not halved again
 _TERMS = 1 << 20  # of the sums that are made at once
 _REMEMBERED = 1 << 18  # thresholds of one k and epsilon
 _POWERS = 10 ** np.arange(14)
@@ -80,7 +83,7 @@ def levels(delta: float, failed: Integers) -> Floats:
 def tail(askable: int, asked: int, k: int, epsilon: float, t: int) -> float:
     """Upper bound on P(T >= t) when k - 1 of the askable are on the side (all, if there are fewer).
 
-    ``epsilon`` is that of one answer. Never below the truth; above it by less than 3e-7 of it (the rounding that the
+    ``epsilon`` is that of one answer. Never below the truth; above it by less than 4e-7 of it (the rounding that the
     module proves), and 2e-60.
 
     Examples
@@ -302,24 +305,32 @@ def _law(askable: Integers, asked: Integers, k: int, epsilon: float) -> _Law:
     """The law of T for questions with the same ``min(k - 1, asked)``; one only if k is above ``_WIDE + 1``."""
     p, q = _chances(epsilon)
     most = min(k - 1, int(asked[0]))
-    if most <= _WIDE:
-        drawn, matrix = _drawn(askable, asked, k, 0, most), _matrix(epsilon, most)
-        mass = drawn[:, :1] * matrix[0]
-        for h in range(1, most + 1):
-            mass += drawn[:, h, None] * matrix[h]
-        sizes, row = np.unique(asked - most, return_inverse=True)
-        laws = [_binomial(size, q, p) for size in sizes.tolist()]
-        size = np.array([len(law.tail) for law in laws])
-        start = np.cumsum(size) - size
-        first = np.array([law.first for law in laws])
-        return _Law(first[row], mass, np.concatenate([law.tail for law in laws]), start[row], size[row])
-    count, drawn_now = int(askable[0]), int(asked[0])
+    if most > _WIDE:
+        return _large_law(int(askable[0]), int(asked[0]), k, epsilon)
+    drawn, matrix = _drawn(askable, asked, k, 0, most), _matrix(epsilon, most)
+    mass = drawn[:, :1] * matrix[0]
+    for h in range(1, most + 1):
+        mass += drawn[:, h, None] * matrix[h]
+    sizes, row = np.unique(asked - most, return_inverse=True)
+    laws = [_binomial(size, q, p) for size in sizes.tolist()]
+    size = np.array([len(law.tail) for law in laws])
+    start = np.cumsum(size) - size
+    first = np.array([law.first for law in laws])
+    return _Law(first[row], mass, np.concatenate([law.tail for law in laws]), start[row], size[row])
+
+
+@lru_cache(maxsize=64)
+def _large_law(count: int, drawn_now: int, k: int, epsilon: float) -> _Law:
+    """The law of T for one question with many people on the side."""
+    p, q = _chances(epsilon)
     inside = min(k - 1, count)
+    most = min(k - 1, drawn_now)
     mean, reach = drawn_now * inside / count, math.sqrt(min(drawn_now, inside) * _REACH) + 1.0
     low = max(0, drawn_now + inside - count, math.floor(mean - reach))
     high = min(most, math.ceil(mean + reach))
     surely, others = _binomial(low, p, q), _binomial(drawn_now - high, q, p)
-    mass = np.convolve(_polynomial(_drawn(askable, asked, k, low, high), p, q)[0], surely.mass)
+    drawn = _drawn(np.array([count]), np.array([drawn_now]), k, low, high)[0]
+    mass = np.convolve(_mixture(drawn, epsilon), surely.mass)
     begin = np.array([surely.first + others.first])
     return _Law(begin, mass[None], others.tail, np.array([0]), np.array([len(others.tail)]))
 
@@ -369,24 +380,30 @@ def _outward(up: Floats, down: Floats, mode: Floats) -> Floats:
     return out
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _matrix(epsilon: float, size: int) -> Floats:
-    """Row h: the law of Bin(h, p) + Bin(size - h, q). float64[size + 1, size + 1]."""
-    out = _polynomial(np.eye(size + 1), *_chances(epsilon))
+    """Row h: the law of Bin(h, p) + Bin(size - h, q), by Horner's scheme. float64[size + 1, size + 1]."""
+    p, q = _chances(epsilon)
+    out, power = np.zeros((size + 1, size + 1)), np.zeros(size + 1)
+    out[size, 0] = power[0] = 1.0
+    for h in range(size - 1, -1, -1):
+        for row, same, next_one in ((out, q, p), (power, p, q)):
+            shifted = next_one * row[..., : size - h]
+            row[..., : size - h + 1] *= same
+            row[..., 1 : size - h + 1] += shifted
+        out[h] += power
     out.flags.writeable = False
     return out
 
 
-def _polynomial(weights: Floats, p: float, q: float) -> Floats:
-    """Coefficients of sum_h weights[h] (q + p z)^h (p + q z)^(w - h), by Horner's scheme: float64[n, w + 1]."""
-    degree = weights.shape[1] - 1
-    out, power = np.zeros_like(weights), np.zeros(degree + 1)
-    out[:, 0], power[0] = weights[:, degree], 1.0
-    for h in range(degree - 1, -1, -1):
-        size = degree - h + 1
-        for row, same, next_one in ((out, q, p), (power, p, q)):
-            shifted = next_one * row[..., : size - 1]
-            row[..., :size] *= same
-            row[..., 1:size] += shifted
-        out[:, :size] += weights[:, h, None] * power[:size]
+def _mixture(weights: Floats, epsilon: float) -> Floats:
+    """sum_h weights[h] times the law of Bin(h, p) + Bin(w - h, q), halves by themselves: float64[w + 1]."""
+    size = len(weights) - 1
+    if size < _SHORT:
+        return np.asarray(weights @ _matrix(epsilon, size))
+    (p, q), half = _chances(epsilon), (size + 1) // 2
+    out = np.zeros(size + 1)
+    for part, others in ((weights[:half], _binomial(size + 1 - half, q, p)), (weights[half:], _binomial(half, p, q))):
+        law = np.convolve(_mixture(part, epsilon), others.mass)
+        out[others.first : others.first + len(law)] += law
     return out
