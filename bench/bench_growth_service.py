@@ -3,8 +3,8 @@
     python -m bench.bench_growth_service [--seconds 3] [--most 40000] [--picture FILE.svg]
 
 Prints Markdown tables for bench/RESULTS.md. The first is bench_service.py with one and two workers; a round of N
-devices in a window of W seconds needs N / W reports per second. The others count people whose uploads were written
-into both databases; both servers run here, each with its own SQLite file. "processor" is that of the leader with its
+devices in a window of W seconds needs N / W reports per second. The others count people who uploaded before; both
+servers run here, each with its own SQLite file. "processor" is that of the leader with its
 workers, so it depends little on what else the machine does; seconds do.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.bench_pair import count, fill, open_pair, peak_memory, running_pair
+from bench.bench_pair import count, open_pair, peak_memory, running_pair, send
 from bench.bench_service import bench, new_crowd, subjects
 from semilocal import Box
 from semilocal.pooled import PooledTask
@@ -68,22 +68,19 @@ def pair_row(people: int, epsilon: float, processes: int) -> dict[str, Any]:
     pooled = PooledTask.build(Box((0, 0), (1, 1)), epsilon=epsilon, trust="two-servers", max_depth=LEVELS)
     with running_pair(processes=processes) as servers:
         pair = open_pair(servers, pooled)
-        for server in servers:
-            server.kill()
-        fill([server.database for server in servers], pair, people, [1])
-        for server in reversed(servers):
-            server.start()
+        send(servers, pair, people, [1])
         size = Path(servers[0].database.removeprefix("sqlite:///")).stat().st_size
-        took, spent, trees = count(servers, pair.id.hex())
+        took, spent, counts = count(servers, pair.id.hex())
+        regions = len(counts.partition)
         memory = max(peak_memory(server.process.pid) for server in servers if server.process is not None)
     found = {
-        "people": people, "epsilon": epsilon, "processes": processes, "regions": trees[0], "seconds": took,
+        "people": people, "epsilon": epsilon, "processes": processes, "regions": regions, "seconds": took,
         "processor": spent[0], "megabytes": memory, "disk": size / people,
     }  # fmt: skip
     each = 1e6 * spent[0] / people
     cells = (
-        f"{people:,}", epsilon, processes, f"{trees[0]:,}", f"{took:.1f}", f"{spent[0]:.1f}", f"{each:,.0f}",
-        f"{1e3 * each / trees[0]:,.0f}", f"{memory:,.0f}", f"{size / people:,.0f}",
+        f"{people:,}", epsilon, processes, f"{regions:,}", f"{took:.1f}", f"{spent[0]:.1f}", f"{each:,.0f}",
+        f"{1e3 * each / regions:,.0f}", f"{memory:,.0f}", f"{size / people:,.0f}",
     )  # fmt: skip
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
     return found
