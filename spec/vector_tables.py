@@ -15,7 +15,7 @@ from semilocal.protocol.messages import Closed, encode, seed_of
 from semilocal.protocol.region import draw
 from semilocal.protocol.thresholds import level, threshold
 from semilocal.randomizer import DiscreteLaplace, RandomizedResponse
-from semilocal.transcript.merkle import leaf_hash, merkle_root
+from semilocal.transcript.merkle import merkle_root
 
 __all__ = ["make_tables"]
 
@@ -45,7 +45,7 @@ def make_tables() -> Json:
         "thresholds": threshold_table(),
         "thresholds_all": threshold_all_table(),
         "merkle": [
-            {"entries": [entry.hex() for entry in entries], "root": merkle_root(list(map(leaf_hash, entries))).hex()}
+            {"entries": [entry.hex() for entry in entries], "root": merkle_root(entries).hex()}
             for size in (0, 1, 2, 3, 4, 5, 7, 8)
             for entries in [[bytes([number]) * number for number in range(size)]]
         ],

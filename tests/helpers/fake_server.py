@@ -42,7 +42,7 @@ from semilocal.protocol.policy import Policy
 from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL, MockClock
 from semilocal.transcript.checkpoints import Checkpoint, Seal, seal_round
-from semilocal.transcript.merkle import leaf_hash, merkle_root
+from semilocal.transcript.merkle import merkle_root
 from tests.helpers import HANG
 
 BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))
@@ -157,11 +157,11 @@ class FakeServer:
         return events
 
     def root(self) -> bytes:
-        return merkle_root([leaf_hash(event) for event in self.events(len(self.closings))])
+        return merkle_root(self.events(len(self.closings)))
 
     def checkpoint(self, number: int) -> Checkpoint:
         events = self.events(number)
-        return Checkpoint(self.task.id, number, len(events), merkle_root([leaf_hash(event) for event in events]))
+        return Checkpoint(self.task.id, number, len(events), merkle_root(events))
 
     def seals(self) -> list[Seal]:
         """The seals of all closed rounds."""

@@ -10,7 +10,7 @@ from semilocal.service.campaign import Status
 from semilocal.service.rounds import catch_up, report_bytes, reports_of
 from semilocal.service.stores.base import Locked, Store
 from semilocal.transcript.file import TranscriptWriter
-from semilocal.transcript.merkle import SavedLog
+from semilocal.transcript.merkle import MerkleLog
 from semilocal.transcript.verify import verify_stream
 
 
@@ -91,10 +91,9 @@ def _compare(store: Store, held: Locked) -> None:
         assert held.fold == _tree(store, held, isinstance(query, ValueQuery)).to_bytes()
 
 
-def _tree(store: Store, held: Locked, values_next: bool) -> SavedLog:
+def _tree(store: Store, held: Locked, values_next: bool) -> MerkleLog:
     """The Merkle tree over all events up to the open query, the plan included if values are next."""
-    log, pinned = SavedLog(), False
-    log.add([encode(held.campaign.task)])
+    log, pinned = MerkleLog([encode(held.campaign.task)]), False
     for number in range(1, held.status.closed + 1):
         question, closing = held.query(number), store.message(held.campaign.task.id, number, "closed")
         assert question is not None

@@ -16,7 +16,7 @@ from semilocal.service.rounds import chain_for
 from semilocal.service.stores.base import open_store
 from semilocal.testing import Postgres, Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint
-from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
+from semilocal.transcript.merkle import merkle_root, transcript_root
 from tests.helpers import HANG
 from tests.helpers.keystone import same_in_a_loop
 from tests.helpers.service import Device, follow_campaign, open_campaign, postgres, sample_task, transcript  # fmt: skip
@@ -56,7 +56,7 @@ async def scenario(server: Server, count: int) -> None:
             checkpoint = decode(data, Checkpoint)
             assert (checkpoint.root, checkpoint.size) == (transcript_root(so_far), len(so_far))
         last = verify(store, task.id)
-        assert last.root == merkle_root([leaf_hash(event) for event in events])
+        assert last.root == merkle_root(events)
         closed = decode(events[-1], ValueClosed)
         overall = collected_mean(run.partition, closed, campaign.plan.releases[closed.index])
         # Six standard errors: a false alarm has a chance below 1e-8.

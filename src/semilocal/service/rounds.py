@@ -42,7 +42,7 @@ from ..protocol.messages import (
 )
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint, seal_round
-from ..transcript.merkle import SavedLog
+from ..transcript.merkle import MerkleLog
 from .campaign import Campaign, Phase, Status
 from .keys import NO_KEYS, Keyring
 from .stores.base import Incoming, Locked, ReportRow, Store
@@ -150,8 +150,7 @@ def _move_on(
 
 def _open_first(locked: Locked, now: float) -> None:
     task = locked.campaign.task
-    fold = SavedLog()
-    fold.add([encode(task)])
+    fold = MerkleLog([encode(task)])
     query = Curator(task).query()
     assert query is not None
     locked.open_round(1, encode(query))
@@ -168,7 +167,7 @@ def _close(locked: Locked, now: float, key: bytes | None, curator: Curator) -> N
     query = curator.query()
     if query is None or locked.query(status.round) != encode(query):
         raise InvalidInput(f"the query of round {status.round} does not follow from the closings before it")
-    fold = SavedLog.from_bytes(locked.fold)
+    fold = MerkleLog.from_bytes(locked.fold)
     rows = list(locked.reports(status.round))
     fold.add([encode(query), *(report_bytes(row, query) for row in rows)])
     closing = encode(curator.close(reports_of(rows, query)))

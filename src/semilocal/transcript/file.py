@@ -29,7 +29,7 @@ from ..protocol.canonical import read_canonical
 from ..protocol.messages import Closed, Event, ValueClosed, encode
 from ..protocol.task import Task
 from .checkpoints import Checkpoint, Seal, seal_round
-from .merkle import MerkleLog, leaf_hash
+from .merkle import MerkleLog
 
 __all__ = [
     "Event", "Frame", "Simulation", "TranscriptWriter", "read_frames", "write_events",
@@ -159,7 +159,7 @@ class TranscriptWriter:
 
     def _flush(self) -> None:
         if self._waiting:
-            self.log.extend([leaf_hash(data) for data in self._waiting])
+            self.log.add(self._waiting)
             write_frame(self._stream, EVENTS, self._waiting)
         self._waiting, self._bytes = [], 0
 

@@ -10,75 +10,39 @@ Knows bytes and hashes. Knows no files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from ..protocol.messages import Message, encode
 
-__all__ = ["MerkleLog", "SavedLog", "leaf_hash", "merkle_root", "node_hash", "transcript_root"]
-
-
-def leaf_hash(data: bytes) -> bytes:
-    """Hash of one leaf."""
-    return hashlib.sha256(b"\x00" + data).digest()
-
-
-def node_hash(left: bytes, right: bytes) -> bytes:
-    """Hash of an inner node."""
-    return hashlib.sha256(b"\x01" + left + right).digest()
-
-
-def merkle_root(leaves: Sequence[bytes]) -> bytes:
-    """Merkle tree hash of leaf hashes; the hash of nothing for no leaves.
-
-    Level by level: an odd node at the end moves up unchanged, which is RFC 6962's tree.
-
-    Examples
-    --------
-    >>> merkle_root([]).hex()[:8]
-    'e3b0c442'
-    """
-    level = list(leaves)
-    if not level:
-        return hashlib.sha256().digest()
-    while len(level) > 1:
-        level = _pair(level)
-    return level[0]
-
-
-def transcript_root(events: Iterable[Message]) -> bytes:
-    """The root over all events (32 bytes)."""
-    return merkle_root([leaf_hash(encode(event)) for event in events])
-
-
-def _pair(level: list[bytes]) -> list[bytes]:
-    """The next level: hashes of neighbours, and an odd one unchanged."""
-    sha256 = hashlib.sha256
-    left = level[0 : len(level) & ~1 : 2]
-    paired = [sha256(b"\x01" + a + b).digest() for a, b in zip(left, level[1::2], strict=True)]
-    return paired + level[len(paired) * 2 :]
+__all__ = ["MerkleLog", "merkle_root", "transcript_root"]
 
 
 class MerkleLog:
-    """A growing list of leaves that keeps one hash per set bit of its size, and gives the root at any moment.
+    """A growing list of events, given by their bytes, that keeps one hash per set bit of its size.
+
+    Its state fits into a column of a database, to go on later.
 
     Examples
     --------
-    >>> log = MerkleLog()
-    >>> log.extend([leaf_hash(b"a"), leaf_hash(b"b"), leaf_hash(b"c")])
-    >>> log.root() == merkle_root([leaf_hash(data) for data in (b"a", b"b", b"c")])
-    True
+    >>> log = MerkleLog([b"a", b"b", b"c"])
+    >>> again = MerkleLog.from_bytes(log.to_bytes())
+    >>> again.add([b"d"])
+    >>> again.size, again.root() == merkle_root([b"a", b"b", b"c", b"d"])
+    (4, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, events: Iterable[bytes] = ()) -> None:
         self.size = 0
         self._peaks: list[bytes | None] = []  # root of the perfect subtree of 2**i leaves, where bit i of size is set
+        self.add(events)
 
-    def extend(self, leaves: Sequence[bytes]) -> None:
-        """Add leaf hashes: one hash per leaf and half as many per level above."""
-        self.size += len(leaves)
-        carry, height = list(leaves), 0
+    def add(self, events: Iterable[bytes]) -> None:
+        """Add events: one hash each, and half as many per level above."""
+        sha256 = hashlib.sha256
+        carry, height = [sha256(b"\x00" + event).digest() for event in events], 0
+        self.size += len(carry)
         while carry:
             if height == len(self._peaks):
                 self._peaks.append(None)
@@ -86,51 +50,40 @@ class MerkleLog:
             if peak is not None:
                 carry.insert(0, peak)
             self._peaks[height] = carry.pop() if len(carry) % 2 else None
-            carry, height = _pair(carry), height + 1
+            carry = [sha256(b"\x01" + a + b).digest() for a, b in zip(carry[::2], carry[1::2], strict=True)]
+            height += 1
 
     def root(self) -> bytes:
-        """Merkle tree hash of all leaves so far (32 bytes)."""
+        """Merkle tree hash of all events so far (32 bytes); the hash of nothing for none."""
         node: bytes | None = None
         for peak in self._peaks:
             if peak is not None:
-                node = peak if node is None else node_hash(peak, node)
+                node = peak if node is None else hashlib.sha256(b"\x01" + peak + node).digest()
         return hashlib.sha256().digest() if node is None else node
 
-
-# -- the transcript's Merkle tree between two transactions: a log that can be saved and continued --------------------
-
-
-class SavedLog(MerkleLog):
-    """A ``MerkleLog`` of events given by their bytes, with a state that fits into a column.
-
-    Examples
-    --------
-    >>> log = SavedLog()
-    >>> log.add([b"a", b"b", b"c"])
-    >>> again = SavedLog.from_bytes(log.to_bytes())
-    >>> again.add([b"d"])
-    >>> again.size, again.root() == SavedLog.of([b"a", b"b", b"c", b"d"]).root()
-    (4, True)
-    """
-
-    @classmethod
-    def of(cls, events: Iterable[bytes]) -> SavedLog:
-        """A log of these events."""
-        log = cls()
-        log.add(events)
-        return log
-
-    def add(self, events: Iterable[bytes]) -> None:
-        """Add events."""
-        self.extend([leaf_hash(event) for event in events])
-
     def to_bytes(self) -> bytes:
-        """The state, to go on later."""
+        """The state."""
         return msgspec.msgpack.encode([self.size, self._peaks])
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> SavedLog:
+    def from_bytes(cls, data: bytes) -> MerkleLog:
         """The log that ``to_bytes`` wrote."""
         log = cls()
         log.size, log._peaks = msgspec.msgpack.decode(data, type=tuple[int, list[bytes | None]])
         return log
+
+
+def merkle_root(events: Iterable[bytes]) -> bytes:
+    """The root over the bytes of events (32 bytes).
+
+    Examples
+    --------
+    >>> merkle_root([]).hex()[:8]
+    'e3b0c442'
+    """
+    return MerkleLog(events).root()
+
+
+def transcript_root(events: Iterable[Message]) -> bytes:
+    """The root over all events (32 bytes)."""
+    return merkle_root(map(encode, events))

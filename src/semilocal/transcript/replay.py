@@ -49,7 +49,7 @@ from ..words import number_of
 from .checkpoints import Checkpoint, Seal, check_signature, next_head, signature_fault
 from .file import END, MARK, SEAL, Frame, Simulation
 from .findings import Own, Problems, Verification
-from .merkle import MerkleLog, leaf_hash
+from .merkle import MerkleLog
 
 __all__ = ["Finding", "OwnReports", "Replay", "check_seal", "compare_heads", "compare_values", "not_ascending"]
 
@@ -233,7 +233,7 @@ class Replay:
             self._mark(frame.data)
         elif frame.kind != END:
             for data in frame.events():
-                self._log.extend([leaf_hash(data)])
+                self._log.add([data])
                 self._event(data)
             self.found.events = self._log.size
 

@@ -16,7 +16,6 @@ from semilocal.service.problems import PROBLEMS, Problem
 from semilocal.service.rounds import reports_needed
 from semilocal.service.stores.base import Applied, Enrolment
 from semilocal.service.writer import Writer
-from semilocal.transcript.merkle import SavedLog, leaf_hash, merkle_root
 from tests.helpers.service import sample_task
 
 
@@ -38,18 +37,6 @@ def test_a_rate_limit_lets_through_what_a_bucket_lets_through() -> None:
         left, then = min(7.0, left + (now - then) * 3.0), now
         assert limit.allow(b"k", now) == (left >= 1.0)
         left -= left >= 1.0
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 9, 1000])
-def test_a_tree_that_is_saved_between_events_has_the_root_of_all(size: int) -> None:
-    events = [str(number).encode() for number in range(size)]
-    log = SavedLog()
-    for event in events:
-        log = SavedLog.from_bytes(log.to_bytes())
-        log.add([event])
-    assert log.root() == SavedLog.of(events).root() == merkle_root([leaf_hash(event) for event in events])
-    assert log.size == size
-    assert len(log.to_bytes()) < 600
 
 
 class Slow:

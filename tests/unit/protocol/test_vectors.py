@@ -49,7 +49,7 @@ from semilocal.protocol.task import Task
 from semilocal.protocol.thresholds import level, threshold
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values import AnyMechanism, TwoPoint
-from semilocal.transcript.merkle import leaf_hash, merkle_root, transcript_root
+from semilocal.transcript.merkle import merkle_root, transcript_root
 
 SPEC = Path(__file__).parents[3] / "spec"
 Json = Any
@@ -254,7 +254,7 @@ def test_thresholds_of_rule_all(entry: Json) -> None:
 def test_merkle() -> None:
     for entry in TABLES["merkle"]:
         entries = [bytes.fromhex(data) for data in entry["entries"]]
-        root = merkle_root([leaf_hash(data) for data in entries])
+        root = merkle_root(entries)
         assert root.hex() == reference.merkle_tree_hash(entries).hex() == entry["root"]
 
 

@@ -1,4 +1,4 @@
-"""The Merkle tree against RFC 6962, written here a second time from the RFC's recursive definitions."""
+"""The Merkle tree against RFC 6962's recursive definition, and the checkpoints over its roots."""
 
 from __future__ import annotations
 
@@ -7,89 +7,74 @@ import re
 from pathlib import Path
 
 import pytest
+from reference_client import merkle_tree_hash
 
 from semilocal import Box, Task
 from semilocal.errors import InvalidInput
-from semilocal.protocol.messages import decode
+from semilocal.protocol.messages import decode, encode
+from semilocal.testing import cluster, participants_at, play, unit_box
 from semilocal.transcript.checkpoints import Checkpoint, Seal, check_signature, next_head, public_key, seal_round
-from semilocal.transcript.merkle import MerkleLog, leaf_hash, merkle_root
+from semilocal.transcript.merkle import MerkleLog, merkle_root, transcript_root
 
 SPEC = Path(__file__).parents[3] / "spec" / "transcript.md"
 
-# -- the RFC, recursively ----------------------------------------------------------------------------------------
+# Roots of the first n of these entries, as the certificate-transparency projects publish them for RFC 6962.
+ENTRIES = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
+ROOTS = [
+    "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
+    "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
+    "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
+    "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
+    "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
+    "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
+    "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
+    "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
+]
 
 
-def _hash(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
+@pytest.mark.parametrize("size", range(1, 9))
+def test_known_answers(size: int) -> None:
+    assert merkle_root([bytes.fromhex(entry) for entry in ENTRIES[:size]]).hex() == ROOTS[size - 1]
 
 
-def _split(n: int) -> int:
-    """The largest power of two smaller than n."""
-    power = 1
-    while power * 2 < n:
-        power *= 2
-    return power
+@pytest.mark.parametrize("size", [*range(70), 127, 128, 129, 1000, 1023, 1025])
+def test_a_log_that_is_saved_as_it_grows_has_the_root_of_the_rfcs_recursion(size: int) -> None:
+    entries = [i.to_bytes(4, "big") * (i % 3) for i in range(size)]
+    log = MerkleLog()
+    for start in range(0, size, 7):
+        log = MerkleLog.from_bytes(log.to_bytes())
+        log.add(entries[start : start + 7])
+        assert log.root() == merkle_tree_hash(entries[: min(start + 7, size)])
+    assert log.root() == merkle_root(entries) == merkle_tree_hash(entries)
+    assert log.size == size
+    assert len(log.to_bytes()) < 600
 
 
-def rfc_root(entries: list[bytes]) -> bytes:
-    """MTH of section 2.1."""
-    if not entries:
-        return _hash(b"")
-    if len(entries) == 1:
-        return _hash(b"\x00" + entries[0])
-    k = _split(len(entries))
-    return _hash(b"\x01" + rfc_root(entries[:k]) + rfc_root(entries[k:]))
+def test_padding_the_last_level_is_caught() -> None:
+    """Planted bug: repeating an odd node at the end, as some other trees do, gives another root."""
 
-
-def entries_of(n: int) -> list[bytes]:
-    return [i.to_bytes(4, "big") * (i % 3) for i in range(n)]
-
-
-# -- tests -------------------------------------------------------------------------------------------------------
-
-
-def test_roots_are_those_of_the_rfcs_recursion_and_of_the_growing_log() -> None:
-    for n in range(70):
-        entries = entries_of(n)
-        leaves = [leaf_hash(entry) for entry in entries]
-        assert merkle_root(leaves) == rfc_root(entries)
-        log = MerkleLog()
-        for start in range(0, n, 7):
-            log.extend(leaves[start : start + 7])
-            assert log.root() == rfc_root(entries[: min(start + 7, n)])
-        assert log.size == n
-
-
-def test_roots_are_those_of_the_published_test_entries() -> None:
-    """The eight entries that the Certificate Transparency implementations test with."""
-    entries = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
-    roots = {
-        1: "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
-        2: "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
-        3: "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
-        4: "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
-        5: "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
-        6: "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
-        7: "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
-        8: "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
-    }
-    leaves = [leaf_hash(bytes.fromhex(entry)) for entry in entries]
-    for n, root in roots.items():
-        assert merkle_root(leaves[:n]).hex() == root
-
-
-def test_a_wrong_tree_is_caught_by_the_same_comparison() -> None:
-    """Planted bug: a tree that repeats an odd node instead of moving it up."""
-
-    def doubled(level: list[bytes]) -> bytes:
+    def padded(entries: list[bytes]) -> bytes:
+        level = [hashlib.sha256(b"\x00" + entry).digest() for entry in entries]
         while len(level) > 1:
-            level = level + level[-1:] if len(level) % 2 else level
-            level = [_hash(b"\x01" + level[i] + level[i + 1]) for i in range(0, len(level), 2)]
+            level = level + level[-1:] * (len(level) % 2)
+            level = [hashlib.sha256(b"\x01" + a + b).digest() for a, b in zip(level[::2], level[1::2], strict=True)]
         return level[0]
 
-    leaves = [leaf_hash(entry) for entry in entries_of(5)]
-    assert doubled(leaves) != rfc_root(entries_of(5))
-    assert doubled(leaves[:4]) == rfc_root(entries_of(4))
+    entries = [bytes([number]) for number in range(5)]
+    assert padded(entries) != merkle_tree_hash(entries)
+    assert padded(entries[:4]) == merkle_tree_hash(entries[:4])
+
+
+def test_the_root_of_a_play_depends_on_every_message_and_on_their_order() -> None:
+    task = Task.build(unit_box(1), epsilon=4.0, delta=0.05, k=3, max_depth=3)
+    events = play(task, participants_at(task, cluster(20, 1))).events
+    root = transcript_root(events)
+    assert root == merkle_tree_hash([encode(event) for event in events])
+    roots = {transcript_root(events[:i] + events[i + 1 :]) for i in range(len(events))}
+    pairs = range(len(events) - 1)
+    swapped = {transcript_root([*events[:i], events[i + 1], events[i], *events[i + 2 :]]) for i in pairs}
+    assert len(roots) == len(events)
+    assert root not in roots | swapped
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------------
@@ -132,11 +117,11 @@ def test_the_specifications_vectors_hold() -> None:
     text = SPEC.read_text("utf-8")
     rows = dict(re.findall(r"^\| `([a-z0-9 ]+)` \| `([0-9a-f]*)` \|$", text, flags=re.MULTILINE))
     assert len(rows) == 7
-    leaves = [leaf_hash(data) for data in (b"a", b"b", b"c", b"d", b"e")]
-    assert leaves[0].hex() == rows["leaf a"]
-    assert merkle_root(leaves[:3]).hex() == rows["root 3"]
-    assert merkle_root(leaves).hex() == rows["root 5"]
-    point = Checkpoint(bytes(range(32)), 1, 3, merkle_root(leaves[:3]))
+    events = [b"a", b"b", b"c", b"d", b"e"]
+    assert merkle_root(events[:1]).hex() == rows["leaf a"]
+    assert merkle_root(events[:3]).hex() == rows["root 3"]
+    assert merkle_root(events).hex() == rows["root 5"]
+    point = Checkpoint(bytes(range(32)), 1, 3, merkle_root(events[:3]))
     assert point.to_bytes().hex() == rows["checkpoint"]
     assert public_key(KEY).hex() == rows["public key"]
     seal = seal_round(point.task, point, key=KEY)
