@@ -24,7 +24,7 @@ from .errors import InvalidInput
 __all__ = [
     "Flags", "Floats", "Integers", "Words", "arrow_values", "as_boxes", "as_column", "as_floats", "as_index",
     "as_integer", "as_integers", "as_number", "as_numbers", "as_points", "as_ranges", "as_values", "cut_repr",
-    "exact", "finite", "is_integer", "is_number", "on_all_cores", "plain", "require", "short_repr", "shown",
+    "exact", "finite", "is_integer", "is_number", "on_all_cores", "plain", "ranges", "require", "short_repr", "shown",
     "sort_on_all_cores",
 ]  # fmt: skip
 
@@ -233,6 +233,18 @@ def arrow_values(column: Any) -> npt.NDArray[Any]:
     chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
     parts = [np.frombuffer(one.buffers()[1], dtype=dtype)[one.offset : one.offset + len(one)] for one in chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=dtype), *parts])
+
+
+def ranges(starts: Integers, sizes: Integers) -> Integers:
+    """Runs of numbers from each start on, each of its own length, one after another.
+
+    Examples
+    --------
+    >>> ranges(np.array([3, 9]), np.array([2, 1])).tolist()
+    [3, 4, 9]
+    """
+    ends = np.cumsum(sizes)
+    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes))
 
 
 def on_all_cores(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:

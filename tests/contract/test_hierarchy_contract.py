@@ -237,8 +237,6 @@ def test_outlines_of_the_sphere_are_those_of_its_cells_and_other_dimensions_have
     for row, rings in enumerate(sphere.interval_polygons(lower, upper)):
         own = sphere.polygons(cells[first[row] : first[row + 1]])
         assert rings == [ring for one in own for ring in one]
-    drawn = sphere.interval_polygons(lower, upper, drawn=True)
-    assert drawn[0] == [ring for one in sphere.polygons(cells[: first[1]], drawn=True) for ring in one]
     solid = HIERARCHIES["quad, three axes"]
     with pytest.raises(InvalidInput, match="two dimensions"):
         solid.interval_polygons(*([end] for end in solid.ends))

@@ -188,11 +188,7 @@ def outside_words(areas: Any, box: Box) -> str:
 
 def _reach_outside(asked: Asked, box: Box) -> Flags:
     """Whether areas have a finite corner outside the domain: bool[q]."""
-    if isinstance(asked, Polygons):
-        beyond = ((asked.points < box.lower) | (asked.points > box.upper)).any(axis=1)
-        out = np.zeros(len(asked), dtype=bool)
-        out[asked.corner_owners[beyond]] = True
-        return out
+    asked = asked.bounds if isinstance(asked, Polygons) else asked
     beyond = np.isfinite(asked) & ((asked < box.lower) | (asked > box.upper))
     return np.asarray(beyond.any(axis=(1, 2)))
 

@@ -6,6 +6,7 @@ system. Knows no counts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -66,19 +67,10 @@ def as_polygons(areas: Any, box: Box) -> Polygons:
     MissingExtra
         Without shapely, or without h3 for H3 cells.
     """
-    shapely = _shapely()
     shapes = as_shapes(areas, box)
-    parts, which = shapely.get_parts(shapes, return_index=True)
-    rings, part = shapely.get_rings(parts, return_index=True)
-    coordinates, corner = shapely.get_coordinates(rings, return_index=True)
-    sizes = np.bincount(corner, minlength=len(rings))
-    last = np.zeros(len(coordinates), dtype=bool)
-    last[np.cumsum(sizes) - 1] = True  # the first corner once more
-    points, sizes = np.ascontiguousarray(coordinates[~last]), sizes - 1
     if latitude_first(box):
-        points = np.ascontiguousarray(points[:, ::-1])
-    outline = np.concatenate([[True], np.diff(part) > 0])[: len(rings)]  # shapely gives the outline first
-    return _turned(Polygons(points, sizes, which[part], len(shapes)), outline)
+        shapes = _shapely().transform(shapes, lambda points: points[:, ::-1])
+    return Polygons(shapes)
 
 
 def as_shapes(areas: Any, box: Box) -> Shapes:
@@ -198,25 +190,10 @@ def _geometry(document: Any) -> Any:
         kind = document.get("type") if isinstance(document, Mapping) else document
         raise InvalidInput(f"a geometry must be a Polygon or MultiPolygon; got {printable(repr(kind))}")
     try:
-        rings = document["coordinates"]
-        parts = [rings] if document["type"] == "Polygon" else rings
-        return _union_of([_polygon(shapely, part) for part in parts])
-    except (KeyError, TypeError, ValueError, IndexError, shapely.errors.GEOSException) as error:
-        raise InvalidInput(f"a {document['type']} has coordinates that are not rings of numbers ({error})") from None
-
-
-def _polygon(shapely: Any, rings: Any) -> Any:
-    lines = [np.array([position[:2] for position in ring], dtype=np.float64).reshape(-1, 2) for ring in rings]
-    for line in lines:
-        if len(line) < 4 or not np.array_equal(line[0], line[-1]):
-            raise ValueError("a ring needs four positions or more, the last equal to the first")
-        if not np.isfinite(line).all():
-            raise ValueError("they must be finite")
-    return shapely.Polygon(lines[0], lines[1:]) if lines else shapely.Polygon()
-
-
-def _union_of(parts: list[Any]) -> Any:
-    return parts[0] if len(parts) == 1 else _shapely().MultiPolygon(parts)
+        return shapely.from_geojson(json.dumps(dict(document)))
+    except (TypeError, ValueError, RecursionError, shapely.errors.GEOSException) as error:
+        why = printable(str(error))
+        raise InvalidInput(f"a {document['type']} has coordinates that are not rings of numbers ({why})") from None
 
 
 def _objects(shapes: list[Any]) -> Shapes:
@@ -241,20 +218,6 @@ def _check(shapes: Shapes) -> None:
             f"polygon {row} is invalid: {_WRONG.get(reason, 'it has no inside and outside')}, near {place}; draw it "
             "again, or repair it in a program for maps"
         )
-
-
-def _turned(polygons: Polygons, outline: npt.NDArray[np.bool_]) -> Polygons:
-    """Outlines counter-clockwise and holes clockwise."""
-    x, y = polygons.points.T
-    after, starts = polygons.following, polygons.starts
-    # From the first corner of each ring: far from the origin nothing cancels.
-    x, y = x - np.repeat(x[starts], polygons.sizes), y - np.repeat(y[starts], polygons.sizes)
-    turn = np.add.reduceat(x * y[after] - x[after] * y, starts)
-    wrong = np.repeat((turn > 0) != outline, polygons.sizes)
-    place = np.arange(len(x))
-    mirrored = np.repeat(2 * starts + polygons.sizes - 1, polygons.sizes) - place
-    points = polygons.points[np.where(wrong, mirrored, place)]
-    return Polygons(points, polygons.sizes, polygons.owners, polygons.number)
 
 
 def _in_degrees(corners: Floats) -> Any:

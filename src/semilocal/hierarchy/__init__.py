@@ -7,7 +7,7 @@ from typing import TypeAlias
 from .base import ROOT, Cells, Hierarchy
 from .dyadic import MAX_BITS, BinaryTree, Quadtree
 from .sphere import SphereTree
-from .table import TableTree
+from .tables import TableTree
 
 AnyTree: TypeAlias = BinaryTree | Quadtree | SphereTree | TableTree  # what a task can name
 Halved: TypeAlias = BinaryTree | SphereTree | TableTree  # at most two children per cell: what a pooled tree refines

@@ -15,7 +15,7 @@ position on a curve through the whole domain. What every hierarchy promises:
 So a *region* can be any interval [lower, upper) of codes: a union of few cells, with two ends.
 
 Box trees (:mod:`semilocal.hierarchy.dyadic`) and the sphere (:mod:`semilocal.hierarchy.sphere`) do this with shifts. A
-table (:mod:`semilocal.hierarchy.table`: cuts, areas, a taxonomy) numbers its cells level by level and its leaves along
+table (:mod:`semilocal.hierarchy.tables`: cuts, areas, a taxonomy) numbers its cells level by level and its leaves along
 the tree.
 
 Inside, tallies have one column per child of the widest cell, zero where a cell has no such child. In messages, the row
@@ -163,11 +163,8 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """What cells are called; empty texts if they have no labels."""
         return [""] * len(np.asarray(cells))
 
-    def polygons(self, cells: npt.ArrayLike, *, drawn: bool = False) -> list[Polygons]:
-        """Outlines of cells in two dimensions: closed rings, counter-clockwise, one per part of a cell.
-
-        If they are to be drawn, small bends do not matter.
-        """
+    def polygons(self, cells: npt.ArrayLike) -> list[Polygons]:
+        """Outlines of cells in two dimensions: closed rings, counter-clockwise, one per part of a cell."""
         corners = (self.boxes(cells) if len(np.asarray(cells)) else np.empty((0, 2, 2))).tolist()
         return [[[[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]] for (x0, y0), (x1, y1) in corners]
 
@@ -246,10 +243,10 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         """Sides of the largest cell inside each interval, in the units of ``sides``: float64[m, d]."""
         return self.sides(self.largest_cells(lower, upper))
 
-    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike, *, drawn: bool = False) -> list[Polygons]:
+    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
         """Outlines of intervals, as ``polygons``: the rings of all cells, unless a hierarchy joins them."""
         first, cells = self.interval_cells(lower, upper)
-        parts, ends = self.polygons(cells, drawn=drawn), zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
+        parts, ends = self.polygons(cells), zip(first[:-1].tolist(), first[1:].tolist(), strict=True)
         return [[ring for part in parts[begin:end] for ring in part] for begin, end in ends]
 
     def interval_names(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[str]:

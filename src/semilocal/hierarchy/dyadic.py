@@ -144,9 +144,9 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         out[:] = np.floor(place, out=whole)
         place -= whole
         # The product may be off by one slice; near the ends of a slice, where rounding could matter, the edges decide.
-        doubt = slices * (2.0**-51 + 2.0 * float(np.spacing(max(abs(low), abs(high)))) / (high - low))
-        if len(place) and (place.min() <= doubt or place.max() >= 1.0 - doubt):
-            near = np.flatnonzero((place <= doubt) | (place >= 1.0 - doubt))
+        near_edge = slices * (2.0**-51 + 2.0 * float(np.spacing(max(abs(low), abs(high)))) / (high - low))
+        if len(place) and (place.min() <= near_edge or place.max() >= 1.0 - near_edge):
+            near = np.flatnonzero((place <= near_edge) | (place >= 1.0 - near_edge))
             own, ticks = column[near], np.minimum(out[near], slices - 1)
             ticks -= own < self._edge(axis, ticks)
             ticks += (own >= self._edge(axis, ticks + 1)) & (ticks < slices - 1)
@@ -230,7 +230,7 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         upper = np.stack([*map(self._end, axes, (ticks + widths).T)], axis=1)
         return np.asarray(units.sides(np.stack([lower, upper], axis=1), self.box).min(axis=0))
 
-    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike, *, drawn: bool = False) -> list[Polygons]:
+    def interval_polygons(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
         """One outline per interval, in two dimensions: the outer ring, then holes, without points on straight lines."""
         if self.box.dimensions != 2:
             raise InvalidInput(f"outlines need two dimensions; got {self.box.dimensions}")

@@ -1,7 +1,12 @@
 """The whole Earth in cells of equal area, without poles or a date line: HEALPix, refined one bit at a time.
 
-Theory of operation. The sphere is twelve squares of equal area (:mod:`semilocal.geometry.faces`). A quarter q of the
-globe holds the faces q (north), 4 + q (equator) and 8 + q (south). The path of a position begins with
+The sphere is twelve *faces* of equal area, the squares of HEALPix (Górski et al. 2005, "HEALPix: a framework for
+high-resolution discretization and fast analysis of data distributed on the sphere"). A face has coordinates x (to the
+north-east) and y (to the north-west) from 0 to 1; equal areas of it are equal areas of the sphere. Latitude grows with
+x + y, longitude with x - y. Faces 0 to 3 touch the north pole at (1, 1), 4 to 7 lie on the equator, 8 to 11 touch the
+south pole at (0, 0). Longitudes on faces are *unwrapped*: within 45 degrees of the middle of their face, -45 to 360.
+
+A quarter q of the globe holds the faces q (north), 4 + q (equator) and 8 + q (south). The path of a position is first
 
     q, two bits        which quarter
     0 0, 0 1 or 1      north, equator or south: a quarter is first divided into two faces and one
@@ -17,7 +22,6 @@ Knows cells on the globe. Knows no participants, reports or randomness.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -27,7 +31,6 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, Integers, is_integer
 from ..errors import InvalidInput
 from ..geometry.box import Box
-from ..geometry.faces import FACE_KM, FACES, on_earth, on_face, wrapped
 from ..geometry.polygons import Polygons as Shapes
 from ..geometry.units import RADIUS_KM
 from .base import Cells, Polygons
@@ -37,6 +40,11 @@ __all__ = ["MAX_SPHERE_DEPTH", "SphereTree"]
 
 MAX_SPHERE_DEPTH = 52  # cells of 0.4 m; doubles tell their edges apart
 _LEAST_DEPTH = 4  # the faces
+FACES = 12
+FACE_KM = 6519.62  # side of a square with the area of a face, on a sphere with the mean radius of the Earth
+
+_ROW = np.array([2.0, 3.0, 4.0]).repeat(4)  # x + y at the equator is 1, 0 + 1, 1 less: see on_earth
+_MIDDLE = np.array([1.0, 3.0, 5.0, 7.0, 0.0, 2.0, 4.0, 6.0, 1.0, 3.0, 5.0, 7.0])  # longitude, in units of 45 degrees
 _WORLD = Box((-180.0, -90.0), (180.0, 90.0), names=("longitude", "latitude"))
 _FACE_KM2 = 4.0 * np.pi * RADIUS_KM**2 / FACES
 _SAMPLES = 256  # places in which a cell that a query cuts is looked at
@@ -45,6 +53,69 @@ _STRAIGHT = 1 / 64  # of a face: edges of such cells, about 100 km, look straigh
 _EDGE_PARTS = 8  # straight pieces per edge of a polygon
 _ROUNDING = 1e-9  # degrees by which boxes are wider than their cells, so that rounding leaves nobody outside
 _PAIRS_AT_ONCE = 1 << 14
+
+
+class OnFace(NamedTuple):
+    """Places on faces: int64[n], float64[n], float64[n]; x and y from 0 to 1."""
+
+    face: Integers
+    x: Floats
+    y: Floats
+
+
+def on_face(points: Floats) -> OnFace:
+    """Where positions float64[n, 2], longitude and latitude in degrees, lie on the faces.
+
+    Examples
+    --------
+    >>> found = on_face(np.array([[0.0, 0.0], [45.0, 90.0], [-135.0, -90.0]]))
+    >>> found.face.tolist(), found.x.round(9).tolist(), found.y.round(9).tolist()
+    ([4, 0, 10], [0.5, 1.0, 0.0], [0.5, 1.0, 0.0])
+    """
+    longitude, latitude = points[:, 0], np.radians(points[:, 1])
+    height = np.sin(latitude)
+    turn = np.mod(longitude, 360.0) / 90.0
+    turn[turn >= 4.0] = 0.0  # a tiny negative longitude rounds up to a whole turn
+    turn[longitude == 180.0] = np.nextafter(2.0, 0.0)  # the eastern end of the domain, not its western one
+    # Between the polar caps, edges of faces are straight lines in longitude and height.
+    up, down = (0.5 + turn) - 0.75 * height, (0.5 + turn) + 0.75 * height
+    first, second = np.floor(up).astype(np.int64), np.floor(down).astype(np.int64)
+    face = np.where(first == second, 4 + first % 4, np.where(first < second, first % 4, 8 + second % 4))
+    x, y = down - second, 1.0 - (up - first)
+    # In the caps, meridians are straight lines through the pole.
+    cap = np.flatnonzero(np.abs(height) > 2.0 / 3.0)
+    quarter = turn[cap].astype(np.int64)
+    along = turn[cap] - quarter
+    away = np.minimum(np.cos(latitude[cap]) * np.sqrt(3.0 / (1.0 + np.abs(height[cap]))), 1.0)
+    north = height[cap] > 0
+    face[cap] = np.where(north, quarter, 8 + quarter)
+    x[cap] = np.where(north, 1.0 - (1.0 - along) * away, along * away)
+    y[cap] = np.where(north, 1.0 - along * away, (1.0 - along) * away)
+    return OnFace(face, np.clip(x, 0.0, 1.0), np.clip(y, 0.0, 1.0))
+
+
+def on_earth(face: Integers, x: Floats, y: Floats) -> Floats:
+    """Longitude (unwrapped) and latitude in degrees of places on faces: float64[n, 2].
+
+    At a pole, which has every longitude, it is that of the middle of the face.
+
+    Examples
+    --------
+    >>> on_earth(np.array([4, 0, 10]), np.array([0.5, 1.0, 0.0]), np.array([0.5, 1.0, 0.0])).round(9).tolist()
+    [[0.0, 0.0], [45.0, 90.0], [225.0, -90.0]]
+    """
+    row = _ROW[face] - x - y
+    away = np.minimum(np.minimum(row, 4.0 - row), 1.0)  # below 1 in the caps; 0 at the poles
+    polar = 90.0 - np.degrees(2.0 * np.arcsin(away / np.sqrt(6.0)))
+    between = np.degrees(np.arcsin(np.clip((2.0 - row) * (2.0 / 3.0), -1.0, 1.0)))
+    latitude = np.where(row < 1.0, polar, np.where(row > 3.0, -polar, between))
+    aside = np.divide(x - y, away, out=np.zeros_like(away), where=away > 0)
+    return np.stack([45.0 * (_MIDDLE[face] + np.clip(aside, -1.0, 1.0)), latitude], axis=1)
+
+
+def wrapped(longitude: Floats) -> Floats:
+    """Longitudes from -180 up to below 180, or 180 itself where 180 was given."""
+    return np.asarray(np.where(longitude > 180.0, longitude - 360.0, longitude))
 
 
 class _Patches(NamedTuple):
@@ -202,36 +273,16 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         row, _, lower, upper = self._patches(cells)
         return np.asarray(_FACE_KM2 * np.bincount(row, np.prod(upper - lower, axis=1)))
 
-    def polygons(self, cells: npt.ArrayLike, *, drawn: bool = False) -> list[Polygons]:
-        """Outlines in degrees, edges in 8 straight pieces; some cells, as those across the date line, have parts."""
-        if drawn:
-            return self._drawn(cells)
+    def polygons(self, cells: npt.ArrayLike) -> list[Polygons]:
+        """Outlines in degrees; some cells, as those across the date line, have parts.
+
+        Edges are in 8 straight pieces, or in one where they bend by less than 1/200 of a side.
+        """
         row, face, lower, upper = self._patches(cells)
         out: list[Polygons] = [[] for _ in range(len(np.asarray(cells)))]
-        for index, number, low, high in zip(row.tolist(), face.tolist(), lower, upper, strict=True):
-            out[index] += _outline(number, low, high)
+        for index, rings in zip(row.tolist(), _outlines(face, lower, upper), strict=True):
+            out[index] += rings
         return out
-
-    def _drawn(self, cells: npt.ArrayLike) -> list[Polygons]:
-        """The same for drawings: cells whose edges bend by less than 1/200 of their side have straight ones."""
-        array = cell_array(cells)
-        row, face, lower, upper = self._patches(array)
-        small = np.flatnonzero((upper - lower).max(axis=1) <= _STRAIGHT)  # one patch each: they lie on one face
-        (x0, y0), (x1, y1) = lower[small].T, upper[small].T
-        middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
-        around_x, around_y = (
-            (x0, middle_x, x1, x1, x1, middle_x, x0, x0, x0),
-            (y0, y0, y0, middle_y, y1, y1, y1, middle_y, y0),
-        )
-        ring = np.stack([on_earth(face[small], x, y) for x, y in zip(around_x, around_y, strict=True)], axis=1)
-        ring[(ring[:, :, 0] >= 180.0).all(axis=1), :, 0] -= 360.0
-        corners, middles = ring[:, ::2], ring[:, 1::2]
-        bend = np.abs((corners[:, :-1] + corners[:, 1:]) / 2 - middles).max(axis=(1, 2))
-        plain = (bend <= np.ptp(corners, axis=1).max(axis=1) / 200) & (corners[:, :, 0].max(axis=1) <= 180.0)
-        straight = dict(zip(row[small[plain]].tolist(), corners[plain].tolist(), strict=True))
-        others = np.setdiff1d(np.arange(len(array)), list(straight))
-        exact = dict(zip(others.tolist(), self.polygons(array[others]) if len(others) else [], strict=True))
-        return [[straight[index]] if index in straight else exact[index] for index in range(len(array))]
 
     def shares(self, cells: npt.ArrayLike, queries: Floats) -> Floats:
         """Which share of each cell's area lies in each box of degrees: float64[q, m].
@@ -267,7 +318,7 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
         boxes, out = self.boxes(array), np.zeros((len(polygons), len(array)))
         for number in range(len(polygons)):
             one = polygons.take(np.array([number]))
-            low, high = (one.points.min(axis=0), one.points.max(axis=0)) if len(one.points) else (np.inf, -np.inf)
+            low, high = one.bounds[0]
             near = np.flatnonzero(((boxes[:, 0] <= high) & (boxes[:, 1] >= low)).all(axis=1))
             if len(near):
                 places, weights = self._samples(array[near])
@@ -348,40 +399,37 @@ def _apart(numbers: Cells) -> Cells:
     return numbers
 
 
-def _outline(face: int, lower: Floats, upper: Floats) -> Polygons:
-    """A rectangle of a face as rings in degrees, counter-clockwise; two parts where it crosses the date line."""
-    (x0, y0), (x1, y1) = lower.tolist(), upper.tolist()
-    steps = np.arange(_EDGE_PARTS) / _EDGE_PARTS
-    corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
-    ring: list[tuple[float, float]] = []
-    for (ax, ay), (bx, by) in pairwise(corners):
-        x, y = ax + steps * (bx - ax), ay + steps * (by - ay)
-        found = on_earth(np.full(len(steps), face), x, y)
-        if (face < 4 and (ax, ay) == (1.0, 1.0)) or (face >= 8 and (ax, ay) == (0.0, 0.0)):
-            # The pole has the longitude of each of the two edges that meet there.
-            after = on_earth(np.array([face]), x[1:2], y[1:2])[0, 0]
-            before = 90.0 * (face % 4) * 2 + 90.0 - after
-            ring.append((before, found[0, 1]))
-            found[0, 0] = after
-        ring += [(longitude, latitude) for longitude, latitude in found.tolist()]
-    if max(longitude for longitude, _ in ring) <= 180.0:
-        return [_closed(ring)]
-    if min(longitude for longitude, _ in ring) >= 180.0:
-        return [_closed([(longitude - 360.0, latitude) for longitude, latitude in ring])]
-    west, east = _cut(ring, 1.0), _cut(ring, -1.0)
-    return [_closed(west), _closed([(longitude - 360.0, latitude) for longitude, latitude in east])]
+def _outlines(face: Integers, lower: Floats, upper: Floats) -> list[Polygons]:
+    """Rectangles of faces as rings in degrees, counter-clockwise; two where one crosses the date line."""
+    steps, flat = np.arange(_EDGE_PARTS) / _EDGE_PARTS, np.zeros(_EDGE_PARTS)
+    x, y = np.concatenate([steps, flat + 1, 1 - steps, flat]), np.concatenate([flat, steps, flat + 1, 1 - steps])
+    places = lower[:, None] + np.stack([x, y], axis=1) * (upper - lower)[:, None]
+    rings = on_earth(np.repeat(face, places.shape[1]), *places.reshape(-1, 2).T).reshape(places.shape)
+    polar = ((face < 4) & (upper == 1.0).all(axis=1)) | ((face >= 8) & (lower == 0.0).all(axis=1))
+    rings[(rings[:, :, 0] >= 180.0).all(axis=1) & ~polar, :, 0] -= 360.0
+    corners, middles = rings[:, ::_EDGE_PARTS], rings[:, _EDGE_PARTS // 2 :: _EDGE_PARTS]
+    bend = np.abs((corners + np.roll(corners, -1, axis=1)) / 2 - middles).max(axis=(1, 2), initial=0.0)
+    straight = ((upper - lower).max(axis=1) <= _STRAIGHT) & (bend <= np.ptp(corners, axis=1).max(axis=1) / 200) & ~polar
+    out = []
+    for number, short in enumerate(straight.tolist()):
+        points: list[list[float]] = (corners[number] if short else rings[number]).tolist()
+        if polar[number]:  # the pole has the longitude of each of the two edges that meet there
+            pole = 2 * _EDGE_PARTS if face[number] < 4 else 0
+            after, latitude = points[pole + 1][0], points[pole][1]
+            points[pole : pole + 1] = [[90.0 * int(face[number] % 4) * 2 + 90.0 - after, latitude], [after, latitude]]
+        west = _cut(points, 1.0) if min(point[0] for point in points) < 180.0 else []
+        east = _cut(points, -1.0) if max(point[0] for point in points) > 180.0 else []
+        parts = [west, [[longitude - 360.0, latitude] for longitude, latitude in east]]
+        out.append([[*part, part[0]] for part in parts if part])
+    return out
 
 
-def _cut(ring: list[tuple[float, float]], side: float) -> list[tuple[float, float]]:
+def _cut(ring: list[list[float]], side: float) -> list[list[float]]:
     """The part of a ring on one side of longitude 180."""
     out = []
     for (a, b), (c, d) in zip(ring, ring[1:] + ring[:1], strict=True):
         if side * (180.0 - a) >= 0:
-            out.append((a, b))
+            out.append([a, b])
         if (180.0 - a) * (180.0 - c) < 0:
-            out.append((180.0, b + (d - b) * (180.0 - a) / (c - a)))
+            out.append([180.0, b + (d - b) * (180.0 - a) / (c - a)])
     return out
-
-
-def _closed(ring: list[tuple[float, float]]) -> list[list[float]]:
-    return [[float(x), float(y)] for x, y in [*ring, ring[0]]]

@@ -20,7 +20,7 @@ from ..geometry.box import Box
 from ..geometry.places import PLACES
 from ..geometry.units import is_map
 from ..hierarchy.base import Cells, Hierarchy
-from ..hierarchy.table import TableTree
+from ..hierarchy.tables import TableTree
 from ..pooled.partition import PooledPartition
 from ..protocol.estimate import Walls, estimate
 from ..protocol.partition import Partition
@@ -163,7 +163,7 @@ def _outlines(tree: Hierarchy, lower: Cells, upper: Cells, boxes: Floats) -> lis
     """Outlines of intervals as x, y, x, y, …; None for boxes."""
     if tree.box.dimensions != 2:
         return [None] * len(lower)
-    outlines = tree.interval_polygons(lower, upper, drawn=True)
+    outlines = tree.interval_polygons(lower, upper)
     plain = tree.cells_are_boxes
     return [
         None

@@ -143,7 +143,7 @@ def draw_rows(
     ax.add_collection(filled)
     # Outlines of small regions would hide their colours.
     large = ((rows.boxes[:, 1] - rows.boxes[:, 0]) * _OUTLINED > np.subtract(box.upper, box.lower)).all(axis=1)
-    rings_of = hierarchy.interval_polygons(rows.lower[large], rows.upper[large], drawn=True)
+    rings_of = hierarchy.interval_polygons(rows.lower[large], rows.upper[large])
     borders = [ring for rings in rings_of for ring in rings]
     ax.add_collection(LineCollection(borders, colors="#6d7480", linewidths=0.25))
     _around(ax, box)

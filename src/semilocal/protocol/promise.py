@@ -229,7 +229,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return "no loss is bounded: this is no differential privacy"
         whom = "one person" if self.rows == 1 else f"one person with up to {self.rows} rows"
         loss, model = wording.loss_words(self.epsilon, self._delta), wording.MODELS[self.trust]
-        parts = [f"{loss}, {model}, {whom}, {wording.MOVES[self.adjacency]}{self._with_values}"]
+        parts = [f"{loss}, {model}, {whom}, {wording.CHANGES[self.adjacency]}{self._with_values}"]
         parts += [self.crowd] if self.crowd else []
         return "; ".join([*parts, *self._simulation])
 

@@ -13,10 +13,32 @@ from typing import Literal
 from ..words import number_of
 
 __all__ = [
-    "BETWEEN", "EITHER", "FROM_DATA", "INSIDE", "IN_WORDS", "LIMITS", "MODELS", "MOVES", "PARTICIPANT",
-    "PROTECTED", "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust", "anywhere_words", "buckets_words",
-    "crowds_words", "factor_words", "loss_words",
-    "losses_words", "odds_words", "priced", "published", "times_words", "values_words",
+    "BETWEEN",
+    "CHANGES",
+    "EITHER",
+    "FROM_DATA",
+    "INSIDE",
+    "IN_WORDS",
+    "LIMITS",
+    "MODELS",
+    "PARTICIPANT",
+    "PROTECTED",
+    "SEEDED",
+    "SIMULATED",
+    "TRUSTED",
+    "Adjacency",
+    "Trust",
+    "anywhere_words",
+    "buckets_words",
+    "crowds_words",
+    "factor_words",
+    "loss_words",
+    "losses_words",
+    "odds_words",
+    "priced",
+    "published",
+    "times_words",
+    "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
@@ -54,7 +76,7 @@ MODELS: dict[Trust, str] = {
     "two-servers": "computational DP by two servers",
     "curator": "central DP",
 }
-MOVES: dict[Adjacency, str] = {  # what one person may do, in a few words
+CHANGES: dict[Adjacency, str] = {  # what one person may do, in a few words
     "inside": "any move inside their region",
     "bucket": "any move inside their public bucket",
     "anywhere": "any move",

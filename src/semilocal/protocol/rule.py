@@ -72,7 +72,7 @@ class Asking(NamedTuple):
     portion: Integers  # int64[q]: how many of them answer first
     threshold: Integers  # int64[q]: t: answers that every part must get. 0 where nothing is decided
     above: Floats  # float64[q]: estimated share of the members at the cut or above, before the question
-    doubt: Floats  # float64[q]: variance of that share
+    variance: Floats  # float64[q]: variance of that share
 
     def pick(self, chosen: Integers) -> Asking:
         """Some of the questions: int64[c]."""
@@ -119,18 +119,18 @@ def _halves(task: Task, census: Census) -> Asking:
     cuts = np.zeros(len(rows), dtype=np.uint64)
     cuts[keep] = task.hierarchy.coarsest(lowest[keep], highest[keep])
     keep = keep[_large_enough(task, some.lower[keep], cuts[keep]) & _large_enough(task, cuts[keep], some.upper[keep])]
-    above, doubt = _expected(pieces, cuts)
+    above, variance = _expected(pieces, cuts)
     # No place between walls divides evenly: one of the two walls around the middle is wrong, or one place holds it.
     again = _thin_wall(some, pieces)
     stuck = (again > 0) & ((above < _LOW - 0.01) | (above > _HIGH + 0.01))
     cuts = np.where(stuck, again, cuts)
-    above, doubt = _expected(pieces, cuts)
+    above, variance = _expected(pieces, cuts)
     most = first_portion(task)
     portion = np.minimum(np.maximum(np.minimum((_PORTION * asked).astype(np.int64), most), _FEWEST), asked)
     # A first portion spares people and costs a round. Where many are free, nobody needs to be spared.
     many = (some.askable >= _MANY) & (asked <= _FEW * some.askable)
     portion = np.where(many, asked, portion)
-    return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t[keep], above[keep], doubt[keep])
+    return Asking(rows[keep], cuts[keep, None], asked[keep], portion[keep], t[keep], above[keep], variance[keep])
 
 
 def _children(task: Task, census: Census) -> Asking:
@@ -198,8 +198,8 @@ def go_on(task: Task, asking: Asking, answers: Integers, yes: Integers) -> Flags
     left = asking.asked - asking.portion
     count = np.maximum(answers, 1)
     seen, error = (yes / count - q) / (p - q), (noise + 0.2) / count
-    middle = (seen * asking.doubt + asking.above * error) / (asking.doubt + error)
-    deviation = np.sqrt(asking.doubt * error / (asking.doubt + error))
+    middle = (seen * asking.variance + asking.above * error) / (asking.variance + error)
+    deviation = np.sqrt(asking.variance * error / (asking.variance + error))
     share = np.clip(middle[:, None] + _NODES * deviation[:, None], 0.0, 1.0)
     t, total, heard, said = (column[:, None] for column in (asking.threshold, answers + left, answers, yes))
     chances = passing(t, total, task.randomizer.epsilon, share, heard=heard, said=said)
@@ -289,11 +289,11 @@ def _expected(pieces: Pieces, cuts: Cells) -> tuple[Floats, Floats]:
     length = (pieces.upper - pieces.lower).astype(np.float64)
     cut = np.clip(cuts[region], pieces.lower, pieces.upper)
     part = (pieces.upper - cut).astype(np.float64) / length
-    above, doubt = np.zeros(len(cuts)), np.zeros(len(cuts))
+    above, variance = np.zeros(len(cuts)), np.zeros(len(cuts))
     np.add.at(above, region, pieces.share * part)
     inner = (part > 0) & (part < 1)
-    np.add.at(doubt, region[inner], (pieces.share * pieces.share * np.maximum(part * (1 - part), 0.05))[inner])
-    return above, doubt / 1.6 + 0.002
+    np.add.at(variance, region[inner], (pieces.share * pieces.share * np.maximum(part * (1 - part), 0.05))[inner])
+    return above, variance / 1.6 + 0.002
 
 
 def _largest(values: Floats, first: Integers) -> Integers:

@@ -25,7 +25,7 @@ from ..engines.source import Source
 from ..errors import InvalidInput, OutsideWarning
 from ..geometry.areas import area_names, as_areas, outside_words
 from ..geometry.box import Box
-from ..geometry.lattice import NOT_ROUNDED, Lattice, on_lattice
+from ..geometry.lattice import NOT_ROUNDED, Lattice
 from ..geometry.polygons import Polygons
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.ranks import SortedCodes
@@ -119,7 +119,7 @@ class Mapped(WaysOut):
             ``__geo_interface__``, or H3 cells as strings; see :func:`semilocal.geometry.shapes.as_polygons`.
         rounding : float or one per axis, optional
             If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
-            areas take whole places of the lattice then; by lengths the errors of cells along a side would agree.
+            boxes take whole places of the lattice then; by lengths the errors of cells along a side would agree.
             That of the result if left out; 0 for none.
 
         Returns
@@ -146,9 +146,9 @@ class Mapped(WaysOut):
         task = self.partition.task
         asked = as_areas(areas, task.box)
         lattice = check_rounding(self.rounding if rounding is None else rounding, task.hierarchy, task.box)
-        if lattice.steps:
-            asked = on_lattice(asked, lattice, task.box) if isinstance(asked, Polygons) else lattice.measure(asked)
-        return self._walk(lattice).query(asked)
+        if isinstance(asked, Polygons):
+            return self._walk(NOT_ROUNDED).query(asked)
+        return self._walk(lattice).query(lattice.measure(asked))
 
     def density(self, grid: tuple[int, ...], *, rounding: Rounding = None) -> Floats:
         """Expected number of participants in each cell of an even grid over the domain: float64[grid]."""

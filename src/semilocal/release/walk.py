@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, on_all_cores
+from ..arrays import Flags, Floats, Integers, on_all_cores, ranges
 from ..geometry.areas import Areas, Asked, Boxes
 from ..geometry.lattice import NOT_ROUNDED, Lattice
-from ..geometry.polygons import Polygons, ranges
+from ..geometry.polygons import Polygons
 from .answers import CountAnswers
 from .lines import Lines
 from .tree import CountTree

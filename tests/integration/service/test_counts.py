@@ -105,7 +105,7 @@ def test_polygons_are_counted_like_the_boxes_that_they_are(sqlite: SQLiteStore) 
         await finished(client, service, sqlite)
         ring = [[0.1, 0.2], [0.4, 0.2], [0.4, 0.9], [0.1, 0.9], [0.1, 0.2]]
         parts = [{"type": "Polygon", "coordinates": [ring]}, {"type": "MultiPolygon", "coordinates": [[ring]]}]
-        for options in ({}, {"rounding": 0.0}, {"rounding": 0.05}):
+        for options in ({}, {"rounding": 0.0}):
             asked = (await client.post(f"{BASE}/counts", json={"polygons": parts, **options})).json()["counts"]
             box = (await client.post(f"{BASE}/counts", json={"boxes": BOXES[:1], **options})).json()["counts"][0]
             assert len(asked) == 2

@@ -12,8 +12,7 @@ import shapely
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
-from semilocal.geometry.lattice import BETWEEN, NOT_ROUNDED, Lattice, on_lattice
-from semilocal.geometry.shapes import as_polygons
+from semilocal.geometry.lattice import NOT_ROUNDED, Lattice
 from semilocal.lab.index import count_points
 
 STEP = 0.01
@@ -92,36 +91,10 @@ def test_a_step_that_is_none_is_refused(rounding: Any) -> None:
         Lattice.of(rounding, UNIT)
 
 
-def test_polygons_hold_the_places_that_they_hold() -> None:
-    """Against shapely, place by place; those on the outline do not occur."""
-    rng, step = np.random.default_rng(5), 0.04
-    shapes = [shapely.Point(*rng.uniform(-0.1, 1.1, 2)).buffer(size, quad_segs=3) for size in (0.01, 0.05, 0.2, 0.5)]
-    shapes.append(shapes[-1].difference(shapely.box(0.307, 0.307, 0.613, 0.613)))
-    found = on_lattice(as_polygons(shapes, UNIT), Lattice((step, step)), UNIT)
-    places = np.stack(np.meshgrid(np.arange(25), np.arange(25)), axis=-1).reshape(-1, 2)
-    for number, shape in enumerate(shapes):
-        squares = np.asarray(np.stack([places, places + 1], axis=1) * (1 + BETWEEN), dtype=np.float64)
-        inner, _, holds = found.take(np.full(len(places), number)).within(squares)
-        expected = shapely.contains_xy(shape, *(places * step).T)
-        assert (holds == expected).all()
-        assert np.allclose(inner.share(squares), expected, atol=1e-3)
-
-
-@pytest.mark.parametrize("trust", ["curator", "nobody"])
-def test_a_polygon_along_the_axes_is_answered_like_its_box(trust: Any) -> None:
-    _, result = counted(trust)
-    corners = (0.30, 0.35, 0.44, 0.46)
-    box, polygon = [[corners[:2], corners[2:]]], [shapely.box(*corners)]
-    one, other = result.query(box, rounding=STEP), result.query(polygon, rounding=STEP)
-    assert np.allclose(one.value, other.value, rtol=1e-4)
-    assert np.allclose(one.stderr, other.stderr, rtol=1e-2)
-
-
-def test_a_polygon_between_all_places_holds_nearly_nobody_and_too_many_rows_are_refused() -> None:
+def test_a_polygon_is_measured_by_area_whatever_the_step() -> None:
     _, result = counted("curator")
-    assert result.query([shapely.box(0.401, 0.401, 0.409, 0.409)], rounding=STEP).value[0] < 1e-3
-    with pytest.raises(InvalidInput, match="cross 1,000,000 rows"):
-        result.answer([shapely.box(0.1, -1, 0.2, 2)], rounding=2e-6)
+    polygon = [shapely.box(0.303, 0.35, 0.44, 0.46)]
+    assert result.query(polygon, rounding=STEP).value == result.query(polygon, rounding=0).value
 
 
 @pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])

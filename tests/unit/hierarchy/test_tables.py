@@ -1,4 +1,4 @@
-"""Tables: built from cuts, labels and public counts; overlaps and gaps are refused by name."""
+"""Tables: built from cuts and labels; overlaps and gaps are refused by name."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from msgspec.structs import replace
 import semilocal as sl
 from semilocal import DiscreteLaplace, Task
 from semilocal.errors import InvalidInput
-from semilocal.hierarchy.table import TableTree
-from semilocal.hierarchy.tables import balanced, from_cuts, from_labels, in_twos
+from semilocal.hierarchy.tables import TableTree, from_cuts, from_labels, in_twos
 from semilocal.pooled.task import PooledTask
 
 CODES = [
@@ -84,20 +83,6 @@ def test_labels_are_positions_and_cells_have_names() -> None:
             ICD.positions(bad)
     with pytest.raises(InvalidInput, match="I99"):
         ICD.cells_of(["I99"])
-
-
-def test_balanced_cuts_have_even_counts_as_far_as_the_edges_allow() -> None:
-    rng = np.random.default_rng(3)
-    counts, edges = rng.pareto(1.0, 4000) + 0.1, np.arange(4001)
-    tree = balanced("x", edges, counts, levels=4)
-    cells = tree.children(tree.children(tree.children(tree.children([1]))))
-    boxes = tree.boxes(cells)[:, :, 0].astype(int)
-    sums = np.array([counts[low:high].sum() for low, high in boxes])
-    assert len(sums) == 16
-    assert np.abs(sums / sums.mean() - 1).max() < 4 * counts.max() / sums.mean() + 0.01
-    assert balanced("x", [0, 1, 2], [5, 5], levels=9).max_depth == 1  # no finer than what was counted
-    with pytest.raises(InvalidInput, match="counts"):
-        balanced("x", [0, 1, 2], [5, -5], levels=1)
 
 
 def spans(tree: TableTree) -> set[tuple[int, int]]:

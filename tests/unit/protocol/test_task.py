@@ -73,7 +73,7 @@ def test_an_impossible_field_is_refused_with_what_is_allowed(field: str, value: 
         ({"epsilon": 128.5}, "epsilon must be a number from 0.001 to 128"),
         ({"max_depth": 61}, "max_depth must be at most 60"),
         ({"tree": "quad", "max_depth": 31}, "max_depth must be at most 30"),
-        ({"rule": "trim"}, "rule must be 'cut' or 'all'; got 'trim'"),
+        ({"rule": "median"}, "rule must be 'cut' or 'all'; got 'median'"),
     ],
 )
 def test_an_impossible_combination_is_an_error_that_says_what_to_change(options: dict[str, Any], message: str) -> None:

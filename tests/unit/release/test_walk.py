@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shapely
 
 import semilocal as sl
 from semilocal.geometry.lattice import Lattice
@@ -92,8 +93,7 @@ def test_many_boxes_are_answered_like_few(
 def test_polygons_of_boxes_are_boxes() -> None:
     _, run = run_of(2, seed=8)
     walk, boxes = TreeWalk.of(public_tree(run.partition)), boxes_in(2, 50)
-    corners = np.stack([boxes[:, [0, 1, 1, 0], 0], boxes[:, [0, 0, 1, 1], 1]], axis=-1)
-    shapes = Polygons(corners.reshape(-1, 2), np.full(50, 4), np.arange(50), 50)
+    shapes = Polygons(shapely.box(*boxes.reshape(-1, 4).T))
     one, two = walk.query(boxes), walk.query(shapes)
     assert one.value == pytest.approx(two.value)
     assert one.stderr == pytest.approx(two.stderr)
