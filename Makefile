@@ -5,13 +5,12 @@ BIN := $(VENV)/bin
 CORE := */hierarchy/*,*/randomizer/*,*/protocol/*,*/pooled/*,*/accounting.py,*/geometry/*
 FLOOR := 96
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# Versions to install, such as deploy/constraints.txt, which is for one version of Python; the newest without it.
+# Versions and hashes to install, such as deploy/constraints.txt, which is for one version of Python; else the newest.
 CONSTRAINTS ?=
-PINNED := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 # Compiled files are kept: hundreds of tests start a process, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test unit lowest lint format bench vectors docs coverage lock vendor screenshots system clean
+.PHONY: demo test unit lowest lint format bench vectors docs coverage lock audit vendor screenshots system clean
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,7 +19,8 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.test: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install $(PINNED) --editable '.[all,docs,test]'
+	$(if $(CONSTRAINTS),$(PIP) install --require-hashes --requirement $(CONSTRAINTS))
+	$(PIP) install $(if $(CONSTRAINTS),--no-deps --no-build-isolation) --editable '.[all,docs,test]'
 	touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
@@ -53,9 +53,14 @@ coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "unit and not slow" src tests/unit --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --skip-covered --fail-under=$(FLOOR)
 
-# deploy/constraints.txt anew: one version of everything that the service and CI install.
+# deploy/ anew: one version of everything that the service and CI install, with hashes and licences.
 lock: $(VENV)/.test
 	$(BIN)/python tools/lock.py
+
+# Known vulnerabilities of all that, where a source of advisories answers.
+audit: $(VENV)/.test
+	test -x $(VENV)-audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)-audit && $(VENV)-audit/bin/pip install --quiet pip-audit; }
+	$(BIN)/python tools/audit.py $(VENV)-audit/bin/pip-audit
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -104,4 +109,4 @@ system:
 	-$(BIN)/python tools/vendor.py --tests
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest .tools demo-output results site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit .tools demo-output results site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

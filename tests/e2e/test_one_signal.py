@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from semilocal.cli.catalogue import STOPPED
+from semilocal.cli.catalogue import DONE, STOPPED
 from semilocal.service.stores.base import open_store
 from semilocal.testing import Postgres
 from tests.helpers import HANG
@@ -142,7 +142,7 @@ def stopped_at(module: str, name: str, number: int, log: Path, arguments: list[s
 
 
 @pytest.mark.parametrize(("module", "name"), MOMENTS)
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, DONE)])
 def test_one_signal_is_enough_before_and_while_it_serves(
     tmp_path: Path, module: str, name: str, number: int, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +160,7 @@ def test_one_signal_is_enough_before_and_while_it_serves(
 
 
 @pytest.mark.parametrize(("module", "name"), WORKERS)
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, DONE)])
 def test_one_signal_stops_several_workers(
     tmp_path: Path, module: str, name: str, number: int, code: int, postgres: Postgres
 ) -> None:
@@ -177,4 +177,4 @@ def test_a_real_process_stops_with_one_signal_as_soon_as_it_speaks(tmp_path: Pat
         assert process.stdout is not None
         assert "serves at" in process.stdout.readline()
         process.send_signal(number)
-        assert process.wait(HANG) == (STOPPED if number == signal.SIGINT else -number)
+        assert process.wait(HANG) == (STOPPED if number == signal.SIGINT else DONE)

@@ -71,6 +71,12 @@ def test_bad_arguments_are_refused(tmp_path: Path, arguments: list[str], sentenc
     assert sentence in refused("--db", f"sqlite:///{tmp_path}/a.db", *arguments)
 
 
+def test_a_database_in_a_folder_that_is_not_there_is_refused_and_no_folder_made(tmp_path: Path) -> None:
+    said = refused("--db", f"sqlite:///{tmp_path}/typo/a.db")
+    assert f"there is no folder {tmp_path}/typo; make it, or check the name" in said
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("token", ["hunter2", "x" * 40, "0123456789abcdefghijk"])
 def test_an_admin_token_below_128_bits_is_refused(tmp_path: Path, token: str) -> None:
     said = refused("--db", f"sqlite:///{tmp_path}/a.db", SEMILOCAL_ADMIN_TOKEN=token)
@@ -79,7 +85,7 @@ def test_an_admin_token_below_128_bits_is_refused(tmp_path: Path, token: str) ->
 
 
 def test_the_first_line_is_true_and_a_second_server_on_the_file_is_refused(tmp_path: Path) -> None:
-    database = f"sqlite:///{tmp_path / 'new' / 'a.db'}"
+    database = f"sqlite:///{tmp_path / 'a.db'}"
     first = serve("--db", database, "--port", "0")
     try:
         line, token = first_lines(first, 2)
@@ -90,10 +96,9 @@ def test_the_first_line_is_true_and_a_second_server_on_the_file_is_refused(tmp_p
         said = refused("--db", database, "--port", "0")
         assert f"is served by another process ({first.pid}); stop it first" in said
         assert httpx2.get(match[1] + "/tasks", timeout=HANG).json() == []
-        for path in (tmp_path / "new").iterdir():
+        for path in tmp_path.iterdir():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-        assert {path.name for path in (tmp_path / "new").iterdir()} >= {"a.db", "a.db-wal", "a.db-shm"}
-        assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+        assert {path.name for path in tmp_path.iterdir()} >= {"a.db", "a.db-wal", "a.db-shm"}
     finally:
         first.kill()
         first.communicate()

@@ -209,10 +209,36 @@ def test_hadolint_has_nothing_to_say_about_the_container() -> None:
 
 
 def test_the_container_does_not_run_as_root() -> None:
-    first, *_, last = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").split("\nFROM ")[1:]
+    _, first, last = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").split("\nFROM ")
     assert re.findall(r"^USER (\S+)", last, flags=re.MULTILINE) == ["10001:10001"]
     assert "HEALTHCHECK" in last
-    assert "--constraint constraints.txt" in first
+    assert "--require-hashes --requirement requirements.txt" in first
+
+
+def test_what_the_container_copies_is_enough_to_build_the_package(tmp_path: Path) -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) (\S+)$", (DEPLOY / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
+    for names, target in copied:
+        for name in names.split():
+            into = tmp_path / target / ("" if (ROOT / name).is_file() else ".")
+            into.mkdir(parents=True, exist_ok=True)
+            if (ROOT / name).is_file():
+                shutil.copy(ROOT / name, into)
+            else:
+                shutil.copytree(ROOT / name, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--wheel",
+        "--outdir",
+        str(tmp_path / "out"),
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert {f"!{name}" for names, _ in copied for name in names.split()} <= set(ignored)
 
 
 @pytest.fixture
@@ -271,10 +297,32 @@ def test_systemd_accepts_the_units(tmp_path: Path, unit: str) -> None:
     assert "NoSuchSetting" in subprocess.run([*verify, broken], capture_output=True, text=True, check=False).stderr
 
 
+def locked_versions(file: str) -> dict[str, str]:
+    """Names and versions; each has a hash."""
+    text = (DEPLOY / file).read_text(encoding="utf-8").replace("\\\n", "")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    for _, *hashes in lines:
+        assert hashes
+        assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", one) for one in hashes)
+    return dict(line[0].split("==") for line in lines)
+
+
+def test_what_a_server_installs_is_listed_with_licences_that_let_it_be_run() -> None:
+    components = json.loads((DEPLOY / "sbom.json").read_text(encoding="utf-8"))["components"]
+    server = locked_versions("requirements.txt")
+    assert {one["name"]: one["version"] for one in components} == server
+    assert server.items() <= locked_versions("constraints.txt").items()
+    free = {
+        "MIT", "MIT-0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "Zlib", "CC0-1.0", "Apache-2.0", "ISC", "PSF-2.0",
+        "MPL-2.0", "LGPL-3.0-only",
+    }  # fmt: skip
+    for one in components:
+        assert set(re.split(" AND | OR ", one["licenses"][0]["expression"])) <= free, one
+
+
 def test_the_locked_versions_fit_what_is_asked_for() -> None:
     packaging = pytest.importorskip("packaging.requirements")
-    lines = (DEPLOY / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    locked = dict(line.split("==") for line in lines if not line.startswith("#"))
+    locked = locked_versions("constraints.txt")
     extras = PROJECT["optional-dependencies"].values()
     asked = [packaging.Requirement(line) for line in (*PROJECT["dependencies"], *(one for e in extras for one in e))]
     wrong = [

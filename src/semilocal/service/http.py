@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..errors import MissingExtra, Overloaded, Refused, StoreUnavailable
-from .faults import Seldom
+from ..errors import MissingExtra, Overloaded, Refused, SchemaMismatch, StoreUnavailable
+from .faults import PUBLIC, Seldom
 from .metrics import Metrics
 from .problems import Problem
 
@@ -237,6 +237,8 @@ def problem_of(error: Exception) -> Problem:
         if SELDOM.allow("database"):
             log.warning("the database does not answer: %s", error)
         return Problem("unavailable", "the database does not answer now")
+    if isinstance(error, SchemaMismatch):  # its sentence is in the log, as a fault of the campaign
+        return Problem("unavailable", PUBLIC, retry_after=60)
     if SELDOM.allow(type(error)):
         log.error("unexpected fault", exc_info=error)
     return Problem("unavailable", "an unexpected fault; it was logged")

@@ -21,7 +21,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Stop:
     """The wish to stop, by Ctrl-C or SIGTERM, inside a ``with`` statement; the first thing of a command.
 
-    At its end a process that was asked to stop by SIGTERM ends as if it had never caught it.
+    SIGTERM ends the statement as if it had come to its end; Ctrl-C is still ``KeyboardInterrupt``.
     """
 
     def __init__(self) -> None:
@@ -36,11 +36,10 @@ class Stop:
         self._catch()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        if kind is KeyboardInterrupt and self._wish == signal.SIGTERM:
-            signal.raise_signal(signal.SIGTERM)
+        return kind is KeyboardInterrupt and self._wish == signal.SIGTERM
 
     @property
     def wished(self) -> bool:

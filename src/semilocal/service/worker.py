@@ -104,7 +104,7 @@ class Service:
         self._cache: OrderedDict[tuple[bytes, int, str], bytes] = OrderedDict()
         self._cached = 0
         self.keeper: asyncio.Future[None] | None = None
-        self._beat = 0.0
+        self._beat, self._seen = 0.0, False
         self._seldom = Seldom()
         self.faults = Faults()
         self.health = Health(self._keeper_state, self._writer_state, lambda: self.read(store.check_writing))
@@ -158,8 +158,12 @@ class Service:
     # -- rounds ------------------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
-        """Look at all active campaigns once; close what is due. The fault of one campaign touches no other."""
-        statuses = await self.read(self.store.statuses, active=True)
+        """Look at all active campaigns once; close what is due. The fault of one campaign touches no other.
+
+        The first look is at all that there are: who starts the server hears of those that it cannot read.
+        """
+        statuses = await self.read(self.store.statuses, active=self._seen)
+        self._seen = True
         for task, status in statuses.items():
             await self.look_at(task, self.advance(task) if status.due(self.clock()) else self._follow(task, status))
             self._beat = time.monotonic()

@@ -22,8 +22,9 @@ import pytest
 from semilocal.errors import StoreUnavailable
 from semilocal.service import server
 from semilocal.service.admin import create_campaign
+from semilocal.service.faults import PUBLIC
 from semilocal.service.keys import NO_KEYS
-from semilocal.service.rounds import start
+from semilocal.service.rounds import cancel, start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
 from tests.helpers import HANG
@@ -135,6 +136,29 @@ def test_one_broken_campaign_does_not_stop_the_other(
     if name == "its task encodes to another id":
         assert "another version of semilocal has stored its task" in said[0]
         assert not any(record.exc_info for record in caplog.records if record.getMessage() == said[0])
+
+
+def test_what_another_version_has_stored_is_told_at_the_start_in_a_sentence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SQLiteStore(str(tmp_path / "service.db"))
+    create_campaign(store, open_campaign(BROKEN), now=0)
+    cancel(store, BROKEN.id)
+    other_version(store)
+
+    async def main() -> None:
+        async with running_app(store, MockClock()) as (client, service, _):
+            await service.tick()
+            assert (await client.get("/healthz")).json()["campaigns"] == "1 cannot go on"
+            for path in ("", "/state", "/results", "/statement"):
+                answer = await client.get(f"/tasks/{BROKEN.id.hex()}{path}")
+                assert (answer.status_code, answer.json()["detail"]) == (503, PUBLIC)
+
+    asyncio.run(main())
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "another version of semilocal has stored its task" in line
+    assert "Traceback" not in caplog.text
+    store.close()
 
 
 def test_what_is_sent_to_a_broken_campaign_at_the_same_time_keeps_nobody_out_of_the_other(tmp_path: Path) -> None:

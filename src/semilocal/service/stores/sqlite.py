@@ -168,9 +168,11 @@ class SQLiteStore(SQLStore):
 def check_file(path: str, *, new: bool = False) -> None:
     """Refuse a file that is not there (unless it may be made), is no database, or belongs to another program.
 
-    Reads the first bytes alone and changes nothing. Closing them would give up SQLite's locks of this process, so the
-    database must not be open in it.
+    A new one needs a folder. Reads the first bytes alone and changes nothing. Closing them would give up SQLite's locks
+    of this process, so the database must not be open in it.
     """
+    if new and not Path(path).parent.is_dir():
+        raise InvalidInput(f"--db sqlite:///{path}: there is no folder {Path(path).parent}; make it, or check the name")
     try:
         with open(path, "rb") as file:
             head = file.read(100)
@@ -262,13 +264,12 @@ def lock_for_serving(path: str) -> int:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file and its folder for the owner alone. SQLite gives its other files the same permissions.
+    """Make the file for the owner alone. SQLite gives its other files the same permissions.
 
     Refuses a file with several names (hard links): lock and log are found by the name, so under another one the same
     database would be served twice, and without what is in the log.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         if path.is_file() and (names := path.stat().st_nlink) > 1:
