@@ -15,6 +15,7 @@ Reports and tallies are integers. Knows one cell's children. Knows no tree, roun
 
 from __future__ import annotations
 
+import decimal
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,12 +24,15 @@ import numpy.typing as npt
 
 from ..arrays import Floats, Integers, Words, is_integer, is_number
 from ..errors import InvalidInput
-from ._weights import WORD
 
-__all__ = ["EPSILON_RANGE", "Answer", "Randomizer", "check_epsilon", "check_fanout", "check_parameters", "check_vector"]
+__all__ = [
+    "EPSILON_RANGE", "WORD", "Answer", "Randomizer", "check_epsilon", "check_fanout", "check_parameters",
+    "check_vector", "exp_below",
+]  # fmt: skip
 
 Answer = int | tuple[int, ...]
 
+WORD = 1 << 64
 EPSILON_RANGE = (1e-3, 40.0)
 _MAX_FANOUT = 256
 
@@ -153,3 +157,10 @@ def check_vector(answer: Answer, size: int, low: int, high: int) -> None:
     for value in answer:
         if not is_integer(value) or not low <= value <= high:
             raise InvalidInput(f"the entries of an answer are integers from {low} to {high}; got {value!r}")
+
+
+def exp_below(value: float | decimal.Decimal) -> decimal.Decimal:
+    """e**value in 60 digits, below the true one by at most one part in 10**55: every device gets the same integers."""
+    with decimal.localcontext() as context:
+        context.prec, context.rounding = 60, decimal.ROUND_DOWN
+        return decimal.Decimal(value).exp() * (1 - decimal.Decimal(10) ** -55)

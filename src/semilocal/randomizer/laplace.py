@@ -5,8 +5,10 @@ Knows one cell's children. Knows no tree, rounds, messages or positions.
 
 from __future__ import annotations
 
+import decimal
 import math
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,12 +16,12 @@ import numpy.typing as npt
 
 from ..arrays import Floats, Integers, Words, is_number
 from ..errors import InvalidInput
-from ._tails import chernoff_margin
-from ._weights import discrete_curve, laplace_chances, laplace_curve, laplace_thresholds, laplace_weights
-from .base import Answer, Randomizer, check_epsilon, check_fanout, check_parameters, check_vector
+from .base import WORD, Answer, Randomizer, check_epsilon, check_fanout, check_parameters, check_vector, exp_below
 
-__all__ = ["DiscreteLaplace", "LaplaceNoise", "PaperLaplace"]
+__all__ = ["ChernoffCurve", "DiscreteLaplace", "LaplaceNoise", "PaperLaplace", "chernoff_margin"]
 
+_EDGE_MASS = 2.0**-44  # discrete Laplace: clamp where the remaining tail has about this mass
+_LEAST_MASS = 2.0**-60  # discrete Laplace: the rarest value has at least about this mass, a few words
 _FIXED_POINT = 1 << 20  # units per one, so that the paper's float noise still adds up exactly
 
 
@@ -28,7 +30,6 @@ class LaplaceNoise(Randomizer, frozen=True):
 
     @property
     def words(self) -> int:
-        """64-bit words of entropy one report takes."""
         return self.fanout
 
     @property
@@ -41,17 +42,14 @@ class LaplaceNoise(Randomizer, frozen=True):
         raise NotImplementedError
 
     def tally(self, reports: Integers, groups: Integers, size: int) -> Integers:
-        """Sums of reports per group: int64[size, fanout]."""
         out = np.zeros((size, self.fanout), dtype=np.int64)
         np.add.at(out, groups, reports)
         return out
 
     def estimate(self, tally: npt.ArrayLike, responders: npt.ArrayLike) -> Floats:
-        """Unbiased estimates of the number of responders in each child: float64[m, fanout]."""
         return np.asarray(tally, dtype=np.float64) / self.unit
 
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
-        """Smallest tally entry with which a child passes the crowd test: int64[m]."""
         size = np.asarray(responders)
         bound = np.ceil((k - 1 + self.margin_of(size, delta=delta)) * self.unit).astype(np.int64)
         return np.where(size >= k, bound, np.iinfo(np.int64).max)
@@ -87,11 +85,9 @@ class DiscreteLaplace(LaplaceNoise, frozen=True, tag="discrete-laplace"):
 
     @property
     def unit(self) -> int:
-        """Integer that stands for one participant in reports and tallies."""
         return 1
 
     def answers(self, children: Integers, words: Words) -> Integers:
-        """Reports of many participants from their entropy: int64[n, fanout]."""
         values = self.alphabet[0]
         noisy = values[np.searchsorted(laplace_thresholds(self.epsilon), words, side="right")]
         rows = np.arange(len(children))
@@ -99,7 +95,6 @@ class DiscreteLaplace(LaplaceNoise, frozen=True, tag="discrete-laplace"):
         return noisy
 
     def draw_tally(self, counts: npt.ArrayLike, rng: np.random.Generator) -> Integers:
-        """Tallies of whole cells, exact in distribution: int64[m, fanout]."""
         count = np.asarray(counts, dtype=np.int64)
         values, chances = laplace_chances(self.epsilon)
         chances = chances / chances.sum()
@@ -111,7 +106,6 @@ class DiscreteLaplace(LaplaceNoise, frozen=True, tag="discrete-laplace"):
         return chernoff_margin(responders, discrete_curve(self.epsilon), delta=delta)
 
     def check_answer(self, answer: Answer) -> None:
-        """Refuse an answer that no participant can have given."""
         low, high = (int(value) for value in self.alphabet[0][[0, -1]])
         check_vector(answer, self.fanout, low, high)
 
@@ -154,12 +148,10 @@ class PaperLaplace(LaplaceNoise, frozen=True, tag="paper-laplace"):
 
     @property
     def simulation_only(self) -> bool:
-        """Whether devices must refuse it."""
         return True
 
     @property
     def unit(self) -> int:
-        """Integer that stands for one participant in reports and tallies."""
         return _FIXED_POINT
 
     def answers(self, children: Integers, words: Words) -> Integers:
@@ -190,13 +182,126 @@ class PaperLaplace(LaplaceNoise, frozen=True, tag="paper-laplace"):
         return np.asarray(self.scale * (np.sqrt(2.0 * size * budget) + 6.0 * budget))
 
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
-        """Smallest tally entry with which a child passes the crowd test: int64[m]."""
         if self.margin == "chernoff":
             return super().threshold(responders, k=k, delta=delta)
         bound = (k + self.margin_of(responders, delta=delta)) * _FIXED_POINT
         return np.ceil(bound).astype(np.int64)
 
     def check_answer(self, answer: Answer) -> None:
-        """Refuse an answer that no participant can have given."""
         bound = int((self.scale * 40 + 1) * _FIXED_POINT)
         check_vector(answer, self.fanout, -bound, bound)
+
+
+# -- weights of the discrete noise, out of one word; no ratio exceeds what epsilon allows ------------------------------
+
+
+@lru_cache(maxsize=64)
+def laplace_weights(epsilon: float) -> tuple[int, ...]:
+    """Weights of -edge … edge + 1 for a true 0: falling pairs whose ratio never exceeds e**(epsilon / 2)."""
+    with decimal.localcontext() as context:
+        context.prec = 60
+        growth = exp_below(decimal.Decimal(epsilon) / 2)
+        decay = 1 / growth
+        deepest = math.floor(-math.log(_LEAST_MASS) / (epsilon / 2)) - 1  # beyond it, a weight would be no word at all
+        edge = min(math.ceil(-math.log(_EDGE_MASS) / (epsilon / 2)), deepest)
+        near, far = [], []  # pairs of y <= 0 and 1 - y >= 1
+        mass = WORD * (1 - decay) / (1 + decay)
+        for i in range(edge + 1):
+            weight = mass * decay**i
+            last = i == edge
+            below = int(weight / (1 - decay) if last else weight)
+            above = int(weight * decay / (1 - decay) if last else weight * decay)
+            far.append(above)
+            near.append(min(below, int(above * growth)))
+        left = WORD - sum(near) - sum(far)
+        # The rounding left over goes to 0 and 1 alike, which can only bring their ratio closer to one.
+        near[0] += left // 2
+        far[0] += left - left // 2
+    return tuple(reversed(near)) + tuple(far)
+
+
+@lru_cache(maxsize=64)
+def laplace_chances(epsilon: float) -> tuple[Integers, Floats]:
+    """The values of an entry and their chances when its true value is 0."""
+    weights = laplace_weights(epsilon)
+    edge = len(weights) // 2 - 1
+    values, chances = np.arange(-edge, edge + 2), np.array([weight / WORD for weight in weights])
+    values.flags.writeable = chances.flags.writeable = False
+    return values, chances
+
+
+@lru_cache(maxsize=64)
+def laplace_thresholds(epsilon: float) -> Words:
+    """Sums of the weights: a word below the first gives the first value, and so on."""
+    total, thresholds = 0, []
+    for weight in laplace_weights(epsilon)[:-1]:
+        total += weight
+        thresholds.append(total)
+    return np.array(thresholds, dtype=np.uint64)
+
+
+# -- Chernoff's bound --------------------------------------------------------------------------------------------------
+
+
+class ChernoffCurve(NamedTuple):
+    """Log moment generating function of one noise term on a grid, and where each grid point is best."""
+
+    exponent: Floats  # float64[g]: grid of exponents, ascending, positive
+    log_mgf: Floats  # float64[g]: log E exp(exponent * noise) of one term
+    # float64[g]: ``exponent * derivative - log_mgf``: a sum of n terms has its best exponent where n * balance =
+    # log(1/delta)
+    balance: Floats
+
+
+def chernoff_margin(sizes: npt.ArrayLike, curve: ChernoffCurve, *, delta: float) -> Floats:
+    """Margin that a sum of ``size`` independent noise terms exceeds with probability at most delta.
+
+    Any exponent of the grid gives a valid bound; the best neighbours are tried, so the result is valid for every
+    grid and tight for a fine one.
+
+    Parameters
+    ----------
+    sizes : float[m]
+        Number of terms, at least 0.
+    """
+    size = np.asarray(sizes, dtype=np.float64)
+    budget = float(np.log(1.0 / delta))
+    with np.errstate(divide="ignore"):
+        wanted = np.searchsorted(curve.balance, np.where(size > 0, budget / np.maximum(size, 1e-300), np.inf))
+    best = np.full(size.shape, np.inf)
+    for shift in (-1, 0, 1):
+        i = np.clip(wanted + shift, 0, len(curve.exponent) - 1)
+        best = np.minimum(best, (size * curve.log_mgf[i] + budget) / curve.exponent[i])
+    return np.where(size > 0, best, 0.0)
+
+
+def _exponents(limit: float) -> Floats:
+    """A grid of exponents below ``limit``, fine near both ends."""
+    return limit * np.unique(np.concatenate([np.geomspace(1e-5, 0.9, 1000), 1.0 - np.geomspace(1e-6, 0.1, 200)]))
+
+
+@lru_cache(maxsize=64)
+def laplace_curve(scale: float) -> ChernoffCurve:
+    """Of a Laplace variable."""
+    exponent = _exponents(1.0 / scale)
+    square = (scale * exponent) ** 2
+    log_mgf = -np.log1p(-square)
+    return ChernoffCurve(exponent, log_mgf, 2.0 * square / (1.0 - square) - log_mgf)
+
+
+@lru_cache(maxsize=64)
+def discrete_curve(epsilon: float) -> ChernoffCurve:
+    """Of one entry of a discrete Laplace report."""
+    values, chances = laplace_chances(epsilon)
+    moments = chances * values
+    exponent = _exponents(epsilon / 2)
+    log_mgf, slope = np.empty_like(exponent), np.empty_like(exponent)
+    for i, power in enumerate(exponent):
+        # An entry of 0 has the noise, an entry of 1 its negative; the larger of the two bounds both.
+        for sign in (1.0, -1.0):
+            growth = np.expm1(sign * power * values)
+            excess = float(np.sum(chances * growth))
+            if sign > 0 or np.log1p(excess) > log_mgf[i]:
+                log_mgf[i] = np.log1p(excess)
+                slope[i] = sign * np.sum(moments * (1.0 + growth)) / (1.0 + excess)
+    return ChernoffCurve(exponent, log_mgf, np.maximum.accumulate(exponent * slope - log_mgf))

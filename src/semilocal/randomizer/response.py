@@ -1,20 +1,29 @@
-"""Randomized response: the default randomizer.
+"""Randomized response: the default randomizer, and its exact crowd test for rule "all".
+
+The test rounds to the private side: a threshold may be one too large, never one too small. scipy.special is loaded at
+first use: importing it takes longer than the rest of the core.
 
 Knows one cell's children. Knows no tree, rounds, messages or positions.
 """
 
 from __future__ import annotations
 
+import decimal
+import math
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, Integers, Words, is_integer
 from ..errors import InvalidInput
-from ._tails import two_binomial_threshold
-from ._weights import WORD, response_weights
-from .base import Answer, Randomizer, check_parameters
+from .base import WORD, Answer, Randomizer, check_parameters, exp_below
 
-__all__ = ["RandomizedResponse"]
+__all__ = ["RandomizedResponse", "two_binomial_threshold"]
+
+_GUARD = 1e-6  # relative slack left for float rounding in computed tails
+_DROPPED = 1e-8  # relative to delta: mass of the small binomial that is counted as failing instead of summed
+_TERMS = 1 << 18  # of the tails that are searched at once
 
 
 class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
@@ -44,13 +53,12 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
 
     @property
     def words(self) -> int:
-        """64-bit words of entropy one report takes."""
         return 1
 
     @property
     def weights(self) -> tuple[int, int]:
         """Integer weights out of 2**64 of the true child and of each other child; their ratio is <= e^epsilon."""
-        return response_weights(self.epsilon, self.fanout)
+        return _weights(self.epsilon, self.fanout)
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -59,7 +67,6 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         return true / WORD, other / WORD
 
     def answers(self, children: Integers, words: Words) -> Integers:
-        """Reports of many participants from their entropy: int64[n]."""
         true, other = self.weights
         word = words[:, 0]
         beyond = np.maximum(word, np.uint64(true)) - np.uint64(true)
@@ -68,12 +75,10 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         return np.where(word < np.uint64(true), children, skipped)
 
     def tally(self, reports: Integers, groups: Integers, size: int) -> Integers:
-        """Number of reports per group and child: int64[size, fanout]."""
         flat = np.bincount(groups * self.fanout + reports, minlength=size * self.fanout)
         return flat.reshape(size, self.fanout).astype(np.int64)
 
     def draw_tally(self, counts: npt.ArrayLike, rng: np.random.Generator) -> Integers:
-        """Tallies of whole cells, exact in distribution: int64[m, fanout]."""
         count = np.asarray(counts, dtype=np.int64)
         p, p0 = self.probabilities
         if self.fanout == 2:
@@ -87,7 +92,6 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         return out
 
     def estimate(self, tally: npt.ArrayLike, responders: npt.ArrayLike) -> Floats:
-        """Unbiased estimates of the number of responders in each child: float64[m, fanout]."""
         p, p0 = self.probabilities
         expected = np.asarray(responders, dtype=np.float64)[:, None] * p0
         return np.asarray((np.asarray(tally, dtype=np.float64) - expected) / (p - p0))
@@ -103,6 +107,73 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         return np.where(size >= k, exact, size + 1)
 
     def check_answer(self, answer: Answer) -> None:
-        """Refuse an answer that no participant can have given."""
         if not is_integer(answer) or not 0 <= answer < self.fanout:
             raise InvalidInput(f"an answer is an integer from 0 to {self.fanout - 1}; got {answer!r}")
+
+
+@lru_cache(maxsize=256)
+def _weights(epsilon: float, fanout: int) -> tuple[int, int]:
+    """Weights of the true child and of each other one: their ratio never exceeds e**epsilon."""
+    with decimal.localcontext() as context:
+        context.prec = 60
+        other = int((WORD / (exp_below(epsilon) + fanout - 1)).to_integral_value(decimal.ROUND_CEILING))
+    return WORD - (fanout - 1) * other, other
+
+
+def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, delta: float) -> Integers:
+    """Smallest count c with P(Bin(members, p_in) + Bin(size - members, p_out) >= c) <= delta.
+
+    Parameters
+    ----------
+    sizes : int[m]
+        Number of responders, each at least ``members``.
+    members : int
+        How many of them are in the child (``k - 1`` in the crowd test).
+    p_in, p_out : float
+        Chance that a member, or another responder, is counted; ``p_in > p_out``.
+    delta : float
+        Largest allowed tail.
+
+    Returns
+    -------
+    int64[m]
+        Thresholds; ``size + 1`` where no count is that unlikely.
+    """
+    different, place = np.unique(np.asarray(sizes, dtype=np.int64), return_inverse=True)
+    values, chances = _inside(members, p_in, delta)
+    at_once = max(_TERMS // len(values), 1)
+    thresholds = np.empty_like(different)
+    for begin in range(0, len(different), at_once):
+        size = different[begin : begin + at_once]
+        low, high = np.zeros_like(size), size + 1  # bisection: high is known to be unlikely enough
+        while np.any(low < high):
+            middle = (low + high) // 2
+            upper = _binomial_tail(middle[:, None] - values, (size - members)[:, None], p_out)
+            rare = upper @ chances + 2.0 * delta * _DROPPED <= delta * (1.0 - _GUARD)
+            low, high = np.where(rare, low, middle + 1), np.where(rare, middle, high)
+        thresholds[begin : begin + at_once] = high
+    return thresholds[place]
+
+
+@lru_cache(maxsize=64)
+def _inside(members: int, p: float, delta: float) -> tuple[Integers, Floats]:
+    """Values of Bin(members, p) that matter, and their chances: what is left out has less than 2 _DROPPED delta."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    reach = math.sqrt(members * math.log(1.0 / (delta * _DROPPED)) / 2.0)  # Hoeffding's bound
+    first, last = max(math.floor(members * p - reach), 0), min(math.ceil(members * p + reach), members)
+    x = np.arange(first, last + 1)
+    ways = gammaln(members + 1.0) - gammaln(x + 1.0) - gammaln(members - x + 1.0)
+    chances = np.exp(ways + xlogy(x, p) + xlog1py(members - x, -p))
+    x.flags.writeable = chances.flags.writeable = False
+    return x, chances
+
+
+def _binomial_tail(value: Integers, size: Integers, p: float) -> Floats:
+    """P(Bin(size, p) >= value)."""
+    from scipy.special import betainc
+
+    inside = (value >= 1) & (value <= size)
+    v = np.where(inside, value, 1).astype(np.float64)
+    n = np.where(inside, size, 1).astype(np.float64)
+    return np.where(inside, betainc(v, n - v + 1, p), np.where(value <= 0, 1.0, 0.0))

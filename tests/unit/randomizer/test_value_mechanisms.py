@@ -26,9 +26,9 @@ from semilocal.randomizer.values import (
     Mechanism,
     SlidingWindow,
     TwoPoint,
+    Window,
     best,
 )
-from semilocal.randomizer.window import Window
 
 EPSILONS = (0.05, 0.3, 1.0, 2.0, 3.7, 6.0, 9.0, 12.0)
 KINDS: dict[str, Callable[[float], Mechanism]] = {
