@@ -18,7 +18,7 @@ from .errors import BudgetExceeded, InvalidInput
 from .pooled.task import PooledTask
 from .protocol.partition import Partition
 from .protocol.promise import Guarantee, marked, promise
-from .protocol.promise_words import anywhere_words, buckets_words, crowds_words, losses_words
+from .protocol.promise_words import BETWEEN, crowd_words, losses_words, several_words
 from .protocol.task import Task
 from .words import number_of
 
@@ -246,21 +246,27 @@ class Ledger:
     def _losses(self) -> str:
         """The totals in words."""
         if self.entries and self.epsilon_anywhere is not None:
-            return anywhere_words(float(self.epsilon_anywhere), own=_own(self.entries))
-        own, buckets = _own(self.entries), sum(entry.bucket for entry in self.entries)
-        if self.entries and not self._has_regions:
-            words = buckets_words(float(self.epsilon), buckets, own=own)
-        else:
-            several = sum(bool(entry.task) for entry in self.entries) > 1
-            words = losses_words(float(self.epsilon), own=own, several=several, buckets=buckets)
+            return losses_words(float(self.epsilon_anywhere), own=_own(self.entries), between=BETWEEN["anywhere"])
+        own, buckets = _own(self.entries), sum(bool(entry.bucket) for entry in self.entries)
+        partitions = sum(bool(entry.task) for entry in self.entries)
+        regions = max(partitions, 1) if self._has_regions or not self.entries else 0
+        words = losses_words(float(self.epsilon), own=own, between=several_words(regions, buckets))
         plain = [entry for entry in self.entries if entry.anywhere]
         loss = float(sum(entry.epsilon for entry in plain))
-        return f"{words}; of this, {anywhere_words(loss, own=_own(plain))}" if loss else words
+        anywhere = losses_words(loss, own=_own(plain), between=BETWEEN["anywhere"])
+        return f"{words}; of this, {anywhere}" if loss else words
 
     def sentences(self) -> str:
         """The totals in words, each with its adjacency and delta."""
         parts = [self._losses() + "."]
-        parts += crowds_words([(entry.k, float(entry.delta), entry.rows) for entry in self.entries if entry.task])
+        crowds = [
+            f"{crowd_words(entry.k, float(entry.delta), entry.rows)}." if entry.k else "No crowd is promised."
+            for entry in self.entries
+            if entry.task
+        ]
+        if len(crowds) > 1:
+            crowds.append("Crowds do not compose: fewer than k may share all of a participant's regions.")
+        parts += crowds
         if self.cap is not None:
             parts.append(f"The cap is {float(self.cap):g}; {float(self.cap - self.epsilon):g} is left.")
         return " ".join(parts)

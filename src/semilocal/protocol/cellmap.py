@@ -5,14 +5,11 @@ A region is an interval of codes; a cell of a tree is one, too. Files and drawin
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..geometry.box import Box
 from ..hierarchy.base import Cells
 from ..outputs import output
 from ..tabular import Tabular
@@ -23,24 +20,15 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from ..hierarchy.base import Hierarchy
 
-__all__ = ["CellMap", "CodeMap", "WaysOut"]
-
-
-class _Task(Protocol):
-    @property
-    def hierarchy(self) -> Hierarchy: ...
-
-    @property
-    def box(self) -> Box: ...
+__all__ = ["CodeMap", "WaysOut"]
 
 
 class CodeMap(Protocol):
     """What drawings and files take: regions of a task's hierarchy as intervals of codes, one row each."""
 
     @property
-    def task(self) -> _Task: ...
+    def task(self) -> Any: ...  # has a hierarchy and a box
 
     @property
     def intervals(self) -> tuple[Cells, Cells]:
@@ -125,71 +113,3 @@ class WaysOut(Tabular):
         """
         drawn: Axes = output("plots").draw_regions(self._map, ax, points=points)
         return drawn
-
-
-class CellMap(WaysOut):
-    """Disjoint cells of a task's hierarchy, one row each. A subclass has ``task``, ``cells`` and ``mark``."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def task(self) -> _Task: ...
-
-        @property
-        def cells(self) -> Cells: ...
-
-        @property
-        def mark(self) -> Mark | None: ...
-
-    @property
-    def _map(self) -> CellMap:
-        """Itself."""
-        return self
-
-    def __len__(self) -> int:
-        return len(self.cells)
-
-    @property
-    def intervals(self) -> tuple[Cells, Cells]:
-        """First code of each cell and the code after its last: uint64[m] each."""
-        first, last = self.task.hierarchy.span(self.cells)
-        return first, last + np.uint64(1)
-
-    @property
-    def are_cells(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def areas(self) -> Floats:
-        """Areas in km² on a map, else products of sides in units of the axes: float64[m]."""
-        return self.task.hierarchy.areas(self.cells)
-
-    @cached_property
-    def boxes(self) -> Floats:
-        """Lower and upper corner of each region: float64[m, 2, d], read-only."""
-        boxes = self.task.hierarchy.boxes(self.cells)
-        boxes.setflags(write=False)
-        return boxes
-
-    @property
-    def middles(self) -> Floats:
-        """The middle of each region: float64[m, d]."""
-        tree = self.task.hierarchy
-        if tree.cells_are_boxes:
-            return np.asarray(self.boxes.mean(axis=1))
-        return tree.places(self.cells, np.full((len(self.cells), tree.box.dimensions), 0.5))
-
-    def table_with(self, **columns: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-        """Columns, one row per region: cell, depth, the given ones, and lower and upper bound per axis.
-
-        Cells of a table of labels also have their label.
-        """
-        tree = self.task.hierarchy
-        table: dict[str, npt.NDArray[Any]] = {"cell": self.cells, "depth": tree.depth(self.cells)}
-        table |= columns
-        if any(names := tree.names(self.cells)):
-            table["label"] = np.array(names)
-        for axis, name in enumerate(self.task.box.names):
-            table[f"{name}_lower"], table[f"{name}_upper"] = self.boxes[:, 0, axis], self.boxes[:, 1, axis]
-        return table

@@ -20,7 +20,7 @@ from ..functions import BoundedFunction, coordinate, gaussian_bump, indicator, l
 from ..geometry.box import Box
 from ..randomizer.values import AnyMechanism, best
 from .column import Column, as_range, own_value
-from .promise_words import priced
+from .promise_words import INSIDE
 from .task import ID_BYTES, Task
 
 __all__ = ["MAX_RELEASES", "OWN", "Plan", "Release", "named_function"]
@@ -119,7 +119,10 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return f"{self.kind} of {self.build().name}" if self.asks else self.kind
 
     def __str__(self) -> str:
-        return priced(self.what, self.epsilon, own=own_value(self.build()) if self.own else "")
+        if not self.epsilon:
+            return f"{self.what} (no loss)"
+        between = f"any two values of {own_value(self.build())}" if self.own else INSIDE
+        return f"{self.what} (epsilon = {self.epsilon:g}, delta = 0 between {between})"
 
 
 class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unknown_fields=True, dict=True):

@@ -178,7 +178,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        return f"{wording.published(self.k, self.rows)} except with probability {self.delta:g}"
+        return wording.crowd_words(self.k, self.delta, self.rows)
 
     def in_words(self) -> str:
         """What the loss means to a person, before any formula.
@@ -264,23 +264,20 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """
         if self.epsilon is None:
             return "unbounded"
-        loss = wording.times_words(self.epsilon, unit)
+
+        def times(loss: float) -> str:
+            return f"{loss:g}" if not unit else unit if loss == 1 else f"{loss:g} {unit}"
+
         if self.adjacency == "presence":
-            part = f"{loss} for taking part or not"
-            return part if self.anywhere is None else f"{wording.times_words(self.anywhere, unit)} anywhere, {part}"
-        return loss + {"inside": " inside", "bucket": " inside a bucket"}.get(self.adjacency, " anywhere")
+            part = f"{times(self.epsilon)} for taking part or not"
+            return part if self.anywhere is None else f"{times(self.anywhere)} anywhere, {part}"
+        return times(self.epsilon) + {"inside": " inside", "bucket": " inside a bucket"}.get(
+            self.adjacency, " anywhere"
+        )
 
-    def row(self) -> dict[str, str]:
-        """Cells of a table: trust, epsilon, between, crowd, delta."""
-        return {
-            "trust": self.trust,
-            "epsilon": "unbounded" if self.epsilon is None else f"{self.epsilon:g}",
-            "between": self.between,
-            "crowd": "none" if not self.k else f"{self.k}",
-            "delta": self._delta_cell(),
-        }
-
-    def _delta_cell(self) -> str:
+    @property
+    def delta_words(self) -> str:
+        """Of what ``delta`` is a probability, for a cell of a table."""
         if self.adjacency != "inside":
             return f"{self.delta:g}"
         return f"0 for losses; {self.delta:g} for the crowd, per participant" if self.k else "0 for losses; no crowd"
@@ -332,7 +329,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         out.append(
             f"Protected: where a person is{inside}{value}. epsilon = {loss:g}, delta = {self.delta:g} between "
             f"{between}, against everyone who sees what is published{whom}: it changes the odds between "
-            f"the two by at most a factor e^{loss:g} = {wording.factor_words(loss)}."
+            f"the two by at most a factor e^{loss:g} = {math.exp(min(loss, 700.0)):.3g}."
         )
         if self.adjacency == "presence":
             out.append(f"Taking part or not: epsilon = {self.epsilon:g}, delta = {self.delta:g}.")
@@ -379,25 +376,10 @@ def _filled(k: int, delta: float, epsilon: float, values: float, *, answers: int
 def participant_parts(task: Task, values: float = 0.0) -> dict[str, str]:
     """The parts of the participant's sentence with the task's numbers: data for a page that plays a device.
 
-    Parameters
-    ----------
-    task : Task
-    values : float
-        Loss of the values that the participant gives.
-
-    Returns
-    -------
-    dict of str to str
-        By the names of ``promise_words.PARTICIPANT``. The fields {members}, {answered} and {inside} are open; said are,
-        in this order: region; crowd (crowd-late) and now, without a space between them; none if nothing was answered,
-        outside if no answer is inside, inside if all are, else mixed; lines if any is inside; values if any was given;
-        rest.
-
-    Examples
-    --------
-    >>> from semilocal import Box, Task
-    >>> participant_parts(Task.build(Box((0,), (1,)), epsilon=1.0))["now"]
-    '; now there are {members}.'
+    They have the names of ``promise_words.PARTICIPANT``; the fields {members}, {answered} and {inside} are open, and
+    ``values`` is the loss of the values that the participant gives. Said are, in this order: region; crowd
+    (crowd-late) and now, without a space between them; none if nothing was answered, outside if no answer is inside,
+    inside if all are, else mixed; lines if any is inside; values if any was given; rest.
     """
     k = task.k if task.keeps_crowd else 0
     return _filled(k, task.delta, task.epsilon, values, answers=task.answers)
@@ -406,25 +388,9 @@ def participant_parts(task: Task, values: float = 0.0) -> dict[str, str]:
 def device_words(task: Task, plan: Plan) -> dict[str, str]:
     """All that a page which plays a device says of the promise: it words nothing itself.
 
-    Parameters
-    ----------
-    task : Task
-    plan : Plan
-
-    Returns
-    -------
-    dict of str to str
-        The :func:`participant_parts`; besides, ``before`` (lines: what is promised, and what is known to whom),
-        ``position`` and ``value`` (where each goes), ``spent``, with the field {epsilon}, and ``releases``, one
-        line for each of the plan.
-
-    Examples
-    --------
-    >>> from semilocal import Box, Task
-    >>> from semilocal.protocol.plan import Plan
-    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0)
-    >>> device_words(task, Plan(task.id, ()))["spent"]
-    "What you spent: epsilon = {epsilon} (delta = 0) between any two places of one's region, also if the server lies."
+    The :func:`participant_parts`; besides, ``before`` (lines: what is promised, and what is known to whom),
+    ``position`` and ``value`` (where each goes), ``spent``, with the field {epsilon}, and ``releases``, one line for
+    each of the plan.
     """
     promised = promise(task, plan)
     kept = (

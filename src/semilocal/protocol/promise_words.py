@@ -7,38 +7,14 @@ summary, command line and page fill in the same parts. Knows words, and no task.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 from ..words import number_of
 
 __all__ = [
-    "BETWEEN",
-    "CHANGES",
-    "EITHER",
-    "FROM_DATA",
-    "INSIDE",
-    "IN_WORDS",
-    "LIMITS",
-    "MODELS",
-    "PARTICIPANT",
-    "PROTECTED",
-    "SEEDED",
-    "SIMULATED",
-    "TRUSTED",
-    "Adjacency",
-    "Trust",
-    "anywhere_words",
-    "buckets_words",
-    "crowds_words",
-    "factor_words",
-    "loss_words",
-    "losses_words",
-    "odds_words",
-    "priced",
-    "published",
-    "times_words",
-    "values_words",
+    "BETWEEN", "CHANGES", "EITHER", "FROM_DATA", "INSIDE", "IN_WORDS", "LIMITS", "MODELS", "PARTICIPANT", "PROTECTED",
+    "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust", "crowd_words", "loss_words", "losses_words", "odds_words",
+    "several_words", "values_words",
 ]  # fmt: skip
 
 Trust = Literal["nobody", "two-servers", "curator"]
@@ -134,25 +110,34 @@ LIMITS: dict[str, str] = {
 }
 
 
-def losses_words(epsilon: float, *, own: str = "", several: bool = False, buckets: int = 0) -> str:
-    """The loss inside regions, with its adjacency and delta.
+def loss_words(epsilon: float, delta: float = 0.0) -> str:
+    """A loss with its delta."""
+    return f"epsilon = {epsilon:g} (delta = {delta:g})"
 
-    Parameters
-    ----------
-    own : str
-        As in a :class:`Guarantee`.
-    several : bool
-        Whether the loss is a sum over several partitions: a region of any of them tells places apart.
-    buckets : int
-        How many public buckets a person named besides: they tell places apart, too.
+
+def losses_words(epsilon: float, *, own: str = "", between: str = INSIDE) -> str:
+    """A loss with its adjacency and delta; ``own`` as in a :class:`Guarantee`.
 
     Examples
     --------
     >>> losses_words(1.5)
     "epsilon = 1.5 (delta = 0) between any two places of one's region"
     """
-    also = f" and {_BUCKET if buckets == 1 else _BUCKETS}" if buckets else ""
-    return f"{loss_words(epsilon)} between {INSIDE_ALL if several else INSIDE}{also}{values_words(own)}"
+    return f"{loss_words(epsilon)} between {between}{values_words(own)}"
+
+
+def several_words(partitions: int, buckets: int) -> str:
+    """Between what the sum of losses holds that are inside regions of partitions, and inside public buckets.
+
+    Examples
+    --------
+    >>> several_words(2, 0)
+    "any two places inside all of one's regions"
+    """
+    where = _BUCKET if buckets == 1 else _BUCKETS
+    if not partitions:
+        return BETWEEN["bucket"].replace(_BUCKET, where)
+    return (INSIDE if partitions == 1 else INSIDE_ALL) + (f" and {where}" if buckets else "")
 
 
 def values_words(own: str) -> str:
@@ -160,76 +145,18 @@ def values_words(own: str) -> str:
     return f", with any two values of {own}" if own else ""
 
 
-def anywhere_words(epsilon: float, *, own: str = "") -> str:
-    """A loss that holds for any change of position, with adjacency and delta; ``own`` as in a :class:`Guarantee`."""
-    return f"{loss_words(epsilon)} between {BETWEEN['anywhere']}{values_words(own)}"
-
-
-def buckets_words(epsilon: float, buckets: int, *, own: str = "") -> str:
-    """A loss that holds inside the public buckets that a person named, with adjacency and delta.
-
-    Examples
-    --------
-    >>> buckets_words(1.0, 2)
-    'epsilon = 1 (delta = 0) between any two positions of one person inside all public buckets that they named'
-    """
-    between = BETWEEN["bucket"].replace(_BUCKET, _BUCKET if buckets == 1 else _BUCKETS)
-    return f"{loss_words(epsilon)} between {between}{values_words(own)}"
-
-
-def loss_words(epsilon: float, delta: float = 0.0) -> str:
-    """A loss with its delta."""
-    return f"epsilon = {epsilon:g} (delta = {delta:g})"
-
-
-def crowds_words(crowds: Sequence[tuple[int, float, int]]) -> list[str]:
-    """What (k, delta, rows per person) of one or more partitions promise about crowds, in sentences."""
-    parts = [
-        f"{published(k, rows)} except with probability {delta:g}." if k else "No crowd is promised."
-        for k, delta, rows in crowds
-    ]
-    if len(crowds) > 1:
-        parts.append("Crowds do not compose: fewer than k may share all of a participant's regions.")
-    return parts
-
-
-def published(k: int, rows: int = 1) -> str:
+def crowd_words(k: int, delta: float, rows: int = 1) -> str:
     """A crowd of k participants; of as many rows, where one person may have several.
 
     Examples
     --------
-    >>> published(50)
-    'at least 50 in it'
-    >>> published(50, rows=3)
-    'at least 50 rows in it, of at least 17 people,'
+    >>> crowd_words(50, 1e-6)
+    'at least 50 in it except with probability 1e-06'
+    >>> crowd_words(50, 1e-6, rows=3)
+    'at least 50 rows in it, of at least 17 people, except with probability 1e-06'
     """
-    return (
-        f"at least {k} in it"
-        if rows == 1
-        else f"at least {k} rows in it, of at least {number_of(-(-k // rows), 'person', 'people')},"
-    )
-
-
-def priced(what: str, epsilon: float, *, own: str = "") -> str:
-    """A release with its loss, its adjacency and its delta, in words; ``own`` is people's own value, if it is of that.
-
-    Examples
-    --------
-    >>> priced("mean of x", 0.5)
-    "mean of x (epsilon = 0.5, delta = 0 between any two places of one's region)"
-    """
-    between = f"any two values of {own}" if own else BETWEEN["inside"]
-    return f"{what} (epsilon = {epsilon:g}, delta = 0 between {between})" if epsilon else f"{what} (no loss)"
-
-
-def times_words(number: float, unit: str) -> str:
-    """A number of units; the plain number without a unit."""
-    return f"{number:g}" if not unit else unit if number == 1 else f"{number:g} {unit}"
-
-
-def factor_words(epsilon: float) -> str:
-    """How much e^epsilon is."""
-    return f"{math.exp(min(epsilon, 700.0)):.3g}"
+    people = f" rows in it, of at least {number_of(-(-k // rows), 'person', 'people')}," if rows > 1 else " in it"
+    return f"at least {k}{people} except with probability {delta:g}"
 
 
 def odds_words(epsilon: float) -> str:

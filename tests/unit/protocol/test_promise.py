@@ -176,7 +176,7 @@ def test_no_epsilon_without_its_adjacency_and_delta(name: str) -> None:
         assert number is None or f"epsilon = {number:g}" in said.sentence()
     if said.epsilon is None:
         assert "no differential privacy" in said.explain()
-        assert said.row()["epsilon"] == "unbounded"
+        assert said.cost() == "unbounded"
     else:
         assert said.between in said.sentence()
 

@@ -43,8 +43,7 @@ class Line:
         parts = [f"{what} {loss:g} ε" for what, loss in guarantee.releases]
         if parts and guarantee.epsilon is not None:
             parts.append(f"partition {guarantee.epsilon - sum(loss for _, loss in guarantee.releases):g} ε")
-        cells = guarantee.row()
-        yield from (look(self.method).name, guarantee.cost("ε"), cells["between"], cells["delta"])
+        yield from (look(self.method).name, guarantee.cost("ε"), guarantee.between, guarantee.delta_words)
         yield KEPT[crowd_kept(guarantee)]
         for share in (self.regions_below, self.participants_below):
             yield "–" if share is None else f"{100 * share:.3g} %"
