@@ -216,5 +216,6 @@ class Path:
 
 def continues(question: Question, before: Question) -> bool:
     """Whether a question is the second portion of the one before it."""
-    same = msgspec.structs.replace(question, start=before.start, stop=before.stop) == before
-    return same and question.start == before.stop and question.stop == question.asked
+    if (question.start, question.stop, question.asked) != (before.stop, before.asked, before.asked):
+        return False
+    return msgspec.structs.replace(question, start=before.start, stop=before.stop) == before

@@ -15,19 +15,25 @@ from ..words import number_of
 from .checkpoints import Seal
 from .file import Simulation
 
-__all__ = ["Difference", "Own", "Problems", "Verification", "difference_lines"]
+__all__ = ["Difference", "Own", "Verification", "difference_lines"]
 
 _EXAMPLES = 3
 
 
-@dataclass(frozen=True)
+@dataclass
 class Difference:
-    """Something that does not follow."""
+    """Something that does not follow, once or several times."""
 
     token: str  # which check failed
     round: int | None  # none if it concerns no single round
-    what: str  # for a person; the first few examples if there are many
-    count: int = 1  # how many of this kind there are in this round
+    examples: list[str]  # for a person; the first few
+    count: int = 1
+
+    @property
+    def what(self) -> str:
+        """The examples, and how many more there are."""
+        more = self.count - len(self.examples)
+        return "; ".join(self.examples) + (f" and {more} more" if more else "")
 
     def __str__(self) -> str:
         where = "" if self.round is None else f"round {self.round}: "
@@ -71,9 +77,16 @@ class Verification:
         """Whether nothing is different."""
         return not self.differences
 
-    def add(self, token: str, round_: int | None, what: str, count: int = 1) -> None:
-        """Note a difference."""
-        self.differences.append(Difference(token, round_, what, count))
+    def add(self, token: str, round_: int | None, what: str) -> None:
+        """Note a difference; more of its kind in the same round are counted, and the first few are told."""
+        for one in reversed(self.differences):
+            if one.round != round_:
+                break
+            if one.token == token:
+                one.count += 1
+                one.examples += [what] if len(one.examples) < _EXAMPLES else []
+                return
+        self.differences.append(Difference(token, round_, [what]))
 
     def lines(self) -> list[str]:
         """For a person: what it is, what was checked, every difference, and notes; without a task nothing was."""
@@ -103,26 +116,3 @@ def difference_lines(differences: Sequence[Difference]) -> list[str]:
     count = len(differences)
     found = f"{number_of(count, 'difference')}:" if count else "No difference."
     return [found, *(f"  {difference}" for difference in differences)]
-
-
-class Problems:
-    """Faults of single reports in one round: counted, with the first few as examples."""
-
-    def __init__(self) -> None:
-        self._examples: dict[str, list[str]] = {}
-        self._counts: dict[str, int] = {}
-
-    def add(self, token: str, what: str) -> None:
-        """Note one."""
-        self._counts[token] = self._counts.get(token, 0) + 1
-        examples = self._examples.setdefault(token, [])
-        if len(examples) < _EXAMPLES:
-            examples.append(what)
-
-    def report(self, found: Verification, round_: int | None) -> None:
-        """Return one difference per token, and start again with none."""
-        for token, examples in self._examples.items():
-            count = self._counts[token]
-            more = f" and {count - len(examples)} more" if count > len(examples) else ""
-            found.add(token, round_, "; ".join(examples) + more, count)
-        self._examples, self._counts = {}, {}

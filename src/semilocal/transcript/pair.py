@@ -55,7 +55,7 @@ class PairVerification:
 
     def add(self, token: str, what: str) -> None:
         """Note a difference."""
-        self.differences.append(Difference(token, None, what))
+        self.differences.append(Difference(token, None, [what]))
 
     def lines(self) -> list[str]:
         """For a person: what was checked, then every difference."""

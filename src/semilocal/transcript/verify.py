@@ -67,6 +67,8 @@ def verify_stream(stream: BinaryIO, *, own: Sequence[Own] | None = None) -> Veri
     try:
         for frame in read_frames(stream):
             replay.frame(frame)
+            if replay.over:
+                break
     except DamagedFile as error:
         found.add("damaged-file", None, str(error))
     replay.finish()
@@ -74,8 +76,9 @@ def verify_stream(stream: BinaryIO, *, own: Sequence[Own] | None = None) -> Veri
         if replay.own is None:
             found.add("not-a-member", None, "the vault holds no membership in this task")
         else:
-            _compare_pins(found, replay.own.own)
             found.notes.append(replay.own.note)
+            if not replay.over:
+                _compare_pins(found, replay.own.own)
     return found
 
 
@@ -85,14 +88,14 @@ def compare_histories(one: Verification, other: Verification) -> list[Difference
     One may be longer than the other; up to the last round that both have, they must have the same chain of checkpoints.
     """
     if one.task is None or other.task is None or one.task.id != other.task.id:
-        return [Difference("other-history", None, "the two transcripts are about different tasks")]
+        return [Difference("other-history", None, ["the two transcripts are about different tasks"])]
     for here, there in zip(one.seals, other.seals, strict=False):
         if here.head != there.head:
             both = " Both are signed: that proves it." if here.signature and there.signature else ""
             what = f"two histories: the checkpoints of the two transcripts are different from here on.{both}"
-            return [Difference("other-history", here.checkpoint.round, what)]
+            return [Difference("other-history", here.checkpoint.round, [what])]
     if one.simulation != other.simulation:
-        return [Difference("other-history", None, "the two transcripts do not have the same mark of a simulation")]
+        return [Difference("other-history", None, ["the two transcripts do not have the same mark of a simulation"])]
     return []
 
 

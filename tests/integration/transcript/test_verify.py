@@ -30,7 +30,7 @@ from semilocal.protocol.messages import (
     encode,
 )
 from semilocal.testing import secrets_of
-from semilocal.transcript.file import Simulation, write_transcript
+from semilocal.transcript.file import SEAL, Simulation, read_frames, write_frame, write_transcript
 from semilocal.transcript.verify import Own, Verification, compare_histories, verify_file, verify_stream
 from tests.helpers.transcript_cases import KEY, Played, campaign, pack, repack, tag
 
@@ -269,7 +269,22 @@ def foreign_region(events: list[bytes], played: Played) -> None:
     events[at] = edited(events[at], lower=lower, upper=upper)
 
 
+def repeat_value(events: list[bytes], played: Played) -> None:
+    """Not beside the first one."""
+    at = places(played, "value-report")
+    events.insert(at[9], events[at[3]])
+
+
+def other_portion(events: list[bytes], played: Played) -> None:
+    """A second portion of fewer members than the first one had."""
+    question(events, played, SECOND, asked=1, start=0, stop=1)
+
+
 MOVED = _moved(PLAYED)[1].round
+SECOND = next(
+    query.round for query in (decode(PLAYED.events[at], Query) for at in places(PLAYED, "query"))
+    if query.questions and query.questions[0].drawn != query.round
+)  # fmt: skip
 FAULTS: list[tuple[Callable[[list[bytes], Played], None], str, int | None]] = [
     (drop_report, "missing-report", 2), (add_report, "extra-report", 2), (repeat_report, "reported-twice", 2),
     (change_answer, "wrong-slice", 2), (impossible_answer, "bad-answer", 2), (other_tally, "wrong-tally", 2),
@@ -279,7 +294,8 @@ FAULTS: list[tuple[Callable[[list[bytes], Played], None], str, int | None]] = [
     (other_slice, "wrong-slice", 1), (swap_reports, "wrong-order", 2), (unknown_region, "unknown-region", MOVED),
     (other_region, "other-region", None), (other_values, "wrong-values", VALUES),
     (drop_value, "missing-report", VALUES), (foreign_region, "other-region", VALUES),
-    (other_clip, "wrong-value-query", VALUES),
+    (other_clip, "wrong-value-query", VALUES), (repeat_value, "reported-twice", VALUES),
+    (other_portion, "wrong-draw", SECOND),
 ]  # fmt: skip
 
 
@@ -296,22 +312,57 @@ def test_what_the_server_did_wrong_is_named_although_it_seals_it(
     assert not tokens(found) & SEAL_TOKENS, "the server sealed it: the seals are fine"
 
 
-@pytest.mark.parametrize(
-    ("fault", "token"),
-    [(change_answer, "wrong-slice"), (other_tally, "wrong-tally"), (not_drawn, "not-drawn"),
-     (other_slice, "wrong-slice"), (drop_value, "missing-report"), (other_clip, "wrong-value-query")],
-)  # fmt: skip
-def test_a_fault_is_named_once_and_not_in_every_later_round(
+@pytest.mark.parametrize(("fault", "token"), [(fault, token) for fault, token, _ in FAULTS if token != "other-choice"])
+def test_a_round_that_does_not_follow_is_the_last_one_that_is_looked_at(
     fault: Callable[[list[bytes], Played], None], token: str
 ) -> None:
-    """Where the closing that follows still fits: a later draw hangs on the bytes of every closing before it."""
     events = list(PLAYED.events)
     fault(events, PLAYED)
-    found = judge(pack(events, PLAYED.task)).differences
-    first = min(item.round for item in found if item.round)
-    assert token in {item.token for item in found if item.round == first}
-    if fault in (drop_value, other_clip):
-        assert len(found) == 1, found
+    found = judge(pack(events, PLAYED.task))
+    (last,) = {item.round for item in found.differences}
+    assert found.notes[0] == f"what follows round {last} was not looked at"
+    if fault in (drop_value, other_clip, other_tally, chosen_preimage, weak_threshold):
+        assert tokens(found) == {token}
+
+
+def rewritten(change: Callable[[list[tuple[bytes, list[bytes]]]], None]) -> bytes:
+    """The file with its frames, kinds and payloads, changed."""
+    frames = [(frame.kind, list(frame.events())) for frame in read_frames(io.BytesIO(FILE))]
+    change(frames)
+    stream = io.BytesIO()
+    stream.write(FILE[:23])
+    for kind, payload in frames:
+        write_frame(stream, kind, payload)
+    return stream.getvalue()
+
+
+def without_seal(frames: list[tuple[bytes, list[bytes]]]) -> None:
+    del frames[next(i for i, frame in enumerate(frames) if frame[0] == SEAL)]
+
+
+def doubled_seal(frames: list[tuple[bytes, list[bytes]]]) -> None:
+    at = next(i for i, frame in enumerate(frames) if frame[0] == SEAL)
+    frames.insert(at, frames[at])
+
+
+def without_closing(frames: list[tuple[bytes, list[bytes]]]) -> None:
+    frames[0][1].pop()
+
+
+def without_task(frames: list[tuple[bytes, list[bytes]]]) -> None:
+    del frames[0][1][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "token", "round_"),
+    [(without_seal, "missing-seal", 1), (doubled_seal, "wrong-seal", 2), (without_closing, "wrong-verdict", 1),
+     (without_task, "unexpected-event", None)],
+)  # fmt: skip
+def test_what_is_missing_or_comes_twice_is_named(
+    change: Callable[[list[tuple[bytes, list[bytes]]]], None], token: str, round_: int | None
+) -> None:
+    found = judge(rewritten(change))
+    assert (token, round_) in {(item.token, item.round) for item in found.differences}, found.lines()
 
 
 def test_a_partition_that_ends_early_is_another_choice() -> None:
@@ -384,22 +435,16 @@ def test_one_bit_in_each_query_closing_and_plan_is_found_in_its_round() -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_one_bit_in_any_seal_is_found_and_called_a_fault_of_the_seal(data: st.DataObject) -> None:
-    from semilocal.transcript.file import SEAL, read_frames, write_frame
-
-    frames = list(read_frames(io.BytesIO(FILE)))
-    seals = [i for i, frame in enumerate(frames) if frame.kind == SEAL]
+    seals = [i for i, frame in enumerate(read_frames(io.BytesIO(FILE))) if frame.kind == SEAL]
     chosen = data.draw(st.sampled_from(seals))
-    bit = data.draw(st.integers(0, 8 * len(frames[chosen].data) - 1))
-    stream = io.BytesIO()
-    stream.write(FILE[:23])
-    for i, frame in enumerate(frames):
-        payload = list(frame.events())
-        if i == chosen:
-            changed = bytearray(payload[0])
-            changed[bit // 8] ^= 1 << bit % 8
-            payload = [bytes(changed)]
-        write_frame(stream, frame.kind, payload)
-    found = judge(stream.getvalue())
+
+    def change(frames: list[tuple[bytes, list[bytes]]]) -> None:
+        changed = bytearray(frames[chosen][1][0])
+        bit = data.draw(st.integers(0, 8 * len(changed) - 1))
+        changed[bit // 8] ^= 1 << bit % 8
+        frames[chosen][1][0] = bytes(changed)
+
+    found = judge(rewritten(change))
     assert not found.sound
     assert tokens(found) <= SEAL_TOKENS
 
