@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import InvalidInput, OutsideDomain
 from ..functions import BoundedFunction
 from ..geometry.box import Box
-from ..geometry.mistakes import likely_mistake
+from ..geometry.mistakes import mistake_words
 from ..geometry.places import LATITUDE, LONGITUDE, PLACES, as_box, parse_numbers
 from ..geometry.units import is_geographic
 from ..hierarchy import AnyTree, SphereTree
@@ -240,19 +240,13 @@ def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
         if not low <= value <= high
     ]
     if outside:
-        mistake = likely_mistake(np.array([position]), box) if all(map(math.isfinite, position)) else ""
         name_them = f"name them: --position {example}"
-        advice = {
-            "swapped": f"The axes look swapped: {name_them}",
-            "turned": "The longitude looks counted from 0 to 360 where the domain counts from -180 to 180, or the "
-            "reverse: subtract or add 360",
-            "metres": "The numbers look like metres of a map projection: give longitude and latitude in degrees",
-            "degrees": "The numbers look like degrees, and the domain is in metres or another large unit: convert them",
-        }
+        finite = all(map(math.isfinite, position))
+        mistake = mistake_words(np.array([position]), box, exchange=f"Then {name_them}") if finite else ""
         raise OutsideDomain(
             f"the position is outside the task's domain {box}: its {' and '.join(outside)} "
             f"{'is' if len(outside) == 1 else 'are'} not in that range. "
-            + advice.get(mistake, f"To say which number is which, {name_them}")
+            + (mistake or f"To say which number is which, {name_them}")
         )
 
 

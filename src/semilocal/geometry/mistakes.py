@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from ..arrays import Floats
 if TYPE_CHECKING:
     from .box import Box
 
-__all__ = ["FEWEST", "Mistake", "degrees_words", "likely_mistake", "mistake_words"]
-
-Mistake = Literal["", "swapped", "turned", "metres", "degrees"]
+__all__ = ["FEWEST", "degrees_words", "mistake_words"]
 
 # Strays may fit after an exchange by chance. If each of them does as often as not, all of ten do once in a thousand.
 FEWEST = 10
@@ -33,41 +31,8 @@ _METRES = 1e4  # coordinates of map projections are larger, but for a corner of 
 _OF_MAPS = re.compile(r"(?<![a-z])(lon|lng|long|longitude|lat|latitude|x|y|east|easting|north|northing)(?![a-z])")
 
 
-def likely_mistake(points: Floats, box: Box, *, fewest: int = 1) -> Mistake:
-    """What probably went wrong with points float64[n, d] that lie outside; empty if nothing is known.
-
-    ``fewest`` points must be there to call axes swapped or turned: one for advice, ``FEWEST`` where points are refused
-    for it.
-    """
-    if not len(points) or box.dimensions != 2:
-        return ""
-    if float(box.inside(points).mean()) >= 0.5:  # all these mistakes put most of them outside
-        return ""
-    turned_over = float(box.inside(points[:, ::-1]).mean())
-    if len(points) >= fewest and (turned_over >= _MOST or (fewest == 1 and turned_over > 0.5)):
-        return "swapped"
-    if len(points) >= fewest and float(box.inside(_turned(points, box)).mean()) >= _MOST:
-        return "turned"
-    if not all(_OF_MAPS.search(name.lower()) for name in box.names):
-        return ""
-    large = float(np.abs([box.lower, box.upper]).max())
-    sizes = np.abs(points).max(axis=1)
-    if large <= _DEGREES and float((sizes > _METRES).mean()) > 0.5:
-        return "metres"
-    return "degrees" if large > 10 * _DEGREES and float(sizes.max()) <= _DEGREES else ""
-
-
-def _turned(points: Floats, box: Box) -> Floats:
-    """Points whose longitudes were counted from 0 to 360 where the box counts from -180 to 180, or the reverse."""
-    out = points.copy()
-    for axis, name in enumerate(box.names):
-        if _LONGITUDE.search(name.lower()):
-            out[:, axis] += _DEGREES * ((points[:, axis] < box.lower[axis]) * 1 - (points[:, axis] > box.upper[axis]))
-    return out
-
-
 def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two columns", fewest: int = 1) -> str:
-    """The likely mistake in words, with what to do; empty if nothing is known.
+    """What probably went wrong with points float64[n, d] that lie outside, and what to do; empty if nothing is known.
 
     Parameters
     ----------
@@ -76,7 +41,7 @@ def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two
     exchange : str
         What to do about swapped axes.
     fewest : int
-        As of :func:`likely_mistake`.
+        Points must be there to call axes swapped or turned: one for advice, ``FEWEST`` where points are refused for it.
 
     Examples
     --------
@@ -84,18 +49,36 @@ def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two
     >>> print(mistake_words(np.array([[52.5, 13.4]]), named_box("germany")))
     The axes look swapped: longitude and latitude fit after an exchange of the two. Exchange the two columns
     """
-    first, second = (*box.names, "")[:2]
-    words: dict[Mistake, str] = {
-        "": "",
-        "swapped": f"The axes look swapped: {first} and {second} fit after an exchange of the two. {exchange}",
-        "turned": "The longitudes look counted from 0 to 360 where the box counts from -180 to 180, or the reverse: "
-        "they fit after 360 is subtracted or added. Convert them, or give the box as they are",
-        "metres": "The positions look like metres of a map projection, and the box like degrees. Convert the "
-        "positions to longitude and latitude, or give the box in metres",
-        "degrees": "The positions look like degrees, and the box like metres or another large unit. Give the box in "
-        "degrees, or convert the positions",
-    }
-    return words[likely_mistake(points, box, fewest=fewest)]
+    if not len(points) or box.dimensions != 2 or float(box.inside(points).mean()) >= 0.5:
+        return ""  # all these mistakes put most of them outside
+    fitting = float(box.inside(points[:, ::-1]).mean())
+    if len(points) >= fewest and (fitting >= _MOST or (fewest == 1 and fitting > 0.5)):
+        first, second = box.names
+        return f"The axes look swapped: {first} and {second} fit after an exchange of the two. {exchange}"
+    turned = points.copy()
+    for axis, name in enumerate(box.names):
+        if _LONGITUDE.search(name.lower()):
+            column = points[:, axis]
+            turned[:, axis] += _DEGREES * ((column < box.lower[axis]) * 1 - (column > box.upper[axis]))
+    if len(points) >= fewest and float(box.inside(turned).mean()) >= _MOST:
+        return (
+            "The longitudes look counted from 0 to 360 where the box counts from -180 to 180, or the reverse: they fit "
+            "after 360 is subtracted or added. Convert them, or give the box as they are"
+        )
+    if not all(_OF_MAPS.search(name.lower()) for name in box.names):
+        return ""
+    large, sizes = float(np.abs([box.lower, box.upper]).max()), np.abs(points).max(axis=1)
+    if large <= _DEGREES and float((sizes > _METRES).mean()) > 0.5:
+        return (
+            "The positions look like metres of a map projection, and the box like degrees. Convert the positions to "
+            "longitude and latitude, or give the box in metres"
+        )
+    if large > 10 * _DEGREES and float(sizes.max()) <= _DEGREES:
+        return (
+            "The positions look like degrees, and the box like metres or another large unit. Give the box in degrees, "
+            "or convert the positions"
+        )
+    return ""
 
 
 def degrees_words(names: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> str:

@@ -44,10 +44,10 @@ def test_positions_that_cannot_be_read_are_refused(text: str) -> None:
     [
         ("-122.4271,37.7712", LON_LAT, "longitude and latitude are not in that range. The axes look swapped"),
         ("nan,0", LON_LAT, "longitude and latitude"),
-        ("10.5,0.5", PLAIN, "swapped: name them: --position x=…,y=…"),
+        ("10.5,0.5", PLAIN, "of the two. Then name them: --position x=…,y=…"),
         ("0.5,77.25", PLAIN, "its y is not in that range"),
-        ("4550000,-13600000", LON_LAT, "look like metres of a map projection: give longitude and latitude in degrees"),
-        ("37.7712,-122.4271", METRES, "look like degrees, and the domain is in metres"),
+        ("4550000,-13600000", LON_LAT, "look like metres of a map projection, and the box like degrees. Convert"),
+        ("37.7712,-122.4271", METRES, "look like degrees, and the box like metres"),
     ],
 )
 def test_a_position_outside_names_the_axis_and_the_fix_but_not_the_position(text: str, box: Box, words: str) -> None:

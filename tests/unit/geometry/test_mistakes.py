@@ -11,7 +11,7 @@ import semilocal as sl
 from semilocal import Box
 from semilocal.arrays import Floats
 from semilocal.errors import OutsideDomain
-from semilocal.geometry.mistakes import FEWEST, likely_mistake, mistake_words
+from semilocal.geometry.mistakes import FEWEST, mistake_words
 from semilocal.geometry.places import named_box
 from tests.helpers.engine_runs import PointsSource
 
@@ -26,18 +26,17 @@ def lon_lat(count: int = 500) -> Floats:
 
 
 def test_what_is_likely() -> None:
-    assert likely_mistake(lon_lat()[:, ::-1], STATE) == "swapped"
+    assert "look swapped" in mistake_words(lon_lat()[:, ::-1], STATE)
     mostly = np.concatenate([lon_lat(400)[:, ::-1], lon_lat(200)])
-    assert likely_mistake(mostly, STATE) == "swapped"
-    assert likely_mistake(mostly, STATE, fewest=FEWEST) == ""  # too weak to refuse to move points
-    assert likely_mistake(lon_lat() + TURN, STATE) == "turned"
-    assert likely_mistake(lon_lat(), Box((230, 30), (260, 45), names=("lon", "lat"))) == "turned"
-    assert likely_mistake(lon_lat() + TURN, Box(STATE.lower, STATE.upper)) == ""  # no longitudes
-    assert likely_mistake(lon_lat() * 111_000, STATE) == "metres"
-    assert likely_mistake(np.full((9, 2), 900.0), Box((0, 0), (100, 100))) == ""  # percent, pixels, money: no map
-    assert likely_mistake(lon_lat(), METRES) == "degrees"
-    assert likely_mistake(lon_lat(), STATE) == ""
-    assert likely_mistake(np.zeros((3, 1)), Box((1,), (2,))) == ""
+    assert "look swapped" in mistake_words(mostly, STATE)
+    assert mistake_words(mostly, STATE, fewest=FEWEST) == ""  # too weak to refuse to move points
+    assert "0 to 360" in mistake_words(lon_lat() + TURN, STATE)
+    assert "0 to 360" in mistake_words(lon_lat(), Box((230, 30), (260, 45), names=("lon", "lat")))
+    assert mistake_words(lon_lat() + TURN, Box(STATE.lower, STATE.upper)) == ""  # no longitudes
+    assert "look like metres" in mistake_words(lon_lat() * 111_000, STATE)
+    assert mistake_words(np.full((9, 2), 900.0), Box((0, 0), (100, 100))) == ""  # percent, pixels, money: no map
+    assert "look like degrees" in mistake_words(lon_lat(), METRES)
+    assert mistake_words(lon_lat(), STATE) == ""
     assert mistake_words(np.zeros((3, 1)), Box((1,), (2,))) == ""
 
 
@@ -114,6 +113,6 @@ def test_axes_that_are_no_map_have_no_metres_or_degrees(
 
 @pytest.mark.parametrize("names", [("pickup_lon", "pickup_lat"), ("X", "Y"), ("utm_x", "utm_y"), (), ("east", "north")])
 def test_axes_of_maps_are_known_by_their_names(names: tuple[str, ...]) -> None:
-    assert likely_mistake(lon_lat() * 111_000, Box(STATE.lower, STATE.upper, names=names)) == "metres"
+    assert "look like metres" in mistake_words(lon_lat() * 111_000, Box(STATE.lower, STATE.upper, names=names))
     if "pickup_lon" not in names:  # a box in metres cannot have such axes
-        assert likely_mistake(lon_lat(), Box(METRES.lower, METRES.upper, names=names)) == "degrees"
+        assert "look like degrees" in mistake_words(lon_lat(), Box(METRES.lower, METRES.upper, names=names))
