@@ -127,12 +127,6 @@ def as_areas(areas: Any, box: Box) -> Asked:
         if box.dimensions != 2:
             raise InvalidInput(f"polygons need two dimensions; the domain has {box.dimensions}; ask about boxes")
         return areas if isinstance(areas, Polygons) else as_polygons(areas, box)
-    strange = _strange(areas)
-    if strange:
-        raise InvalidInput(
-            f"areas are boxes, numbers of the shape (q, 2, {box.dimensions}) with lower and upper corners, or "
-            f"polygons; got {strange}: leave it out, or give its corners"
-        )
     return as_boxes(areas, dimensions=box.dimensions, infinite=True)
 
 
@@ -191,19 +185,3 @@ def _reach_outside(asked: Asked, box: Box) -> Flags:
     asked = asked.bounds if isinstance(asked, Polygons) else asked
     beyond = np.isfinite(asked) & ((asked < box.lower) | (asked > box.upper))
     return np.asarray(beyond.any(axis=(1, 2)))
-
-
-def _strange(areas: Any) -> str:
-    """The first entry that is not an area at all, in words; empty if there is none."""
-    if areas is None:
-        return "None"
-    if not isinstance(areas, list | tuple):
-        return ""
-    numbers = (list, tuple, np.ndarray, int, float, np.number)
-    places = (
-        place for place, area in enumerate(areas) if not isinstance(area, numbers) and not hasattr(area, "__array__")
-    )
-    place = next(places, None)
-    if place is None:
-        return ""
-    return f"{'None' if areas[place] is None else type(areas[place]).__name__} in place {place}"

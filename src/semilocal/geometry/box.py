@@ -17,12 +17,10 @@ from ..arrays import Flags, Floats, as_floats, cut_repr, is_integer, plain, show
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
 from .mistakes import FEWEST, degrees_words, mistake_words
 
-__all__ = ["MAX_DIMENSIONS", "MERCATOR", "Box", "Clipped"]
+__all__ = ["MAX_DIMENSIONS", "Box", "Clipped"]
 
 MAX_DIMENSIONS = 8
 MAX_NAME = 200  # characters of the name of an axis
-MERCATOR = ("easting", "northing")  # axes of Web Mercator, EPSG:3857
-_MERCATOR_EDGE = 20_037_508.342789244  # metres: half the length of the equator, radius 6,378,137 m
 
 
 class Clipped(NamedTuple):
@@ -86,7 +84,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def world(cls) -> Box:
-        """The whole Earth in degrees. Every tenth level of a ``BinaryTree`` over it has the cells of geohashes.
+        """The whole Earth in degrees.
 
         Examples
         --------
@@ -94,14 +92,6 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         lon [-180, 180] × lat [-90, 90]
         """
         return cls((-180.0, -90.0), (180.0, 90.0), names=("lon", "lat"))
-
-    @classmethod
-    def mercator(cls) -> Box:
-        """The square of Web Mercator (EPSG:3857) in metres. Cells of a ``Quadtree`` over it are those of quadkeys.
-
-        It ends at 85.05 degrees north and south.
-        """
-        return cls((-_MERCATOR_EDGE, -_MERCATOR_EDGE), (_MERCATOR_EDGE, _MERCATOR_EDGE), names=MERCATOR)
 
     @property
     def dimensions(self) -> int:

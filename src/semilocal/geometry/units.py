@@ -1,7 +1,7 @@
 """Units of a domain's axes: degrees or units of their own, lengths and areas in kilometres, and the reference system.
 
-A domain says what its axes are by their names: longitude and latitude are degrees, ``Box.mercator()`` is Web Mercator,
-others have units of their own. Knows names of axes and one radius. Knows no participants.
+A domain says what its axes are by their names: longitude and latitude are degrees, others have units of their own.
+Knows names of axes and one radius. Knows no participants.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats
 from ..errors import InvalidInput, printable
-from .box import MERCATOR, Box
+from .box import Box
 from .places import LATITUDE, LONGITUDE
 
 __all__ = [
@@ -130,20 +130,10 @@ def lengths_words(lengths: Floats) -> str:
 
 # -- reference systems -----------------------------------------------------------------------------------------------
 
-_WEB_MERCATOR = 3857
-
 
 def crs_of(box: Box) -> str | None:
-    """The name of a domain's reference system; None if its axes have units of their own.
-
-    Examples
-    --------
-    >>> crs_of(Box.world()), crs_of(Box.mercator()), crs_of(Box((0, 0), (1, 1)))
-    ('EPSG:4326', 'EPSG:3857', None)
-    """
-    if is_geographic(box):
-        return "EPSG:4326"
-    return "EPSG:3857" if box.names == MERCATOR else None
+    """The name of a domain's reference system; None if its axes have units of their own."""
+    return "EPSG:4326" if is_geographic(box) else None
 
 
 def check_crs(crs: Any, box: Box, *, what: str) -> None:
@@ -157,26 +147,22 @@ def check_crs(crs: Any, box: Box, *, what: str) -> None:
     what : str
         How to call the coordinates in the message.
     """
-    wanted = crs_of(box)
-    if wanted is None:
-        if crs is not None and crs.is_geographic:
-            axes = " and ".join(map(repr, box.names))
-            raise InvalidInput(
-                f"{what} have the CRS {_name(crs)}, in degrees, and the axes of the domain are called {axes}; call "
-                "them lon and lat if they are degrees, else convert the coordinates to the domain's units"
-            )
+    degrees = crs is not None and crs.is_geographic
+    if degrees == is_geographic(box):
         return
-    number = wanted.split(":")[1]
+    if degrees:
+        axes = " and ".join(map(repr, box.names))
+        raise InvalidInput(
+            f"{what} have the CRS {_name(crs)}, in degrees, and the axes of the domain are called {axes}; call them "
+            "lon and lat if they are degrees, else convert the coordinates to the domain's units"
+        )
     if crs is None:
         raise InvalidInput(
-            f"{what} have no CRS, and the domain is in {wanted}; if they are in it as well, say so with "
-            f".set_crs({number})"
+            f"{what} have no CRS, and the domain is in EPSG:4326; if they are in it as well, say so with .set_crs(4326)"
         )
-    fits = crs.is_geographic if is_geographic(box) else crs.to_epsg() == _WEB_MERCATOR
-    if not fits:
-        raise InvalidInput(
-            f"{what} have the CRS {_name(crs)}, and the domain is in {wanted}; convert them with .to_crs({number})"
-        )
+    raise InvalidInput(
+        f"{what} have the CRS {_name(crs)}, and the domain is in EPSG:4326; convert them with .to_crs(4326)"
+    )
 
 
 def _name(crs: Any) -> str:

@@ -75,7 +75,7 @@ class WaysOut(Tabular):
     def to_geodataframe(self) -> Any:
         """The regions with outlines as a geopandas.GeoDataFrame (two dimensions only).
 
-        The CRS is EPSG:4326 if the axes are longitude and latitude, EPSG:3857 over ``Box.mercator()``, else none.
+        The CRS is EPSG:4326 if the axes are longitude and latitude, else none.
         If it is simulated, ``attrs["simulation"]`` says so.
         """
         return output("tables").to_geodataframe(self._regions(), self._map)
