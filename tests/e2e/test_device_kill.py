@@ -17,10 +17,10 @@ import pytest
 
 from semilocal import Task
 from semilocal.cli.main import main
+from semilocal.device.download import save_transcript
 from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import Server, cluster, running_server
-from semilocal.transcript.download import save_transcript
 from tests.helpers import HANG
 from tests.helpers.forked import Forked, first_words
 from tests.helpers.long import SEED, times

@@ -14,6 +14,7 @@ import httpx2
 import msgspec
 
 from semilocal import Policy
+from semilocal.device.download import save_transcript
 from semilocal.device.swarm import run_swarm
 from semilocal.pooled import PooledTask
 from semilocal.protocol.participant import Booked, State
@@ -24,7 +25,6 @@ from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, running_server, secrets_of, unit_box
 from semilocal.testing.app import SIGNING_KEY
 from semilocal.transcript.checkpoints import public_key
-from semilocal.transcript.download import save_transcript
 from semilocal.transcript.findings import Own
 from semilocal.transcript.verify import verify_file
 from tests.e2e.test_two_servers import servers, wait_for  # noqa: F401

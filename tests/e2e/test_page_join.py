@@ -12,12 +12,12 @@ import httpx2
 import pytest
 
 from semilocal.cli.admin import AdminClient
+from semilocal.device.download import save_transcript
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.task import Task
 from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.testing import ADMIN_TOKEN, Server, running_server
-from semilocal.transcript.download import save_transcript
 from semilocal.transcript.verify import verify_file
 from tests.e2e.test_page import press_until, take_part
 from tests.e2e.test_page_device import open_pair

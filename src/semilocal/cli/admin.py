@@ -428,7 +428,7 @@ class AdminClient:
 
     def events(self, task: str) -> list[Event]:
         """All messages of the closed rounds, from the public transcript."""
-        from ..transcript.download import download
+        from ..device.download import download
         from ..transcript.file import EVENTS, read_frames
 
         stream = io.BytesIO()

@@ -11,7 +11,7 @@ from semilocal.cli.admin import AdminClient
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput, Refused, SemilocalError
 from tests.helpers.hostile import MSGPACK, Hostile, answer, problem
-from tests.integration.transcript.test_fetch import ANSWERS, DRIP, SOON, redirect
+from tests.integration.device.test_fetch import ANSWERS, DRIP, SOON, redirect
 
 TOKEN = "a-token-of-more-than-enough-length-0123"
 NAME = "0" * 64

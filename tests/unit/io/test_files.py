@@ -161,7 +161,7 @@ download.save_transcript("http://127.0.0.1:1", "name", path)""",
 def test_a_process_that_is_told_to_end_leaves_no_part_of_a_file(tmp_path: Path, writer: str) -> None:
     script = (
         "import os, signal, sys\nfrom pathlib import Path\nfrom semilocal.engines.arrow import new_file\n"
-        "from semilocal.io.files import replacing\nfrom semilocal.transcript import download\n"
+        "from semilocal.io.files import replacing\nfrom semilocal.device import download\n"
         f"path = Path(sys.argv[1])\n{writer}\n"
     )
     ended = subprocess.run([sys.executable, "-c", script, str(tmp_path / "out.csv")], check=False)

@@ -23,7 +23,7 @@ def run(
     out: Annotated[Path, file("where it goes")] = Path("transcript.slt"),
 ) -> int:
     """Download."""
-    from ...transcript.download import save_transcript
+    from ...device.download import save_transcript
 
     check_outputs({"--out": (out, ())})
     rounds = save_transcript(url, campaign, out)

@@ -41,7 +41,7 @@ def run(
     if isinstance(file, Path):
         return _verify(file, vault, against)
     from ...device.channel import split_url
-    from ...transcript.download import save_transcript
+    from ...device.download import save_transcript
 
     server, name = split_url(file)
     if not name:
@@ -117,8 +117,8 @@ def _verify_pair(data: bytes, vault: Path | None, other: bytes | None, *, task: 
 
 def _other_copy(data: bytes, server: str) -> bytes | None:
     """The same transcript from the other operator; None, with a line on stderr, if it cannot be had."""
+    from ...device.download import Getter
     from ...sharing.wire import SignedTree
-    from ...transcript.download import Getter
 
     try:
         pair = SignedTree.from_bytes(data).task

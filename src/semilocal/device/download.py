@@ -2,9 +2,8 @@
 
 What the server publishes is written as it came, its checkpoints included; nothing is believed here and nothing is
 repaired. :mod:`semilocal.transcript.verify` judges the file afterwards. What is not an answer of a semilocal server
-ends the download with a reason. Answers are bounded in size and time, from that server and no other, of the expected
-type: a proxy, a captive portal or a server that means harm may answer with a page, a redirect, half an answer or one
-without an end. One client for all: a transcript of a million reports is a thousand requests over one connection.
+ends the download with a reason. One client for all: a transcript of a million reports is a thousand requests over one
+connection.
 
 Knows the public routes (``spec/http.md``). Sends no key and no pseudonym of the one who asks.
 """
@@ -16,19 +15,19 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, BinaryIO, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from typing import Annotated, BinaryIO, TypeAlias, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput, MissingExtra, Unavailable, printable
+from ..errors import InvalidInput, Lost, ServerViolation, Unavailable, printable
 from ..protocol.messages import MAX_ROUND, ValueQuery, decode, decode_query, decode_report
 from ..protocol.task import Task
 from ..sharing import is_pair_task
+from ..transcript.checkpoints import Checkpoint, Seal, next_head
+from ..transcript.file import TranscriptWriter
 from ..whole_file import whole_file
-from .checkpoints import Checkpoint, Seal, next_head
-from .file import TranscriptWriter
+from .channel import JSON, MSGPACK, describe, problem_of
+from .transport import HttpxWire, new_client
 
 __all__ = ["Get", "Getter", "download", "save_transcript"]
 
@@ -36,10 +35,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 _PAGE = 1000
 Get: TypeAlias = Callable[[str], bytes | None]
 SECONDS = 120.0  # for one answer, however steadily it drips in
-SILENCE = 60.0  # seconds without a byte
 MOST_BYTES = 64 << 20  # of one answer
 MOST_TOTAL = 64 << 30  # of all answers together
-_PROBLEM = "application/problem+json"
 
 
 class Getter:
@@ -53,68 +50,41 @@ class Getter:
     def __init__(
         self, url: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES, most_total: int = MOST_TOTAL
     ) -> None:
-        try:
-            import httpx2
-        except ImportError:
-            raise MissingExtra("httpx2", "device") from None
         self._base = url.rstrip("/")
-        if urlsplit(self._base).scheme not in ("http", "https") or not urlsplit(self._base).hostname:
+        if not re.fullmatch(r"https?://[^/\s].*", self._base):
             raise InvalidInput(f"the server must be an http:// or https:// address; got {url!r}")
-        self._seconds, self._most_bytes, self._left = seconds, most_bytes, most_total
-        self._http: Any = httpx2
-        self._runner = asyncio.Runner()
-        self._client = httpx2.AsyncClient(timeout=min(SILENCE, seconds), follow_redirects=False)
+        self._client = new_client(connections=1)
+        self._wire = HttpxWire(self._client, most_bytes=most_bytes, seconds=seconds)
+        self._runner, self._left = asyncio.Runner(), most_total
 
     def __enter__(self) -> Getter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._runner.run(self._client.aclose())
         self._runner.close()
 
     def __call__(self, path: str) -> bytes | None:
         """The body of a route."""
-        body = self._runner.run(self._get(self._base + path, _media_type_of(path)))
-        self._left -= len(body or b"")
-        return body
-
-    async def _get(self, address: str, wanted: str) -> bytes | None:
-        begun, parts, size = False, [], 0
-        most = min(self._most_bytes, self._left)
+        address = self._base + path
         try:
-            async with asyncio.timeout(self._seconds), self._client.stream("GET", address) as answer:
-                kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-                if answer.status_code != 200 or kind != wanted:
-                    if kind != _PROBLEM:
-                        raise Unavailable(_no_answer(address, answer.status_code, kind))
-                    if answer.status_code == 404:
-                        return None
-                    raise Unavailable(f"{address} answered {answer.status_code}")
-                begun = True
-                async for part in answer.aiter_bytes():
-                    size += len(part)
-                    if size > most:
-                        raise Unavailable(f"{address} sent more than {most:,} bytes; that is not a transcript")
-                    parts.append(part)
-        except (TimeoutError, self._http.TimeoutException):
-            raise Unavailable(f"{address} took longer than {self._seconds:g} s; try again later") from None
-        except (self._http.HTTPError, self._http.InvalidURL, OSError) as error:
-            if begun:
-                raise Unavailable(f"{address} broke off after {size:,} bytes; try again") from None
-            reason = printable(str(error) or type(error).__name__)
-            raise Unavailable(f"{self._base} cannot be reached: {reason}") from None
-        return b"".join(parts)
-
-
-def _media_type_of(path: str) -> str:
-    return "application/json" if path == "/tasks" or path.endswith("/state") else "application/msgpack"
-
-
-def _no_answer(address: str, status: int, kind: str) -> str:
-    if 300 <= status < 400:
-        return f"{address} answered with a redirect ({status}), which is not followed; give the address itself"
-    kind = printable(kind, most=60) or "no media type"
-    return f"{address} answered {status} with {kind}: no semilocal server, or something before it"
+            answer = self._runner.run(self._wire.request("GET", address, None, {}))
+        except (Lost, ServerViolation) as error:
+            raise Unavailable(f"{address} gave no whole answer ({error}); try again later") from None
+        if 300 <= answer.status < 400:
+            raise Unavailable(f"{address} answered with a redirect, which is not followed; give the address itself")
+        problem = problem_of(answer)
+        if problem is not None and problem.status == 404:
+            return None
+        if problem is not None:
+            raise Unavailable(f"{address} answered {problem.status}: {problem.detail}")
+        is_json = path == "/tasks" or path.endswith("/state")
+        if answer.status != 200 or answer.media_type != (JSON if is_json else MSGPACK):
+            raise Unavailable(f"{address} gave {describe(answer)}: no semilocal server, or something before it")
+        self._left -= len(answer.body)
+        if self._left < 0:
+            raise Unavailable(f"{address} makes more than all answers together may have; that is not a transcript")
+        return answer.body
 
 
 class _State(msgspec.Struct):
