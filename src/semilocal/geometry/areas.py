@@ -47,13 +47,7 @@ class Areas(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Boxes along the axes.
-
-    Attributes
-    ----------
-    corners : float64[m, 2, d]
-        Lower and upper; sides may be infinite.
-    """
+    """Boxes along the axes: lower and upper ``corners``, float64[m, 2, d]; sides may be infinite."""
 
     corners: Floats
 
@@ -107,13 +101,8 @@ class Boxes:
 def as_areas(areas: Any, box: Box) -> Asked:
     """Boxes float64[q, 2, d] or polygons in the order of the domain's axes, or a refusal.
 
-    Parameters
-    ----------
-    areas : array_like of shape (q, 2, d), names of places, one box or its 2d numbers, or polygons
-        Names and numbers as :func:`semilocal.geometry.places.as_box` takes them, polygons as
-        :func:`semilocal.geometry.shapes.as_polygons`.
-    box : Box
-        The domain.
+    ``areas`` are numbers of that shape, names of places, one box or its 2d numbers (see
+    :func:`semilocal.geometry.places.as_box`), or polygons (see :func:`semilocal.geometry.shapes.as_polygons`).
     """
     from .shapes import as_polygons, has_shapes
 

@@ -84,13 +84,7 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def world(cls) -> Box:
-        """The whole Earth in degrees.
-
-        Examples
-        --------
-        >>> print(Box.world())
-        lon [-180, 180] × lat [-90, 90]
-        """
+        """The whole Earth in degrees, axes lon and lat."""
         return cls((-180.0, -90.0), (180.0, 90.0), names=("lon", "lat"))
 
     @property
@@ -142,11 +136,8 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def clip(self, points: npt.ArrayLike) -> Clipped:
         """Move points outside to the nearest point of the box, and say how many were moved.
 
-        Raises
-        ------
-        OutsideDomain
-            If points are not finite, for they have no nearest point; or if the axes look swapped or the unit looks
-            wrong: nearly everybody would be moved to an edge or a corner. A few points are no evidence of a swap.
+        Refuses points that are not finite, for they have no nearest point; and all if the axes look swapped or the unit
+        looks wrong: nearly everybody would be moved to an edge or a corner.
         """
         array = self.shaped(points)
         self._refuse_infinite(array)

@@ -39,21 +39,11 @@ def is_frame(points: Any) -> bool:
 
 
 def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floats, list[npt.NDArray[Any]]]:
-    """Positions in the order of a domain's axes, float64[n, d], and other columns of the same rows.
+    """Positions in the order of a domain's axes, float64[n, d], and ``others``, further columns of the same rows.
 
-    Parameters
-    ----------
-    frame : data frame, or a series for one dimension
-        With columns called like the axes; longitude and latitude in any usual spelling. A GeoDataFrame or GeoSeries
-        gives the points of its geometry instead; its CRS must fit the domain.
-    box : Box
-    others : sequence of str
-        Further columns to read, of any content without gaps.
-
-    Raises
-    ------
-    InvalidInput
-        With the name of the column, and of the first row that is bad.
+    Of a data frame, or a series for one dimension, the columns are taken that are called like the axes; longitude and
+    latitude in any usual spelling. A GeoDataFrame or GeoSeries gives the points of its geometry instead; its CRS must
+    fit.
     """
     if hasattr(frame, "crs"):
         return _geometry_points(frame, box), frame_columns(frame, others) if others else []
@@ -125,14 +115,8 @@ def count_content(frame: Any, names: Sequence[str]) -> dict[str, tuple[int, int]
 def check_index(frame: Any, column: Any, name: str) -> None:
     """Refuse a column that is not part of a frame if both have an index and it is not the same.
 
-    By their places or by their labels: only those who give them know which rows belong together.
-
-    Parameters
-    ----------
-    frame, column : Any
-        What has no index (arrays, lists, polars, Arrow) is always taken by its place.
-    name : str
-        Of the option, for the message.
+    By their places or by their labels: only those who give them know which rows belong together. What has no index
+    (arrays, lists, polars, Arrow) is always taken by its place. ``name`` is that of the option.
     """
     ours, theirs = _index_of(frame), _index_of(column)
     if ours is None or theirs is None or len(ours) != len(theirs) or ours.equals(theirs):

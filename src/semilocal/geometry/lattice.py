@@ -32,13 +32,7 @@ class Lattice(NamedTuple):
 
     @staticmethod
     def of(rounding: Any, box: Box) -> Lattice:
-        """From one step for all axes or one for each; none if it is 0 or left out.
-
-        Examples
-        --------
-        >>> Lattice.of(0.01, Box((0, 0), (1, 1))).steps
-        (0.01, 0.01)
-        """
+        """From one step for all axes or one for each; none if it is 0 or left out."""
         if rounding is None or (is_number(rounding) and rounding == 0):
             return NOT_ROUNDED
         steps = tuple(rounding) if hasattr(rounding, "__iter__") else (rounding,) * box.dimensions
@@ -54,13 +48,7 @@ class Lattice(NamedTuple):
         return Lattice(tuple(float(step) for step in steps))
 
     def measure(self, corners: Floats) -> Floats:
-        """How many lines lie before each coordinate, and a trifle for the room between them: float64[..., d].
-
-        Examples
-        --------
-        >>> Lattice((0.1,)).measure(np.array([[0.25], [0.3], [0.31]])).round(3).tolist()
-        [[3.0], [3.0], [4.0]]
-        """
+        """How many lines lie before each coordinate, and a trifle for the room between them: float64[..., d]."""
         if not self.steps:
             return corners
         return np.stack([self.along(axis, corners[..., axis]) for axis in range(len(self.steps))], axis=-1)

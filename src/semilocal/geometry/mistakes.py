@@ -34,20 +34,8 @@ _OF_MAPS = re.compile(r"(?<![a-z])(lon|lng|long|longitude|lat|latitude|x|y|east|
 def mistake_words(points: Floats, box: Box, *, exchange: str = "Exchange the two columns", fewest: int = 1) -> str:
     """What probably went wrong with points float64[n, d] that lie outside, and what to do; empty if nothing is known.
 
-    Parameters
-    ----------
-    points : float64[n, d]
-    box : Box
-    exchange : str
-        What to do about swapped axes.
-    fewest : int
-        Points must be there to call axes swapped or turned: one for advice, ``FEWEST`` where points are refused for it.
-
-    Examples
-    --------
-    >>> from semilocal.geometry.places import named_box
-    >>> print(mistake_words(np.array([[52.5, 13.4]]), named_box("germany")))
-    The axes look swapped: longitude and latitude fit after an exchange of the two. Exchange the two columns
+    ``exchange`` says what to do about swapped axes. So many as ``fewest`` points must be there to call axes swapped or
+    turned: one for advice, ``FEWEST`` where points are refused for it.
     """
     if not len(points) or box.dimensions != 2 or float(box.inside(points).mean()) >= 0.5:
         return ""  # all these mistakes put most of them outside

@@ -31,14 +31,9 @@ class _Pieces(NamedTuple):
 
 
 def rings(region: Integers, lower: Integers, upper: Integers) -> list[Rings]:
-    """Outlines of regions, each the union of its rectangles.
+    """Outlines of regions, each the union of its rectangles, which do not overlap.
 
-    Parameters
-    ----------
-    region : int64[m]
-        The region of each rectangle: 0, 1 and so on.
-    lower, upper : int64[m, 2]
-        Corners. Rectangles of one region do not overlap.
+    ``region`` int64[m] is that of each rectangle, 0, 1 and so on; ``lower`` and ``upper`` int64[m, 2] its corners.
 
     Examples
     --------
@@ -78,19 +73,7 @@ def rings(region: Integers, lower: Integers, upper: Integers) -> list[Rings]:
 def borders(region: Integers, second: Flags, lower: Integers, upper: Integers) -> list[Integers]:
     """Where two parts of each region meet: straight pieces int64[p, 2, 2] from point to point, per region.
 
-    Parameters
-    ----------
-    region : int64[m]
-        The region of each rectangle: 0, 1 and so on.
-    second : bool[m]
-        Which of its two parts each rectangle belongs to.
-    lower, upper : int64[m, 2]
-
-    Examples
-    --------
-    >>> parts = np.array([False, True]), np.array([[0, 0], [1, 0]]), np.array([[1, 1], [2, 1]])
-    >>> borders(np.zeros(2, np.int64), *parts)[0].tolist()
-    [[[1, 1], [1, 0]]]
+    As :func:`rings`; ``second`` bool[m] says which of its two parts each rectangle belongs to.
     """
     (x0, y0), (x1, y1) = lower.T, upper.T
     weight = np.where(second, 3, 1)  # a first part's side and a second part's cancel to 2 or -2

@@ -100,13 +100,7 @@ def as_shapes(areas: Any, box: Box) -> Shapes:
 
 
 def h3_shapes(cells: Iterable[str | int]) -> Shapes:
-    """Outlines of H3 cells in degrees; those that cross the date line are divided there: object[q].
-
-    Parameters
-    ----------
-    cells : iterable of str or int
-        Such as ``"8928308280fffff"``, or the same as an integer, of any resolutions.
-    """
+    """Outlines of H3 cells (texts or integers) in degrees, divided where they cross the date line: object[q]."""
     try:
         import h3
     except ImportError:

@@ -38,24 +38,12 @@ def latitude_first(box: Box) -> bool:
 
 
 def is_map(box: Box) -> bool:
-    """Whether a map with north at the top can be drawn: the axes are longitude and latitude in degrees, in this order.
-
-    Examples
-    --------
-    >>> is_map(Box((-10, 35), (5, 45), names=("lon", "lat"))), is_map(Box((35, -10), (45, 5), names=("lat", "lon")))
-    (True, False)
-    """
+    """Whether a map with north at the top can be drawn: the axes are longitude and latitude, in this order."""
     return is_geographic(box) and box.names[0].lower() in LONGITUDE and box.lower[1] >= -90 and box.upper[1] <= 90
 
 
 def areas(boxes: Floats, *, geographic: bool) -> Floats:
-    """Areas of boxes float64[m, 2, d]: km² on the sphere, or products of the sides in the axes' own units. float64[m].
-
-    Examples
-    --------
-    >>> round(float(areas(np.array([[[-180.0, -90.0], [180.0, 90.0]]]), geographic=True)[0]) / 1e6)
-    510
-    """
+    """Areas of boxes float64[m, 2, d]: km² on the sphere, or products of the sides in the axes' units: float64[m]."""
     sides = boxes[:, 1] - boxes[:, 0]
     if not geographic:
         return np.asarray(np.prod(sides, axis=1))
@@ -79,15 +67,8 @@ def side_unit(box: Box) -> str:
 def sides(boxes: npt.ArrayLike, domain: Box) -> Floats:
     """Length of the sides of boxes, shape (n, 2, d), inside a domain: float64[n, d].
 
-    In units of the axes, or in kilometres in a geographic domain: a degree of longitude is taken at the middle of
-    the box.
-
-    Examples
-    --------
-    >>> sides([[[0, 0], [1, 2]]], Box((0, 0), (9, 9)))
-    array([[1., 2.]])
-    >>> sides([[[0, 59], [1, 61]]], Box((-180, -90), (180, 90), names=("lon", "lat"))).round(1)
-    array([[ 55.7, 222.6]])
+    In units of the axes, or in kilometres in a geographic domain: a degree of longitude is taken at the middle of the
+    box.
     """
     corners = np.asarray(boxes, dtype=np.float64)
     found = np.asarray(corners[:, 1] - corners[:, 0])
@@ -100,31 +81,12 @@ def sides(boxes: npt.ArrayLike, domain: Box) -> Floats:
 
 
 def at_least(lengths: npt.ArrayLike, least: tuple[float, ...]) -> Flags:
-    """Whether no side is shorter than allowed: bool[n].
-
-    Parameters
-    ----------
-    lengths : array_like, shape (n, d)
-        As :func:`sides` or a hierarchy gives them.
-    least : tuple of float
-        One length per axis, or one for all; empty for no limit.
-
-    Examples
-    --------
-    >>> at_least([[1, 2], [1, 0.5]], (1.0,)).tolist()
-    [True, False]
-    """
+    """Whether no side, shape (n, d), is shorter than allowed, by one length per axis or one for all: bool[n]."""
     return np.asarray((np.asarray(lengths) >= np.array(least or (0.0,)) * (1 - _ROUNDING)).all(axis=1))
 
 
 def lengths_words(lengths: Floats) -> str:
-    """Lengths as people write them.
-
-    Examples
-    --------
-    >>> lengths_words(np.array([0.25, 1.0])), lengths_words(np.array([921.2, 1068.7]))
-    ('0.25 x 1', '921 x 1,069')
-    """
+    """Lengths as people write them: "0.25 x 1,069"."""
     return " x ".join(f"{length:,.0f}" if 1e3 <= length < 1e9 else f"{length:.3g}" for length in lengths.tolist())
 
 
@@ -137,15 +99,9 @@ def crs_of(box: Box) -> str | None:
 
 
 def check_crs(crs: Any, box: Box, *, what: str) -> None:
-    """Refuse coordinates whose reference system is missing or is not that of the domain.
+    """Refuse coordinates whose reference system (a pyproj.CRS) is missing or is not that of the domain.
 
-    Parameters
-    ----------
-    crs : pyproj.CRS or None
-        Of a GeoSeries or GeoDataFrame.
-    box : Box
-    what : str
-        How to call the coordinates in the message.
+    ``what`` is how to call the coordinates in the message.
     """
     degrees = crs is not None and crs.is_geographic
     if degrees == is_geographic(box):

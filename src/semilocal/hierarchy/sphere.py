@@ -64,14 +64,7 @@ class OnFace(NamedTuple):
 
 
 def on_face(points: Floats) -> OnFace:
-    """Where positions float64[n, 2], longitude and latitude in degrees, lie on the faces.
-
-    Examples
-    --------
-    >>> found = on_face(np.array([[0.0, 0.0], [45.0, 90.0], [-135.0, -90.0]]))
-    >>> found.face.tolist(), found.x.round(9).tolist(), found.y.round(9).tolist()
-    ([4, 0, 10], [0.5, 1.0, 0.0], [0.5, 1.0, 0.0])
-    """
+    """Where positions float64[n, 2], longitude and latitude in degrees, lie on the faces."""
     longitude, latitude = points[:, 0], np.radians(points[:, 1])
     height = np.sin(latitude)
     turn = np.mod(longitude, 360.0) / 90.0
@@ -98,11 +91,6 @@ def on_earth(face: Integers, x: Floats, y: Floats) -> Floats:
     """Longitude (unwrapped) and latitude in degrees of places on faces: float64[n, 2].
 
     At a pole, which has every longitude, it is that of the middle of the face.
-
-    Examples
-    --------
-    >>> on_earth(np.array([4, 0, 10]), np.array([0.5, 1.0, 0.0]), np.array([0.5, 1.0, 0.0])).round(9).tolist()
-    [[0.0, 0.0], [45.0, 90.0], [225.0, -90.0]]
     """
     row = _ROW[face] - x - y
     away = np.minimum(np.minimum(row, 4.0 - row), 1.0)  # below 1 in the caps; 0 at the poles

@@ -387,11 +387,6 @@ def in_twos(tree: TableTree) -> TableTree:
 
     A pooled tree refines halves. Cells in between have labels such as "A to C". Every cell has two children until a
     leaf is reached; from there it goes on with one.
-
-    Examples
-    --------
-    >>> in_twos(from_cuts("x", [[0, 1, 2, 3]])).widths
-    ((2,), (1, 2))
     """
     index = tree._index
     level: list[tuple[int, int, str]] = [(0, len(tree.edges) - 2, tree.name)]

@@ -75,8 +75,8 @@ class WaysOut(Tabular):
     def to_geodataframe(self) -> Any:
         """The regions with outlines as a geopandas.GeoDataFrame (two dimensions only).
 
-        The CRS is EPSG:4326 if the axes are longitude and latitude, else none.
-        If it is simulated, ``attrs["simulation"]`` says so.
+        The CRS is EPSG:4326 if the axes are longitude and latitude. If it is simulated, ``attrs["simulation"]`` says
+        so.
         """
         return output("tables").to_geodataframe(self._regions(), self._map)
 
@@ -103,13 +103,8 @@ class WaysOut(Tabular):
         output("regions").write_geojson(self._map, path)
 
     def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
-        """Draw the regions coloured by density, the lines inside them thin; optionally the points on top.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-        points : array_like, shape (n, 2), optional
-            Positions to show; for public data only.
+        """Draw the regions coloured by density, the lines inside them thin; optionally points float[n, 2] on top, of
+        public data only.
         """
         drawn: Axes = output("plots").draw_regions(self._map, ax, points=points)
         return drawn

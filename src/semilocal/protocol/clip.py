@@ -83,20 +83,6 @@ def clips(partition: Partition, function: BoundedFunction, epsilon: float) -> Fl
     """The range that values of each region are clipped to, for one value of this epsilon: float64[m, 2].
 
     A value of people's own is not clipped: it does not depend on places.
-
-    Examples
-    --------
-    >>> from semilocal.functions import coordinate
-    >>> from semilocal import Box, Task
-    >>> from semilocal.protocol.partition import Partition, Away, Walls
-    >>> task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0)
-    >>> low, high = (np.array([code], dtype=np.uint64) for code in task.hierarchy.ends)
-    >>> middle = low + (high - low) // np.uint64(4)
-    >>> walls = Walls(np.array([0, 1]), middle, np.array([400]), np.array([110]))  # nearly all are below
-    >>> crowd = np.array([400])
-    >>> found = Partition(task, low, high, crowd, 0 * crowd, walls, Away.nobody())
-    >>> clips(found, coordinate(0), 1.0).round(2).tolist()
-    [[0.02, 0.24]]
     """
     if isinstance(function, Column):
         return np.tile(np.array([function.low, function.high]), (len(partition), 1))
@@ -154,13 +140,7 @@ def _look(
 
 
 def unit_value(value: float, low: float, high: float) -> float:
-    """A value clipped to a range and scaled to [0, 1]; 1/2 where the range is one number.
-
-    Examples
-    --------
-    >>> unit_value(3.0, 1.0, 5.0), unit_value(9.0, 1.0, 5.0), unit_value(1.0, 1.0, 1.0)
-    (0.5, 1.0, 0.5)
-    """
+    """A value clipped to a range and scaled to [0, 1]; 1/2 where the range is one number."""
     return 0.5 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)
 
 
@@ -187,8 +167,7 @@ def learn_strength(lower: Cells, upper: Cells, walls: Walls, chance: float) -> f
     """The strength of the prior that makes all answers most likely, of :data:`STRENGTHS`.
 
     The marginal likelihood of a region by Laplace's approximation, in the logarithms of the shares, over the same
-    approximation of the prior's own integral. Where nothing was answered both are equal. Without walls it is 1: all
-    divisions in two are equally likely. ``chance`` is that an answer tells the true side.
+    approximation of the prior's own integral. Without walls it is 1. ``chance`` is that an answer tells the true side.
     """
     asked = np.flatnonzero(np.diff(walls.first))
     if not len(asked):

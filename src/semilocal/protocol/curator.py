@@ -204,10 +204,8 @@ class Curator:
     def close(self, reports: Sequence[AnyReport]) -> AnyClosed:
         """Close the open round with its reports and open the next one; returns what is published.
 
-        Raises
-        ------
-        DeviceViolation
-            If a pseudonym reports twice, or a report does not belong to the round. Nothing changes then.
+        Raises :class:`DeviceViolation` if a pseudonym reports twice, or a report does not belong to the round; nothing
+        changes then.
         """
         if self.finished:
             raise InvalidInput("the task is finished; there is no round to close")
@@ -228,10 +226,8 @@ class Curator:
     def follow(self, closed: AnyClosed, reports: Sequence[AnyReport]) -> None:
         """Go on with a closing that was published, and its reports.
 
-        Raises
-        ------
-        InvalidInput
-            If it does not close the open round, or does not follow from the reports. The curator is of no use then.
+        Refuses one that does not close the open round, or does not follow from the reports. The curator is of no use
+        then.
         """
         if self.finished or closed.task != self.task.id or closed.round != self.round:
             raise InvalidInput(f"a closing of round {closed.round} does not belong to this task's round {self.round}")
@@ -379,13 +375,7 @@ class Curator:
 
     @cached_property
     def partition(self) -> Partition:
-        """The regions, when the partition is finished.
-
-        Raises
-        ------
-        InvalidInput
-            Before that.
-        """
+        """The regions, when the partition is finished; refused before that."""
         if not self.partitioned:
             raise InvalidInput("the partition is not finished: there are open questions")
         logs = [self.logs[region] for region in sorted(self.logs)]

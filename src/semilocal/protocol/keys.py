@@ -82,20 +82,8 @@ class HashChain:
     """The server's part of the draws: values that it fixed when the task was made, given away one per round.
 
     ``end`` is in the task. The preimage of round 1 hashes to it, that of round t + 1 to that of round t. So the server
-    cannot choose a value when it sees the reports of a round, and nobody else can predict it.
-
-    Parameters
-    ----------
-    seed : bytes
-        32 secret bytes of the server.
-    length : int
-        Rounds; the task's ``max_rounds``.
-
-    Examples
-    --------
-    >>> chain = HashChain(bytes(32), 3)
-    >>> HashChain.leads(chain.preimage(1), chain.end), HashChain.leads(chain.preimage(3), chain.preimage(2))
-    (True, True)
+    cannot choose a value when it sees the reports of a round, and nobody else can predict it. It is made from a
+    ``seed`` of 32 secret bytes and has ``length`` rounds, the task's ``max_rounds``.
     """
 
     def __init__(self, seed: bytes, length: int) -> None:

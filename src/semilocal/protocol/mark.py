@@ -17,13 +17,7 @@ NAME = "simulation"  # under which files and frames carry the words
 
 @dataclass(frozen=True)
 class Mark:
-    """One program played all participants or both servers, or the noise came from a seeded generator.
-
-    Examples
-    --------
-    >>> print(Mark(seeded=True, seed=7).words)
-    SIMULATION: the noise has seed 7 and protects nobody
-    """
+    """One program played all participants or both servers, or the noise came from a seeded generator."""
 
     seeded: bool  # whether the noise came from a generator that somebody can seed again
     seed: int | None = None  # of that generator, where it is known: a generator does not tell its own

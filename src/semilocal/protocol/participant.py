@@ -196,10 +196,7 @@ class Participant:
     def observe(self, query: Query) -> None:
         """Note what the open round asks in the region of its place.
 
-        Raises
-        ------
-        ServerViolation
-            If the query breaks the protocol. Nothing changes then.
+        Raises :class:`ServerViolation` if the query breaks the protocol; nothing changes then.
         """
         self.path.observe(query)
         question = self.path.question
@@ -209,12 +206,8 @@ class Participant:
     def answer(self, query: Query) -> Report | None:
         """The report for the open round, if it has something to say. Keep ``state`` before sending it.
 
-        The same query always gives byte-identical reports.
-
-        Raises
-        ------
-        ServerViolation
-            If the query breaks the protocol. The state does not change.
+        The same query always gives byte-identical reports. Raises :class:`ServerViolation` if the query breaks the
+        protocol; the state does not change then.
         """
         before = self.state.stopped
         self.observe(query)
@@ -287,10 +280,7 @@ class Participant:
     def close(self, closed: Closed, reports: Slice | None) -> None:
         """Follow the closing of the open round, with the slice of the region of its place.
 
-        Raises
-        ------
-        ServerViolation
-            If it breaks the protocol. Nothing changes then.
+        Raises :class:`ServerViolation` if it breaks the protocol; nothing changes then.
         """
         path = self.path
         path.check(closed, reports)
@@ -321,10 +311,8 @@ class Participant:
     def value(self, query: ValueQuery) -> ValueReport | None:
         """The value for one release; None if its region is not asked. Keep ``state`` before sending it.
 
-        Raises
-        ------
-        ServerViolation
-            If the query is not of the pinned plan, or asks before the partition is finished.
+        Raises :class:`ServerViolation` if the query is not of the pinned plan, or asks before the partition is
+        finished.
         """
         region = self.state.region
         if self.state.stopped or region is None:

@@ -104,13 +104,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return self.function.startswith(OWN)
 
     def build(self) -> BoundedFunction:
-        """The function; a column without rows for the owner's own value.
-
-        Raises
-        ------
-        InvalidInput
-            If the parameters do not fit.
-        """
+        """The function; a column without rows for the owner's own value. Refuses parameters that do not fit."""
         return named_function(self.function, self.parameters)
 
     @property
@@ -174,12 +168,7 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
         return "" if self.own is None else own_value(self.own.build())
 
     def check_value(self, value: float | None) -> None:
-        """Refuse an owner's value that is outside the public range, missing, or not asked for.
-
-        Raises
-        ------
-        InvalidInput
-        """
+        """Refuse an owner's value that is outside the public range, missing, or not asked for."""
         if self.own is None:
             if value is not None:
                 raise InvalidInput("the campaign asks for no value of your own; leave it out")
@@ -207,13 +196,7 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
 
 
 def named_function(name: str, parameters: tuple[float, ...]) -> BoundedFunction:
-    """The function of this name, or a column without rows for people's own value; see :class:`Release`.
-
-    Raises
-    ------
-    InvalidInput
-        If there is none, or the parameters do not fit.
-    """
+    """The function of this name, or a column without rows for people's own value; see :class:`Release`."""
     if name.startswith(OWN):
         return _own(name.removeprefix(OWN), parameters)
     try:

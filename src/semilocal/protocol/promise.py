@@ -117,17 +117,11 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @classmethod
     def plain(cls, trust: Trust, epsilon: float | None, *, presence: float | None = None, **others: Any) -> Guarantee:
-        """Differential privacy without regions: ``epsilon`` for any change of one person's position.
+        """Differential privacy without regions: ``epsilon`` for any change of one person's position, None if nothing
+        is.
 
-        Parameters
-        ----------
-        trust : Trust
-        epsilon : float or None
-            None if nothing is promised.
-        presence : float, optional
-            The loss if a person takes part or not, where that is how the method states it.
-        **others
-            Further attributes: ladder, delta, notes, about, rows, simulated, seeded.
+        ``presence`` is the loss if a person takes part or not, where that is how the method states it; ``others`` are
+        further attributes.
         """
         adjacency: Adjacency = "presence" if presence is not None else "anywhere"
         stated = epsilon if presence is None else presence
@@ -191,14 +185,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return _fill(wording.IN_WORDS[self.adjacency], {"odds": wording.odds_words(self.epsilon or 0.0)})
 
     def sentence(self) -> str:
-        """The promise in one line: every loss with its adjacency and delta.
-
-        Examples
-        --------
-        >>> found = Guarantee(trust="nobody", adjacency="inside", epsilon=1.0, k=20, delta=1e-6)
-        >>> found.sentence().split("; ")[1]
-        'at least 20 in it except with probability 1e-06.'
-        """
+        """The promise in one line: every loss with its adjacency and delta."""
         if self.epsilon is None:
             parts = ["no loss is bounded: this is no differential privacy"]
         else:
@@ -218,13 +205,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return [f"a simulation{seeded}{played}"] if self.simulated else []
 
     def __str__(self) -> str:
-        """The promise in a few words; :meth:`explain` has the whole statement.
-
-        Examples
-        --------
-        >>> print(Guarantee.plain("curator", 1.0))
-        epsilon = 1 (delta = 0), central DP, one person, any move
-        """
+        """The promise in a few words; :meth:`explain` has the whole statement."""
         if self.epsilon is None:
             return "no loss is bounded: this is no differential privacy"
         whom = "one person" if self.rows == 1 else f"one person with up to {self.rows} rows"
@@ -253,14 +234,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return "\n".join(self.lines())
 
     def cost(self, unit: str = "") -> str:
-        """The losses in a few words, for legends; with a unit such as "ε" the numbers are multiples of it.
-
-        Examples
-        --------
-        >>> Guarantee(trust="nobody", adjacency="inside", epsilon=1.0, k=50).cost("ε")
-        'ε inside'
-        >>> Guarantee.plain("curator", 2.0, presence=1.0).cost("ε")
-        '2 ε anywhere, ε for taking part or not'
+        """The losses in a few words, for legends; with a unit such as "ε" the numbers are multiples of it: "2 ε
+        anywhere".
         """
         if self.epsilon is None:
             return "unbounded"

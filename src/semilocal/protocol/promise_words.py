@@ -116,24 +116,12 @@ def loss_words(epsilon: float, delta: float = 0.0) -> str:
 
 
 def losses_words(epsilon: float, *, own: str = "", between: str = INSIDE) -> str:
-    """A loss with its adjacency and delta; ``own`` as in a :class:`Guarantee`.
-
-    Examples
-    --------
-    >>> losses_words(1.5)
-    "epsilon = 1.5 (delta = 0) between any two places of one's region"
-    """
+    """A loss with its adjacency and delta; ``own`` as in a :class:`Guarantee`."""
     return f"{loss_words(epsilon)} between {between}{values_words(own)}"
 
 
 def several_words(partitions: int, buckets: int) -> str:
-    """Between what the sum of losses holds that are inside regions of partitions, and inside public buckets.
-
-    Examples
-    --------
-    >>> several_words(2, 0)
-    "any two places inside all of one's regions"
-    """
+    """Between what the sum of losses holds that are inside regions of partitions, and inside public buckets."""
     where = _BUCKET if buckets == 1 else _BUCKETS
     if not partitions:
         return BETWEEN["bucket"].replace(_BUCKET, where)
@@ -160,13 +148,7 @@ def crowd_words(k: int, delta: float, rows: int = 1) -> str:
 
 
 def odds_words(epsilon: float) -> str:
-    """To how many percent a factor of e^epsilon moves even odds.
-
-    Examples
-    --------
-    >>> [odds_words(epsilon) for epsilon in (1, 2, 4, 8, 50)]
-    ['73 %', '88 %', '98 %', '99.97 %', 'almost 100 %']
-    """
+    """To how many percent a factor of e^epsilon moves even odds: "73 %" for 1, "98 %" for 4."""
     rest = 1.0 / (1.0 + math.exp(min(epsilon, 700.0)))
     if rest < 1e-8:
         return "almost 100 %"

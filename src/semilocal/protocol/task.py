@@ -39,13 +39,7 @@ _AN_ANSWER = 2.0  # up to this epsilon, few people at full epsilon tell more tha
 
 
 def answers_inside(epsilon: float) -> int:
-    """A: how many noisy answers of a person may concern its region, for a loss of epsilon in all (local.md 3).
-
-    Examples
-    --------
-    >>> [answers_inside(epsilon) for epsilon in (0.5, 2.0, 3.0, 4.0)]
-    [1, 1, 2, 2]
-    """
+    """A: how many noisy answers of a person may concern its region, for a loss of epsilon in all (local.md 3)."""
     return max(1, math.floor(epsilon / _AN_ANSWER + 0.5))
 
 

@@ -63,14 +63,9 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         return False
 
     def answers(self, children: Integers, words: Words) -> Integers:
-        """Reports of many participants from their entropy: int64[n] or int64[n, fanout].
+        """Reports of many participants: int64[n] or int64[n, fanout].
 
-        Parameters
-        ----------
-        children : int64[n]
-            The true child of each participant.
-        words : uint64[n, words]
-            Independent uniform words.
+        ``children`` int64[n] are their true children, ``words`` uint64[n, words] independent uniform entropy.
         """
         raise NotImplementedError
 
@@ -79,12 +74,9 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         raise NotImplementedError
 
     def draw_tally(self, counts: npt.ArrayLike, rng: np.random.Generator) -> Integers:
-        """Tallies of whole cells, distributed as if every participant had reported: int64[m, fanout].
+        """Tallies of whole cells, as if every participant had reported: int64[m, fanout].
 
-        Parameters
-        ----------
-        counts : int[m, fanout]
-            True number of responders in each child.
+        ``counts`` int[m, fanout] are the true numbers of responders in each child.
         """
         raise NotImplementedError
 
@@ -103,14 +95,9 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
     # -- shared --------------------------------------------------------------------------------------------
 
     def respond(self, child: int, entropy: bytes) -> Answer:
-        """One report of a device.
+        """One report of a device from its true child, 0 to fanout - 1.
 
-        Parameters
-        ----------
-        child : int
-            The true child, 0 to fanout - 1.
-        entropy : bytes
-            ``8 * words`` secret uniform bytes, used for nothing else. The same bytes give the same report.
+        ``entropy`` is ``8 * words`` secret uniform bytes, used for nothing else. The same bytes give the same report.
         """
         if not 0 <= child < self.fanout:
             raise InvalidInput(f"child must be 0 to {self.fanout - 1}; got {child}")

@@ -254,15 +254,10 @@ class ChernoffCurve(NamedTuple):
 
 
 def chernoff_margin(sizes: npt.ArrayLike, curve: ChernoffCurve, *, delta: float) -> Floats:
-    """Margin that a sum of ``size`` independent noise terms exceeds with probability at most delta.
+    """Margin that a sum of ``sizes`` float[m] independent noise terms exceeds with probability at most delta.
 
-    Any exponent of the grid gives a valid bound; the best neighbours are tried, so the result is valid for every
-    grid and tight for a fine one.
-
-    Parameters
-    ----------
-    sizes : float[m]
-        Number of terms, at least 0.
+    Any exponent of the grid gives a valid bound; the best neighbours are tried, so the result is valid for every grid
+    and tight for a fine one.
     """
     size = np.asarray(sizes, dtype=np.float64)
     budget = float(np.log(1.0 / delta))

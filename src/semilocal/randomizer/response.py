@@ -121,23 +121,11 @@ def _weights(epsilon: float, fanout: int) -> tuple[int, int]:
 
 
 def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_out: float, *, delta: float) -> Integers:
-    """Smallest count c with P(Bin(members, p_in) + Bin(size - members, p_out) >= c) <= delta.
+    """Smallest count c with P(Bin(members, p_in) + Bin(size - members, p_out) >= c) <= delta: int64[m].
 
-    Parameters
-    ----------
-    sizes : int[m]
-        Number of responders, each at least ``members``.
-    members : int
-        How many of them are in the child (``k - 1`` in the crowd test).
-    p_in, p_out : float
-        Chance that a member, or another responder, is counted; ``p_in > p_out``.
-    delta : float
-        Largest allowed tail.
-
-    Returns
-    -------
-    int64[m]
-        Thresholds; ``size + 1`` where no count is that unlikely.
+    ``sizes`` int[m] are numbers of responders, at least ``members``, of whom so many are in the child (k - 1 in the
+    crowd test). A member is counted with chance ``p_in``, above ``p_out``, that of another responder. ``size + 1``
+    where no count is that unlikely.
     """
     different, place = np.unique(np.asarray(sizes, dtype=np.int64), return_inverse=True)
     values, chances = _inside(members, p_in, delta)

@@ -152,11 +152,8 @@ class Layout(NamedTuple):
 class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
     """A sliding window over outputs; take one of the subclasses, or :func:`best`.
 
-    Attributes
-    ----------
-    epsilon : float
-        Upper bound on the loss of one release: the log of the largest ratio of the probabilities of an output under
-        two values. Adjacent are any two values in [0, 1]; delta is 0.
+    ``epsilon`` bounds the loss of one release: the log of the largest ratio of the probabilities of an output under two
+    values. Adjacent are any two values in [0, 1]; delta is 0.
     """
 
     epsilon: float
@@ -192,19 +189,9 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
         return self.thresholds.weights(_on_grid(unit))
 
     def release(self, unit: npt.ArrayLike, words: Words) -> Integers:
-        """Release many values, each with the loss ``epsilon``.
+        """Release many values in [0, 1], float[n], each with the loss ``epsilon``: integers of the alphabet, int64[n].
 
-        Parameters
-        ----------
-        unit : array_like, shape (n,)
-            Values in [0, 1]; anything else is refused.
-        words : uint64 array, shape (n,)
-            Independent uniform words, used here and never again.
-
-        Returns
-        -------
-        int64 array, shape (n,)
-            Integers of the alphabet.
+        ``words`` uint64[n] are independent and uniform, used here and never again.
         """
         values = _unit(unit)
         if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.shape != values.shape:
@@ -223,15 +210,7 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
         return self.thresholds.pick_many(positions, words >> np.uint64(64 - _BITS)).astype(np.int64)
 
     def release_one(self, unit: float, entropy: bytes) -> int:
-        """Release one value, with the same result as :meth:`release` for the same word.
-
-        Parameters
-        ----------
-        unit : float
-            A value in [0, 1].
-        entropy : bytes
-            The word, 8 bytes, big-endian; keyed, so that a retry gives the same answer.
-        """
+        """Release one value with the result of :meth:`release` for the same word: 8 bytes, big-endian, keyed."""
         position = _on_grid(unit)
         if not isinstance(entropy, bytes) or len(entropy) != 8:
             got = f"{len(entropy)} bytes" if isinstance(entropy, bytes) else type(entropy).__name__
@@ -239,13 +218,7 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
         return self.thresholds.pick(position, int.from_bytes(entropy, "big") >> (64 - _BITS))
 
     def decode(self, reports: npt.ArrayLike) -> Floats:
-        """Return unbiased estimates of the values, float[n]; single ones may lie far outside [0, 1].
-
-        Raises
-        ------
-        InvalidInput
-            If a report is not an integer of the alphabet.
-        """
+        """Return unbiased estimates of the values, float[n]; single ones may lie far outside [0, 1]."""
         array = np.asarray(reports)
         if array.dtype.kind not in "iu" and array.size:
             raise InvalidInput(f"reports must be integers of {self.alphabet}; got dtype {array.dtype}")
@@ -276,18 +249,7 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
 
 
 class TwoPoint(Mechanism, frozen=True, tag="two-point"):
-    """The two-point mechanism of Duchi, Jordan and Wainwright (2013): one bit.
-
-    Examples
-    --------
-    >>> mechanism = TwoPoint(1.0)
-    >>> mechanism.alphabet
-    range(0, 2)
-    >>> mechanism.release_one(0.25, bytes(8))
-    0
-    >>> mechanism.decode([0, 1]).round(3).tolist()
-    [-0.582, 1.582]
-    """
+    """The two-point mechanism of Duchi, Jordan and Wainwright (2013): one bit."""
 
     @cached_property
     def thresholds(self) -> Window:
@@ -337,13 +299,7 @@ class SlidingWindow(Mechanism, frozen=True, tag="sliding-window"):
 
     @classmethod
     def tuned(cls, epsilon: float) -> SlidingWindow:
-        """Choose the layout with the smallest worst-case variance, out of a list of good ones.
-
-        Examples
-        --------
-        >>> SlidingWindow.tuned(4.0).worst_variance < 0.2 * TwoPoint(4.0).worst_variance
-        True
-        """
+        """Choose the layout with the smallest worst-case variance, out of a list of good ones."""
         return cls(epsilon, *suited(TwoPoint(epsilon).epsilon))
 
     @property
@@ -377,18 +333,13 @@ AnyMechanism: TypeAlias = TwoPoint | SlidingWindow
 def best(epsilon: float) -> AnyMechanism:
     """Return the mechanism with the smallest worst-case variance at this epsilon (delta 0, any two values adjacent).
 
-    That keeps the error of a mean over a crowd small, whatever its values are. Up to about epsilon = 0.17 it is the
-    one bit of :class:`TwoPoint`, then a :class:`SlidingWindow`.
+    That keeps the error of a mean over a crowd small, whatever its values are. Up to about epsilon = 0.17 it is the one
+    bit of :class:`TwoPoint`, then a :class:`SlidingWindow`.
 
     Examples
     --------
     >>> best(0.1).alphabet
     range(0, 2)
-    >>> mechanism, rng = best(2.0), np.random.default_rng(5)
-    >>> words = rng.integers(0, 2**64, size=10_000, dtype=np.uint64)
-    >>> estimates = mechanism.decode(mechanism.release(np.full(10_000, 0.3), words))
-    >>> bool(abs(estimates.mean() - 0.3) < 5 * (mechanism.worst_variance / 10_000) ** 0.5)
-    True
     """
     return _best(TwoPoint(epsilon).epsilon)
 
@@ -445,13 +396,7 @@ _GOOD = (
 
 
 def outputs_of(layout: Layout) -> Floats:
-    """Return where the outputs lie, float[outputs], scaled so that the last window sums to 1.
-
-    Examples
-    --------
-    >>> outputs_of(Layout(6, 2, end=100, gap=100, bend=0)).round(3).tolist()
-    [-0.625, -0.375, -0.125, 0.125, 0.375, 0.625]
-    """
+    """Return where the outputs lie, float[outputs], scaled so that the last window sums to 1."""
     middle = layout.outputs // 2 - layout.window
     spacing = np.empty(layout.outputs // 2)
     spacing[:middle] = np.sqrt(1 - layout.bend / 100 * (np.arange(middle) / max(middle, 1)) ** 2)
