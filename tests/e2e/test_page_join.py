@@ -96,10 +96,8 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
             assert page.locator("button.start").is_disabled()
             assert "the owner wants 20" in page.locator(".facts").inner_text()
             give_position(look, number)
-            assert page.locator(".facts details tr").count() > 3, "the cells around it"
             allow(page)
             if number == 0:
-                page.locator(".facts details summary").click()
                 assert look.violations() == []
                 look.check()
             page.locator("button.start").click()

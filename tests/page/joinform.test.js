@@ -73,7 +73,7 @@ test("a limit that is no number is named with what was typed", () => {
   assert.match(Object.assign(form(), { minSide: "far" }).reasons[0], /lengths of at least 0; got far/);
 });
 
-test("a place that has a name is chosen by it, and its size is told in labels", () => {
+test("a place that has a name is chosen by it", () => {
   const filled = form(plays.find(({ name }) => name === "all-labels"));
   assert.deepEqual(form().leaves, []);
   const { leaves, tree } = filled;
@@ -81,9 +81,6 @@ test("a place that has a name is chosen by it, and its size is told in labels", 
   filled.setPosition(tree.middle(1n));
   assert.equal(filled.where, `Your position: ${leaves[1]}.`);
   assert.equal(filled.leaf, 1);
-  const [whole, ...parts] = filled.regions;
-  assert.equal(whole.size, `${leaves.length} labels`);
-  assert.equal(parts[parts.length - 1].size, "1 label");
 });
 
 test("with two servers a refusal has its unit and no token, and a bucket limits what is promised", () => {

@@ -1,13 +1,11 @@
-// Answers about hierarchies for a test in Python: reads cases as JSON, writes what the device and the map of the page find.
+// Answers about hierarchies for a test in Python: reads cases as JSON, writes what the device of the page finds.
 
 import { readFileSync } from "node:fs";
 import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
-import { outlineOf } from "../../src/semilocal/page/static/map/cells.js";
 
 const found = JSON.parse(readFileSync(0, "utf8")).map(({ hierarchy, points, cells, intervals }) => {
   const tree = treeOf(hierarchy);
   const pairs = intervals.map((ends) => ends.map(BigInt));
-  const isFlat = ["binary", "quad"].includes(hierarchy.kind) && tree.axes === 2;
   return {
     ends: tree.ends.map(String),
     codes: points.map((point) => String(tree.codeOf(point))),
@@ -17,7 +15,6 @@ const found = JSON.parse(readFileSync(0, "utf8")).map(({ hierarchy, points, cell
     intervals: pairs.map(([lower, upper]) => tree.intervalCells(lower, upper).map(String)),
     largest: pairs.map(([lower, upper]) => String(tree.largestCell(lower, upper))),
     lengths: pairs.map(([lower, upper]) => tree.sides(tree.largestCell(lower, upper))),
-    rings: isFlat ? pairs.map(([lower, upper]) => outlineOf(tree.intervalCells(lower, upper).map((cell) => tree.corners(cell)))) : [],
   };
 });
 process.stdout.write(JSON.stringify(found));

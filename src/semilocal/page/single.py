@@ -107,7 +107,7 @@ def map_html(
         "public": UNPROTECTED if promise.adjacency == "inside" else "",
         "ground": basemap_json(box, None if basemap is None else read_basemap(basemap)),
         "note": "Counted in this file, from what was published: a question costs nothing more.",
-        "people": round(float(rounds[-1].crowd.sum())) if rounds else 0,
+        "people": 0 if counted is None else round(counted.total),
         "tree": walked,
         "asked": [
             {**one._asdict(), "rings": None, "ring": one.rings[0].ravel().tolist()} for one in asked[:_MOST_ASKED]

@@ -49,7 +49,6 @@ def expected(tree: Hierarchy, told: dict[str, Any]) -> dict[str, Any]:
     cells = np.array(told["cells"], dtype=np.uint64)
     lower, upper = np.array(told["intervals"], dtype=np.uint64).T
     first, found = tree.interval_cells(lower, upper)
-    flat = tree.cells_are_boxes and tree.box.dimensions == 2
     return {
         "ends": [str(end) for end in tree.ends],
         "codes": [str(code) for code in tree.codes(told["points"]).tolist()],
@@ -59,10 +58,6 @@ def expected(tree: Hierarchy, told: dict[str, Any]) -> dict[str, Any]:
         "intervals": [[str(cell) for cell in part.tolist()] for part in np.split(found, first[1:-1])],
         "largest": [str(cell) for cell in tree.largest_cells(lower, upper).tolist()],
         "lengths": tree.interval_sides(lower, upper).tolist(),
-        "rings": [
-            [[number for point in ring for number in point] for ring in rings]
-            for rings in (tree.interval_polygons(lower, upper) if flat else [])
-        ],
     }
 
 
@@ -91,7 +86,6 @@ def test_the_page_has_the_same_order(in_node: list[dict[str, Any]], number: int)
         assert np.array(told[name]) == pytest.approx(np.array(right[name]), rel=1e-12, abs=1e-9), name
     if tree.cells_are_boxes:
         assert told["boxes"] == right["boxes"]
-    assert told["rings"] == right["rings"]
 
 
 @each

@@ -138,29 +138,18 @@ export function label(value, axis, step, degrees) {
   return `${text}° ${side}`;
 }
 
-/**
- * A bar of a round length: how many kilometres (or units), and how many pixels.
- * @param {{y: number, scale: number}} camera @param {boolean} geographic @param {number} [most] pixels
- */
-export function scaleBar(camera, geographic, most = 120) {
-  const perUnit = geographic ? KM_PER_DEGREE * Math.max(Math.cos((camera.y * Math.PI) / 180), 0.01) : 1;
+/** A bar of a round length: how many kilometres, and how many pixels. @param {{y: number, scale: number}} camera @param {number} [most] pixels */
+export function scaleBar(camera, most = 120) {
+  const perUnit = KM_PER_DEGREE * Math.max(Math.cos((camera.y * Math.PI) / 180), 0.01);
   const longest = (most / camera.scale) * perUnit;
   const power = 10 ** Math.floor(Math.log10(longest));
-  const length = ([5, 2, 1].find((one) => one * power <= longest * 1.0001) ?? 1) * power;
-  const pixels = (length / perUnit) * camera.scale;
-  const metres = length * 1000;
-  const text = !geographic ? shorter(length) : length >= 1 ? `${shorter(length)} km` : `${shorter(metres)} m`;
-  return { length, pixels, text };
+  const length = ([5, 2].find((one) => one * power <= longest * 1.0001) ?? 1) * power;
+  const text = length >= 1 ? `${Number(length.toPrecision(3))} km` : `${Number((length * 1000).toPrecision(3))} m`;
+  return { length, pixels: (length / perUnit) * camera.scale, text };
 }
 
-/** A round number without noise. @param {number} value */
-function shorter(value) {
-  return String(Number(value.toPrecision(3)));
-}
-
-/** The smallest of 1, 2, 5 times a power of ten that is not below. @param {number} rough @param {boolean} [integer] */
-export function niceStep(rough, integer = false) {
+/** The smallest of 1, 2, 5 times a power of ten that is not below. @param {number} rough */
+export function niceStep(rough) {
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((one) => one * power >= rough * 0.9999) ?? 10;
-  return integer ? Math.max(1, Math.round(step * power)) : step * power;
+  return ([1, 2, 5].find((one) => one * power >= rough * 0.9999) ?? 10) * power;
 }

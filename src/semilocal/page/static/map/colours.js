@@ -1,55 +1,30 @@
-// Colours of a map: a range that ignores extremes, a ramp whose lightness only goes one way, and the legend.
-// Knows numbers, colours and templates. Knows no cells.
+// Colours of a map: a range that ignores extremes, a ramp whose lightness only goes one way, round numbers for a legend.
+// Knows numbers and colours. Knows no cells.
 
-import { html } from "#vendor/lit-html.js";
 import { niceStep } from "#map/camera.js";
 
-/**
- * @typedef {{low: number, high: number, log: boolean, integer: boolean}} Scale
- * @typedef {"light" | "dark"} Theme
- */
+/** @typedef {{low: number, high: number, log: boolean}} Scale */
+/** @typedef {"light" | "dark"} Theme */
 
 const ANCHORS = {
   light: ["#fbf3cf", "#fdb777", "#ee605e", "#8c2981", "#231151"], // pictures have the same
   dark: ["#241a38", "#5b2373", "#b23a6e", "#f08a5d", "#fcf1bd"],
 };
 
-/** Sorted finite values. @param {ArrayLike<number>} values */
-function sorted(values) {
-  return Float64Array.from(values).filter(Number.isFinite).sort();
-}
-
-/**
- * The value below which a share of the others lies.
- * @param {ArrayLike<number>} ascending @param {number} share
- */
+/** The value below which a share of the others lies. @param {number[]} ascending @param {number} share */
 function quantile(ascending, share) {
-  if (!ascending.length) return NaN;
-  const place = share * (ascending.length - 1);
-  const below = Math.floor(place);
-  const above = Math.min(below + 1, ascending.length - 1);
-  return ascending[below] + (ascending[above] - ascending[below]) * (place - below);
+  const place = share * (ascending.length - 1), below = Math.floor(place);
+  return ascending[below] + ((ascending[below + 1] ?? ascending[below]) - ascending[below]) * (place - below);
 }
 
-/**
- * The range of colours for values: from their 2nd to their 98th percentile, on a log scale where they span a lot.
- * @param {ArrayLike<number>} values @param {{log?: boolean, integer?: boolean}} [options]
- * @returns {Scale}
- */
-export function robustScale(values, { log = true, integer = false } = {}) {
-  const all = sorted(values);
-  const positive = all.filter((value) => value > 0);
-  const used = log ? positive : all;
-  if (!used.length) return { low: 0, high: 1, log: false, integer };
-  let low = quantile(used, integer ? 0 : 0.02);
-  let high = quantile(used, integer ? 1 : 0.98);
-  if (integer) return { low, high: Math.max(high, low + 1), log: false, integer };
-  if (low > 0 && high / low < 2) {
-    const middle = Math.sqrt(low * high); // small differences get similar colours
-    [low, high] = [middle / Math.SQRT2, middle * Math.SQRT2];
-  }
-  if (!(high > low)) high = low + 1;
-  return { low, high, log: log && high / low > 4, integer };
+/** The range of colours for values: from the 2nd to the 98th percentile of those above 0, on a log scale where they span a lot. @param {number[]} values @returns {Scale} */
+export function robustScale(values) {
+  const used = values.filter((value) => value > 0 && value < Infinity).sort((a, b) => a - b);
+  if (!used.length) return { low: 0, high: 1, log: false };
+  const [low, high] = [quantile(used, 0.02), quantile(used, 0.98)];
+  const middle = Math.sqrt(low * high); // small differences get similar colours
+  if (high / low < 2) return { low: middle / Math.SQRT2, high: middle * Math.SQRT2, log: false };
+  return { low, high, log: high / low > 4 };
 }
 
 /** Where a value is in the range: 0 to 1. @param {Scale} scale @param {number} value */
@@ -61,28 +36,17 @@ export function position(scale, value) {
 }
 
 /** Round numbers within the range, for a legend. @param {Scale} scale @param {number} [most] @returns {number[]} */
-export function ticks(scale, most = 5) {
-  const { low, high, log, integer } = scale;
+export function ticks({ low, high, log }, most = 5) {
+  const inside = (/** @type {number} */ value) => value >= low * 0.999 && value <= high * 1.001;
   if (log) {
-    for (const steps of [[1, 2, 5], [1, 3], [1]]) {
-      const found = [];
-      for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
-        for (const step of steps) {
-          const value = step * 10 ** power;
-          if (value >= low * 0.999 && value <= high * 1.001) found.push(value);
-        }
-      }
-      if (found.length <= most) return found;
-      if (steps.length === 1) {
-        const every = Math.ceil(found.length / most);
-        return found.filter((_, index) => index % every === 0);
-      }
-    }
+    const first = Math.floor(Math.log10(low));
+    const powers = Array.from({ length: Math.floor(Math.log10(high)) - first + 1 }, (_, i) => 10 ** (first + i));
+    const found = [[1, 2, 5], [1, 3], [1]].map((steps) => powers.flatMap((power) => steps.map((step) => step * power)).filter(inside));
+    const fitting = found.find((values) => values.length <= most);
+    return fitting ?? found[2].filter((_, index) => index % Math.ceil(found[2].length / most) === 0);
   }
-  const step = niceStep((high - low) / most, integer);
-  const found = [];
-  for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + step * 1e-9; value += step) found.push(value);
-  return found;
+  const step = niceStep((high - low) / most), first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: most + 2 }, (_, i) => (first + i) * step).filter(inside);
 }
 
 /** @param {string} hex @returns {[number, number, number]} */
@@ -115,34 +79,13 @@ export function ramp(theme) {
   });
 }
 
-/** A colour as a pixel: bytes red, green, blue, alpha. @param {[number, number, number]} rgb */
-export function pixel([red, green, blue]) {
-  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
-}
-
-const TITLES = {
-  density: "participants per ",
-  crowd: "participants in a region",
-  depth: "halvings of its largest cell",
-  uncertainty: "width of the 95 % interval, % of the crowd",
-};
-
-const strips = new Map();
-
-/** A picture of the ramp. @param {[number, number, number][]} ramp */
-function strip(ramp) {
-  const key = String(ramp[0]);
-  if (!strips.has(key)) {
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [256, 1];
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    ramp.forEach((colour, index) => {
-      context.fillStyle = `rgb(${colour.join(",")})`;
-      context.fillRect(index, 0, 1, 1);
-    });
-    strips.set(key, canvas.toDataURL());
-  }
-  return strips.get(key);
+/** A picture of the ramp. @param {[number, number, number][]} ramp @returns {string} */
+export function strip(ramp) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [256, 1];
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  context.putImageData(new ImageData(Uint8ClampedArray.from(ramp.flatMap((rgb) => [...rgb, 255])), 256), 0, 0);
+  return canvas.toDataURL();
 }
 
 /** @param {number} value */
@@ -152,19 +95,4 @@ export function short(value) {
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))} M`;
   if (size >= 1e4) return `${Number((value / 1e3).toPrecision(3))} k`;
   return size < 1e-5 ? value.toExponential(0) : String(Number(value.toPrecision(3)));
-}
-
-/**
- * @param {import("#map/view.js").MapView} view @param {string} unit what densities are counted per
- */
-export function legend(view, unit) {
-  const { scale, colour, ramp } = view;
-  const marks = ticks(scale, 5).map((value) => ({ value, share: position(scale, value) }));
-  return html`<figure class="legend">
-    <figcaption>${TITLES[colour]}${colour === "density" ? unit : ""}</figcaption>
-    <img src=${strip(ramp)} alt="" />
-    <div class="labels">
-      ${marks.map(({ value, share }) => html`<span .style=${`left:${100 * share}%`}>${short(value)}</span>`)}
-    </div>
-  </figure>`;
 }

@@ -1,275 +1,511 @@
-// A map of cells: their colours, the one under the pointer, and areas that are drawn on it.
-// Knows the browser's canvas. Knows no campaigns and no server.
+// A map: land and sea, cities, lines, areas that are drawn on it, and what a layer draws below. Moved by pointer, touch and keys, with
+// a cross in the middle for keys. Knows the browser's canvas. Knows no campaigns and no server.
+
+/** @import { Area, Camera, Domain, Rect } from "#map/camera.js" */
+/** @import { CellLayer } from "#map/layer.js" */
 
 import * as cameras from "#map/camera.js";
-import { Frame } from "#map/cells.js";
-import { pixel, position, ramp, robustScale } from "#map/colours.js";
-import { PlainMap } from "#map/plain.js";
-import { locate, locatePieces, NOTHING, paint } from "#map/raster.js";
+import { label, lines, scaleBar } from "#map/camera.js";
 
-const NEAR = 9; // pixels: a click this close to the first corner closes the polygon
-const SAME = 3; // pixels: the second click of a double click
+/** @typedef {[number, number]} Point left and top in pixels */
+/** @typedef {"" | "rectangle" | "polygon"} Asking */
 
-/** @typedef {[number, number]} Point */
+/** What lies behind and over the cells (io/basemap.py makes it): rings and lines are x, y, then steps, in whole numbers of step.
+ * @typedef {{step: number, land: number[][], lines: number[][], narrowest: number, cities: [string, string, number, number][], credit: string}} Ground */
 
-export class Pen {
-  constructor() {
-    /** @type {Point[]} */
-    this.corners = [];
-  }
-
-  /** Set a corner at a pixel; the polygon if this closed it.
-   * @param {import("#map/camera.js").Camera} camera @param {import("#map/camera.js").Domain} domain @param {Point} at
-   * @returns {import("#map/camera.js").Area | null} */
-  add(camera, domain, at) {
-    /** @param {Point} corner */
-    const distance = ([x, y]) => {
-      const [left, top] = cameras.toScreen(camera, x, y);
-      return Math.hypot(left - at[0], top - at[1]);
-    };
-    const last = this.corners.at(-1);
-    if (last && distance(last) < SAME) return null;
-    if (this.corners.length > 2 && distance(this.corners[0]) < NEAR) return this.close();
-    const whole = cameras.bounds(domain);
-    const [x, y] = cameras.toWorld(camera, ...at);
-    this.corners = [...this.corners, [Math.min(Math.max(x, whole.x0), whole.x1), Math.min(Math.max(y, whole.y0), whole.y1)]];
-    return null;
-  }
-
-  /** The polygon, if it has three corners or more; the pen is free again. @returns {import("#map/camera.js").Area | null} */
-  close() {
-    if (this.corners.length < 3) return null;
-    const ring = this.corners;
-    this.corners = [];
-    return cameras.areaOf(ring);
-  }
-
-  /** Take the last corner back. @returns {null} */
-  undo() {
-    this.corners = this.corners.slice(0, -1);
-    return null;
-  }
-
-  /** Begin again. @returns {null} */
-  clear() {
-    this.corners = [];
-    return null;
-  }
-}
-
-/**
- * @typedef {import("#map/camera.js").Area} Area
- * @typedef {"" | "rectangle" | "polygon"} Asking
- * @typedef {import("#map/cells.js").Colour} Colour
- * @typedef {import("#map/colours.js").Scale} Scale
- */
-
-const COLOURS = {
+const STYLES = {
   light: {
-    background: [232, 237, 240], edge: [122, 128, 140], open: [214, 132, 40], unknown: [216, 222, 226],
+    land: "#f4f1e6", outside: "#e8edf0", sea: "rgba(188,212,230,0.78)", coast: "#2c3e4a", grid: "rgba(60,80,95,0.22)", text: "#2b3942",
+    halo: "rgba(250,252,252,0.85)", mark: "#b3261e", edge: "#7a808c", open: "#d68428", unknown: "#d8dee2",
   },
   dark: {
-    background: [13, 19, 24], edge: [70, 78, 92], open: [230, 160, 70], unknown: [36, 47, 56],
+    land: "#1a222a", outside: "#0d1318", sea: "rgba(16,34,48,0.8)", coast: "#a9b8c2", grid: "rgba(190,210,225,0.17)", text: "#dfe8ed",
+    halo: "rgba(13,19,24,0.8)", mark: "#ff8a80", edge: "#464e5c", open: "#e6a046", unknown: "#242f38",
   },
 };
-const RULES = { density: { log: true }, crowd: { log: true }, depth: { log: false, integer: true }, uncertainty: { log: true } };
-const WORDS = "Map. Arrow keys move, plus and minus zoom, 0 shows everything. While a polygon is drawn, space sets a corner, Enter closes it.";
+const STEP = 60; // pixels that an arrow key moves
+const ROOM = 26_000; // square pixels of the map that a name of a city has for itself
+const NEAR = 9; // pixels: a click this close to the first corner closes the polygon
+const SLIP = 4; // pixels that a pointer may slip in a click
+const WORDS = "Map. Arrow keys move, plus and minus zoom, 0 shows everything.";
+const dark = matchMedia("(prefers-color-scheme: dark)");
 
-export class MapView extends PlainMap {
+/** A path of rings or lines, north at the top. @param {number[][]} lines @param {number} step */
+function pathOf(lines, step) {
+  const path = new Path2D();
+  for (const line of lines) {
+    let [x, y] = [0, 0];
+    for (let place = 0; place < line.length; place += 2) {
+      [x, y] = [x + line[place], y + line[place + 1]];
+      if (place) path.lineTo(x * step, -y * step);
+      else path.moveTo(x * step, -y * step);
+    }
+  }
+  return path;
+}
+
+export class MapView {
   /**
-   * @param {import("#map/camera.js").Domain} domain
-   * @param {{theme?: "light" | "dark", onHover?: (row: number) => void, onSelect?: (area: Area | null) => void}} [options] onSelect: null if what was drawn is outside the domain
+   * @param {Domain} domain
+   * @param {{words?: string, onHover?: () => void, onSelect?: (area: Area | null) => void, onClick?: (x: number, y: number) => void}} [options]
+   *   onSelect: null if what was drawn is outside the domain; without onClick, a click of a mouse zooms
    */
-  constructor(domain, { theme = "light", onHover = () => {}, onSelect = () => {} } = {}) {
-    super(domain, theme, WORDS);
+  constructor(domain, { words = WORDS, onHover = () => {}, onSelect = () => {}, onClick } = {}) {
+    this.domain = domain;
     this.onHover = onHover;
     this.onSelect = onSelect;
-    this.frame = new Frame([]);
-    /** @type {Colour} */
-    this.colour = "density";
-    /** @type {Scale} */
-    this.scale = robustScale([]);
+    this.onClick = onClick;
+    this.onMove = () => {}; // another part is seen
+    this.element = document.createElement("div");
+    this.element.className = "map";
+    this.base = this.element.appendChild(document.createElement("canvas"));
+    this.top = this.element.appendChild(document.createElement("canvas"));
+    this.top.tabIndex = 0;
+    this.top.setAttribute("role", "application");
+    this.top.setAttribute("aria-label", words);
+    /** @type {CellLayer | null} */
+    this.layer = null;
+    /** @type {Area[]} */
+    this.marks = [];
+    this.roomForNumber = 0; // pixels: narrower marks have no number
+    /** @type {Ground | null} */
+    this.ground = null;
+    this.land = new Path2D();
+    this.lines = new Path2D();
+    /** @type {number[][]} left, top, right, bottom of what is written */
+    this.written = [];
     /** @type {Asking} */
     this.asking = "";
-    this.pen = new Pen();
-    this.hovered = NOTHING;
-    this.piece = NOTHING; // under the pointer
-    this.index = new Int32Array(0);
-    this.inner = new Int32Array(0);
-    this.ramp = ramp(theme);
-    /** @type {[number, number] | null} where a rectangle or a click began */
-    this.corner = null;
-    /** @type {[number, number] | null} where the rectangle ends now */
+    /** @type {Point[]} of a polygon that is not closed yet; longitude and latitude, or what the axes are */
+    this.corners = [];
+    /** @type {Map<number, Point>} */
+    this.pointers = new Map();
+    /** @type {Point | null} where a rectangle or a click began */
+    this.down = null;
+    /** @type {Point | null} where the rectangle ends now */
     this.far = null;
-    this.top.addEventListener("pointerleave", () => this.#hover(NOTHING));
+    this.camera = cameras.fit(domain, 600, 400);
+    this.ratio = 1;
+    this.untouched = true;
+    this.measured = this.stale = false;
+    this.scheduled = 0;
+    this.#listen();
+    dark.addEventListener("change", () => this.draw());
+    new ResizeObserver(() => this.#measure()).observe(this.element);
   }
 
   // -- what is shown ---------------------------------------------------------------------------------------------
 
-  /** @param {Frame} frame */
-  show(frame) {
-    this.frame = frame;
-    this.#rescale();
-    this.hovered = NOTHING;
-    this.draw({ geometry: true, colours: true, top: true });
-    this.pointAtCross();
+  get theme() {
+    return dark.matches ? "dark" : "light";
   }
 
-  /** @param {Colour} colour */
-  setColour(colour) {
-    this.colour = colour;
-    this.#rescale();
-    this.draw({ colours: true });
+  get style() {
+    return STYLES[this.theme];
   }
 
-  /** @param {"light" | "dark"} theme */
-  setTheme(theme) {
-    this.ramp = ramp(theme);
-    super.setTheme(theme);
+  /** @param {Ground} ground */
+  setGround(ground) {
+    this.ground = ground;
+    [this.land, this.lines] = [pathOf(ground.land, ground.step), pathOf(ground.lines, ground.step)];
+    this.draw();
+  }
+
+  /** Areas that were asked about. @param {Area[]} marks */
+  setMarks(marks) {
+    this.marks = marks;
+    this.draw(false);
   }
 
   /** What is drawn: dragging draws a rectangle, clicks or keys set the corners of a polygon. @param {Asking} asking */
   setAsking(asking) {
     this.asking = asking;
-    this.pen.clear();
+    this.corners = [];
     this.top.classList.toggle("asking", asking !== "");
-    this.draw({ top: true });
+    this.draw(false);
   }
 
-  #rescale() {
-    this.values = this.frame.values(this.colour);
-    this.pieceValues = this.frame.pieceValues(this.colour);
-    const cut = new Set(this.pieceValues.length ? this.frame.pieces.map(({ row }) => row) : []);
-    const shown = [...this.values.filter((_, row) => !cut.has(row)), ...this.pieceValues];
-    this.scale = robustScale(shown, RULES[this.colour]);
+  // -- moving ----------------------------------------------------------------------------------------------------
+
+  /** @param {number} factor @param {number} [left] @param {number} [top] */
+  zoom(factor, left, top) {
+    this.#look(cameras.zoom(this.camera, this.domain, factor, left, top));
   }
 
-  // -- areas that are drawn --------------------------------------------------------------------------------------
-
-  /** @param {[number, number]} at */
-  pressed(at) {
-    this.corner = this.asking && this.pointers.size === 1 ? at : null;
-    this.far = null;
+  /** @param {number} right @param {number} down */
+  pan(right, down) {
+    this.#look(cameras.pan(this.camera, this.domain, right, down));
   }
 
-  /** @param {[number, number]} at */
-  dragged(at) {
-    if (!this.corner || this.asking !== "rectangle") return false;
-    this.far = at;
-    this.draw({ top: true });
-    return true;
+  /** Show the whole domain. */
+  home() {
+    this.#look(cameras.fit(this.domain, this.camera.width, this.camera.height), true);
   }
 
-  /** @param {[number, number] | null} at */
-  released(at) {
-    const { corner, far } = this;
-    this.corner = this.far = null;
-    this.draw({ top: true });
-    if (!at || !corner) return;
-    const moved = Math.hypot(at[0] - corner[0], at[1] - corner[1]) > 4;
-    if (this.asking === "polygon" && !moved) this.#polygon(this.pen.add(this.camera, this.domain, at));
-    if (this.asking === "rectangle" && moved && far) this.onSelect(cameras.selection(this.camera, this.domain, corner, far));
+  /** Show a part of the domain. @param {Rect} part @param {number} [margin] pixels */
+  lookAt(part, margin = 24) {
+    const { width, height } = this.camera;
+    const { x, y, scale } = cameras.fit(this.domain, width, height, margin, part);
+    this.#look(cameras.zoom({ ...cameras.fit(this.domain, width, height), x, y, scale }, this.domain, 1));
   }
 
-  /** @param {number} left @param {number} top */
-  clickedTwice(left, top) {
-    if (this.asking === "polygon") this.#polygon(this.pen.close());
-    else super.clickedTwice(left, top);
+  /** What is seen: the middle, and how many units are across. @returns {[number, number, number] | null} null for all */
+  get seen() {
+    return this.untouched ? null : [this.camera.x, this.camera.y, this.camera.width / this.camera.scale];
   }
 
-  /** Ask about a polygon that was closed, and draw what there is of one. @param {Area | null} area */
-  #polygon(area) {
-    this.draw({ top: true });
-    if (area) this.onSelect(area);
+  /** The pixel under the cross. @returns {Point} */
+  get middle() {
+    return [this.camera.width / 2, this.camera.height / 2];
   }
 
-  /** Keys that draw a polygon with the cross in the middle of the map. @returns {Record<string, () => void>} */
-  keys() {
-    const { camera, domain, pen } = this;
-    if (this.asking !== "polygon") return {};
-    return {
-      " ": () => this.#polygon(pen.add(camera, domain, this.middle)),
-      Enter: () => this.#polygon(pen.close()),
-      Backspace: () => this.#polygon(pen.undo()),
-      Escape: () => this.#polygon(pen.clear()),
+  /** @param {Camera} camera */
+  #look(camera, untouched = false) {
+    [this.camera, this.untouched] = [camera, untouched];
+    this.onMove();
+    this.draw();
+    this.#pointAtCross();
+  }
+
+  #measure() {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (!width || !height) return;
+    this.ratio = Math.min(window.devicePixelRatio || 1, 2);
+    for (const canvas of [this.base, this.top]) {
+      canvas.width = Math.round(width * this.ratio);
+      canvas.height = Math.round(height * this.ratio);
+    }
+    this.camera = this.untouched ? cameras.fit(this.domain, width, height) : cameras.resize(this.camera, this.domain, width, height);
+    this.measured = true;
+    this.draw();
+  }
+
+  // -- pointers and keys -----------------------------------------------------------------------------------------
+
+  #listen() {
+    const { top } = this;
+    top.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), event.offsetX, event.offsetY);
+    }, { passive: false });
+    top.addEventListener("pointerdown", (event) => {
+      top.setPointerCapture(event.pointerId);
+      this.pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
+      this.#pointAt(event.offsetX, event.offsetY); // a finger does not hover: it touches
+      this.down = this.pointers.size === 1 ? [event.offsetX, event.offsetY] : null;
+      this.far = null;
+    });
+    top.addEventListener("pointermove", (event) => this.#moved(event));
+    top.addEventListener("pointerup", (event) => this.#released(event, [event.offsetX, event.offsetY]));
+    top.addEventListener("pointercancel", (event) => this.#released(event, null));
+    top.addEventListener("pointerleave", () => this.#pointAt(NaN, NaN));
+    top.addEventListener("keydown", (event) => this.#key(event));
+    top.addEventListener("focus", () => {
+      this.draw(false);
+      this.#pointAtCross();
+    });
+    top.addEventListener("blur", () => this.draw(false));
+  }
+
+  /** @param {PointerEvent} event */
+  #moved(event) {
+    const before = this.pointers.get(event.pointerId);
+    /** @type {Point} */
+    const now = [event.offsetX, event.offsetY];
+    if (!before) return this.#pointAt(...now);
+    this.pointers.set(event.pointerId, now);
+    if (this.down && this.asking === "rectangle") {
+      this.far = now;
+      this.draw(false);
+    } else if (this.pointers.size === 1) {
+      this.pan(now[0] - before[0], now[1] - before[1]);
+    } else if (this.pointers.size === 2) {
+      const [other] = [...this.pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+      const distance = (/** @type {Point} */ at) => Math.hypot(at[0] - other[0], at[1] - other[1]) || 1;
+      this.zoom(distance(now) / distance(before), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
+      this.pan((now[0] - before[0]) / 2, (now[1] - before[1]) / 2);
+    }
+  }
+
+  /** @param {PointerEvent} event @param {Point | null} at null if it was broken off */
+  #released(event, at) {
+    const { down, far, asking } = this;
+    this.pointers.delete(event.pointerId);
+    this.down = this.far = null;
+    this.draw(false);
+    if (!at || !down) return;
+    const moved = Math.hypot(at[0] - down[0], at[1] - down[1]) > SLIP;
+    if (asking === "rectangle" && moved && far) this.onSelect(cameras.selection(this.camera, this.domain, down, far));
+    else if (asking !== "rectangle" && !moved) this.#clicked(at, event.pointerType === "mouse");
+  }
+
+  /** A click, or a key at the cross. @param {Point} at */
+  #clicked(at, zooms = false) {
+    const { camera, corners } = this;
+    if (this.asking === "polygon") {
+      const near = corners.length > 2 && Math.hypot(...cameras.toScreen(camera, ...corners[0]).map((place, axis) => place - at[axis])) < NEAR;
+      if (near) return this.#close();
+      const { x0, y0, x1, y1 } = cameras.bounds(this.domain);
+      const [x, y] = cameras.toWorld(camera, ...at);
+      this.corners = [...corners, [Math.min(Math.max(x, x0), x1), Math.min(Math.max(y, y0), y1)]];
+      this.draw(false);
+    } else if (this.onClick) this.onClick(...cameras.toWorld(camera, ...at));
+    else if (zooms) this.zoom(2, ...at);
+  }
+
+  /** Ask about the polygon, if it has three corners. */
+  #close() {
+    if (this.corners.length < 3) return;
+    const area = cameras.areaOf(this.corners);
+    this.corners = [];
+    this.draw(false);
+    this.onSelect(area);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    const far = event.shiftKey ? 4 : 1, drawing = this.asking === "polygon";
+    const click = () => this.#clicked(this.middle);
+    const undo = () => this.#corners(this.corners.slice(0, -1));
+    /** @type {Record<string, () => void>} */
+    const actions = {
+      ArrowLeft: () => this.pan(STEP * far, 0),
+      ArrowRight: () => this.pan(-STEP * far, 0),
+      ArrowUp: () => this.pan(0, STEP * far),
+      ArrowDown: () => this.pan(0, -STEP * far),
+      "+": () => this.zoom(1.5),
+      "=": () => this.zoom(1.5),
+      "-": () => this.zoom(1 / 1.5),
+      0: () => this.home(),
+      ...(drawing ? { " ": click, Enter: () => this.#close(), Backspace: undo, Escape: () => this.#corners([]) } : this.onClick ? { Enter: click } : {}),
     };
+    const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
   }
 
-  // -- the cell under the pointer --------------------------------------------------------------------------------
+  /** @param {Point[]} corners */
+  #corners(corners) {
+    this.corners = corners;
+    this.draw(false);
+  }
+
+  /** Keys point with the cross. */
+  #pointAtCross() {
+    if (this.top.matches(":focus-visible")) this.#pointAt(...this.middle);
+  }
 
   /** @param {number} left @param {number} top */
-  pointAt(left, top) {
-    if (this.needs.geometry) this.#geometry();
-    const [x, y] = [Math.floor(left * this.ratio), Math.floor(top * this.ratio)];
-    const outside = x < 0 || y < 0 || x >= this.base.width || y >= this.base.height;
-    const place = outside ? -1 : y * this.base.width + x;
-    this.#hover(this.index[place] ?? NOTHING, this.inner[place] ?? NOTHING);
-  }
-
-  /** @param {number} row @param {number} [piece] */
-  #hover(row, piece = NOTHING) {
-    if (row === this.hovered && piece === this.piece) return;
-    [this.hovered, this.piece] = [row, piece];
-    this.draw({ top: true });
-    this.onHover(row);
+  #pointAt(left, top) {
+    if (!this.layer?.point(...cameras.toWorld(this.camera, left, top))) return;
+    this.draw(false);
+    this.onHover();
   }
 
   // -- drawing ---------------------------------------------------------------------------------------------------
 
-  resized() {
-    this.index = new Int32Array(this.base.width * this.base.height);
-    this.inner = new Int32Array(this.index.length);
-    this.image = new ImageData(this.base.width, this.base.height);
+  /** @param {boolean} [all] or only what lies above cells and land */
+  draw(all = true) {
+    this.stale ||= all;
+    if (!this.scheduled) this.scheduled = requestAnimationFrame(() => this.drawNow());
   }
 
-  #geometry() {
-    locate(this.index, this.frame, this.device);
-    locatePieces(this.inner, this.frame, this.device);
-    this.needs.geometry = false;
+  /** Draw what has changed, now. */
+  drawNow() {
+    this.scheduled = 0;
+    if (!this.measured) return;
+    if (this.stale) this.#drawBase();
+    this.#drawTop();
+    this.stale = false;
+  }
+
+  #drawBase() {
+    const context = /** @type {CanvasRenderingContext2D} */ (this.base.getContext("2d"));
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = this.layer ? this.style.outside : this.style.land;
+    context.fillRect(0, 0, this.base.width, this.base.height);
+    this.written = [];
+    this.layer?.draw(context, this);
+    if (this.ground) this.#drawLand(context, this.ground);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    this.#drawGrid(context);
+    if (this.domain.geographic) this.#drawBar(context);
+    if (this.ground) this.#drawCities(context, this.ground);
+  }
+
+  /** The camera in pixels of the screen. */
+  get device() {
+    const { base, ratio } = this;
+    return { ...this.camera, scale: this.camera.scale * ratio, width: base.width, height: base.height };
+  }
+
+  /** The sea over its cells, which get pale, and the coast; nothing where the view is finer than the drawing.
+   * @param {CanvasRenderingContext2D} context @param {Ground} ground */
+  #drawLand(context, { land, narrowest }) {
+    const { scale, aspect, width, height, x, y } = this.device;
+    // The paths are moved, not the canvas: lines keep their width.
+    const move = new DOMMatrix([scale, 0, 0, scale * aspect, width / 2 - x * scale, height / 2 + y * scale * aspect]);
+    const { x0, y0, x1, y1 } = cameras.bounds(this.domain);
+    const [domain, coast, lines, sea] = [new Path2D(), new Path2D(), new Path2D(), new Path2D()];
+    domain.rect(x0, -y1, x1 - x0, y1 - y0);
+    coast.addPath(this.land, move);
+    lines.addPath(this.lines, move);
+    sea.addPath(domain, move);
+    context.save();
+    context.clip(sea);
+    context.strokeStyle = this.style.coast;
+    context.lineWidth = this.ratio;
+    context.lineJoin = "round";
+    context.stroke(lines);
+    if (land.length && width / scale >= narrowest) {
+      context.stroke(coast);
+      sea.addPath(coast);
+      context.fillStyle = this.style.sea;
+      context.fill(sea, "evenodd");
+    }
+    context.restore();
+  }
+
+  /** The largest cities that are seen, where nothing else is written. @param {CanvasRenderingContext2D} context @param {Ground} ground */
+  #drawCities(context, { cities }) {
+    const { width, height } = this.camera;
+    let left = Math.ceil((width * height) / ROOM);
+    context.font = "11.5px system-ui, sans-serif";
+    for (const [name, , x, y] of cities) {
+      const [at, top] = cameras.toScreen(this.camera, x, y);
+      if (at < 4 || top < 10 || at > width - 20 || top > height - 10) continue;
+      if (!this.#text(context, name, at + 6, top, "left", true)) continue;
+      context.beginPath();
+      context.arc(at, top, 2.3, 0, 2 * Math.PI);
+      context.fill();
+      if (!--left) return;
+    }
+  }
+
+  /** Lines at round numbers, with their labels; names of axes that are no degrees. @param {CanvasRenderingContext2D} context */
+  #drawGrid(context) {
+    const { camera, domain } = this;
+    const { width, height } = camera;
+    const whole = cameras.bounds(domain), flat = domain.lower.length === 1;
+    const [west, north] = cameras.toWorld(camera, 0, 0), [east, south] = cameras.toWorld(camera, width, height);
+    const [x0, x1, y0, y1] = [Math.max(west, whole.x0), Math.min(east, whole.x1), Math.max(south, whole.y0), Math.min(north, whole.y1)];
+    const across = lines(x0, x1, Math.max(2, width / 150), domain.geographic);
+    const up = flat ? { at: [], step: 1 } : lines(y0, y1, Math.max(2, height / 110), domain.geographic);
+    const [[left, over], [right, under]] = [cameras.toScreen(camera, x0, y1), cameras.toScreen(camera, x1, y0)];
+    const columns = across.at.map((value) => ({ words: label(value, 0, across.step, domain.geographic), at: cameras.toScreen(camera, value, 0)[0] }));
+    const rows = up.at.map((value) => ({ words: label(value, 1, up.step, domain.geographic), at: cameras.toScreen(camera, 0, value)[1] }));
+    context.lineWidth = 1;
+    context.strokeStyle = this.style.grid;
+    context.beginPath();
+    for (const { at } of columns) {
+      context.moveTo(Math.round(at) + 0.5, over);
+      context.lineTo(Math.round(at) + 0.5, under);
+    }
+    for (const { at } of rows) {
+      context.moveTo(left, Math.round(at) + 0.5);
+      context.lineTo(right, Math.round(at) + 0.5);
+    }
+    context.stroke();
+    context.font = "11px system-ui, sans-serif";
+    const bottom = Math.min(under + 10, height - 9);
+    for (const { words, at } of columns) if (at > 150 || bottom < height - 24) this.#text(context, words, at, bottom, "center");
+    for (const { words, at } of rows) if (at > 12 && at < height - 40) this.#text(context, words, 5, at);
+    if (domain.geographic) return;
+    this.#text(context, domain.names[0], width - 6, Math.min(under + 10, height - 24), "right");
+    if (!flat) this.#text(context, domain.names[1], 5, Math.max(over - 8, 10));
   }
 
   /** @param {CanvasRenderingContext2D} context */
-  paintGround(context) {
-    if (!this.frame.size) return super.paintGround(context);
-    if (this.needs.geometry) this.#geometry();
-    const colours = COLOURS[this.theme];
-    /** @param {number[]} rgb */
-    const solid = (rgb) => pixel(/** @type {[number, number, number]} */ (rgb));
-    const table = this.ramp.map(pixel);
-    /** @param {ArrayLike<number>} values */
-    const coloured = (values) => Uint32Array.from(values, (value) => (Number.isNaN(value) ? solid(colours.unknown) : table[Math.round(255 * position(this.scale, value))]));
-    const inner = this.pieceValues?.length ? { index: this.inner, colours: coloured(this.pieceValues) } : null;
-    const image = /** @type {ImageData} */ (this.image);
-    paint(new Uint32Array(image.data.buffer), this.index, this.frame, this.device, coloured(this.values ?? []), inner, {
-      background: solid(colours.background), edge: solid(colours.edge), open: solid(colours.open),
+  #drawBar(context) {
+    const { pixels, text } = scaleBar(this.camera);
+    const [left, bottom] = [12, this.camera.height - 12];
+    const bar = new Path2D();
+    bar.moveTo(left, bottom - 5);
+    bar.lineTo(left, bottom);
+    bar.lineTo(left + pixels, bottom);
+    bar.lineTo(left + pixels, bottom - 5);
+    this.#stroke(context, bar, this.style.text);
+    this.#text(context, text, left + 5, bottom - 9);
+  }
+
+  /** Write a text. A shy one is left out where it would be cut off or lie on another; whether it was written.
+   * @param {CanvasRenderingContext2D} context @param {string} text @param {number} x @param {number} y its middle @param {CanvasTextAlign} [align] */
+  #text(context, text, x, y, align = "left", shy = false) {
+    [context.textAlign, context.textBaseline] = [align, "middle"];
+    const { actualBoundingBoxLeft: left, actualBoundingBoxRight: right, actualBoundingBoxAscent: up, actualBoundingBoxDescent: down } = context.measureText(text);
+    const [x0, y0, x1, y1] = [x - left - 6, y - up - 3, x + right + 3, y + down + 3];
+    if (shy && (x1 > this.camera.width || this.written.some((other) => x0 < other[2] && other[0] < x1 && y0 < other[3] && other[1] < y1))) return false;
+    this.written.push([x0, y0, x1, y1]);
+    context.lineJoin = "round";
+    context.lineWidth = 3;
+    context.strokeStyle = this.style.halo;
+    context.strokeText(text, x, y);
+    context.fillStyle = this.style.text;
+    context.fillText(text, x, y);
+    return true;
+  }
+
+  #drawTop() {
+    const { camera, style } = this;
+    const context = /** @type {CanvasRenderingContext2D} */ (this.top.getContext("2d"));
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.clearRect(0, 0, camera.width, camera.height);
+    const kept = this.written.length; // of the base
+    this.marks.forEach((mark, number) => {
+      const roomy = (mark.x1 - mark.x0) * camera.scale >= this.roomForNumber;
+      this.#outline(context, mark, style.mark, roomy ? String(number + 1) : "");
     });
-    context.putImageData(image, 0, 0);
+    const drawn = this.down && this.far && cameras.selection(camera, this.domain, this.down, this.far);
+    if (drawn) this.#outline(context, drawn, style.mark);
+    this.#drawCorners(context);
+    for (const area of this.layer?.pointed ?? []) this.#outline(context, area, style.text);
+    if (this.top.matches(":focus-visible")) this.#drawCross(context);
+    this.written.length = kept;
   }
 
   /** @param {CanvasRenderingContext2D} context */
-  paintOver(context) {
-    const { mark, text } = this.style;
-    if (this.corner && this.far) {
-      const rect = cameras.selection(this.camera, this.domain, this.corner, this.far);
-      if (rect) this.outline(context, rect, mark, "");
+  #drawCross(context) {
+    const [x, y] = this.middle;
+    const cross = new Path2D();
+    for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+      cross.moveTo(x + 4 * dx, y + 4 * dy);
+      cross.lineTo(x + 13 * dx, y + 13 * dy);
     }
-    this.#drawPen(context, mark);
-    if (this.hovered !== NOTHING && this.hovered < this.frame.size) {
-      const { x0, y0, x1, y1 } = this.frame.row(this.hovered);
-      const rings = this.frame.rings(this.hovered) ?? [[]];
-      for (const ring of rings) this.outline(context, { x0, y0, x1, y1, ...(ring.length ? { ring: cameras.pairs(ring) } : {}) }, text, "");
+    this.#stroke(context, cross, this.style.text);
+  }
+
+  /** The corners of a polygon that is not closed yet. @param {CanvasRenderingContext2D} context */
+  #drawCorners(context) {
+    const line = new Path2D();
+    for (const corner of this.corners) {
+      const [left, top] = cameras.toScreen(this.camera, ...corner);
+      line.lineTo(left, top);
+      line.rect(left - 2, top - 2, 4, 4);
+      line.moveTo(left, top);
+    }
+    this.#stroke(context, line, this.style.mark);
+  }
+
+  /** A line with a halo. @param {CanvasRenderingContext2D} context @param {Path2D} line @param {string} colour */
+  #stroke(context, line, colour) {
+    for (const [style, width] of /** @type {[string, number][]} */ ([[this.style.halo, 4], [colour, 2]])) {
+      context.strokeStyle = style;
+      context.lineWidth = width;
+      context.stroke(line);
     }
   }
 
-  /** The corners of a polygon that is not closed yet. @param {CanvasRenderingContext2D} context @param {string} colour */
-  #drawPen(context, colour) {
-    const corners = this.pen.corners.map(([x, y]) => cameras.toScreen(this.camera, x, y));
-    if (!corners.length) return;
+  /** @param {CanvasRenderingContext2D} context @param {Area} area @param {string} colour */
+  #outline(context, { x0, y0, x1, y1, ring = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]] }, colour, name = "") {
     const line = new Path2D();
-    for (const [left, top] of corners) line.lineTo(left, top);
-    this.stroke(context, line, colour);
-    context.fillStyle = colour;
-    for (const [left, top] of corners) context.fillRect(left - 3.5, top - 3.5, 7, 7);
+    const [left, top] = cameras.toScreen(this.camera, x0, y1);
+    if (x0 === x1 && y0 === y1) line.arc(left, top, 2, 0, 2 * Math.PI); // a point is a dot
+    else for (const corner of ring) line.lineTo(...cameras.toScreen(this.camera, ...corner));
+    line.closePath();
+    this.#stroke(context, line, colour);
+    context.font = "600 12px system-ui, sans-serif";
+    if (name) this.#text(context, name, left + 5, top + 10);
   }
 
   /** The map as a PNG. @returns {Promise<Blob>} */

@@ -6,28 +6,6 @@ import * as api from "#views/api.js";
 import { isOver } from "#views/campaign.js";
 import { people, save } from "#views/parts.js";
 
-/** A dialog that asks before something is done. @param {string} question @param {string} yes @returns {Promise<boolean>} */
-export function confirmed(question, yes) {
-  return new Promise((resolve) => {
-    const dialog = document.createElement("dialog");
-    const words = dialog.appendChild(document.createElement("p"));
-    words.textContent = question;
-    const form = dialog.appendChild(document.createElement("form"));
-    form.method = "dialog";
-    for (const [value, text] of [["no", "Cancel"], ["yes", yes]]) {
-      const button = form.appendChild(document.createElement("button"));
-      [button.value, button.textContent] = [value, text];
-    }
-    dialog.setAttribute("aria-label", question);
-    dialog.addEventListener("close", () => {
-      resolve(dialog.returnValue === "yes");
-      dialog.remove();
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-  });
-}
-
 let refusal = ""; // of the token that was typed last
 
 /** The field for the token. The server is asked at once, and a wrong token stays where it was typed. @param {() => void} changed */
@@ -81,9 +59,9 @@ export class Admin {
     this.progress = null;
   }
 
-  /** @param {string} action @param {string} question @param {string} yes */
-  async #act(action, question, yes) {
-    if (!(await confirmed(question, yes))) return;
+  /** @param {string} action @param {string} question */
+  async #act(action, question) {
+    if (!confirm(question)) return;
     try {
       await api.json(`/tasks/${this.task}/${action}`, { method: "POST", admin: true });
       this.error = "";
@@ -91,14 +69,13 @@ export class Admin {
       this.#failed(error);
     }
     await this.look();
-    this.changed();
   }
 
   /** @param {Event} event */
   async #makeTokens(event) {
     event.preventDefault();
     const number = Number(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("count"));
-    if (!(await confirmed(`Make ${people(number, "one-time token")}, shown once?`, "Make tokens"))) return;
+    if (!confirm(`Make ${people(number, "one-time token")}, shown once?`)) return;
     try {
       this.tokens = (await api.json(`/tasks/${this.task}/tokens`, { method: "POST", admin: true, body: { count: number } })).tokens;
       this.error = "";
@@ -117,11 +94,11 @@ export class Admin {
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${!api.hasToken() ? html`<details><summary>Start, close, make tokens</summary>${tokenForm(() => void this.look())}</details>` : html`
         <p class="buttons">
-          ${confirmed ? "" : html`<button @click=${() => this.#act("confirm", "Confirm this task for your server? Read what is promised first.", "Confirm")}>Confirm</button>`}
-          ${phase === "enrolling" ? html`<button @click=${() => this.#act("start", "End enrolment and open round 1?", "Start")}>Start</button>` : ""}
-          ${phase === "open" ? html`<button @click=${() => this.#act("start", "End uploads and count?", "Count")}>End uploads</button>` : ""}
+          ${confirmed ? "" : html`<button @click=${() => this.#act("confirm", "Confirm this task for your server? Read what is promised first.")}>Confirm</button>`}
+          ${phase === "enrolling" ? html`<button @click=${() => this.#act("start", "End enrolment and open round 1?")}>Start</button>` : ""}
+          ${phase === "open" ? html`<button @click=${() => this.#act("start", "End uploads and count?")}>End uploads</button>` : ""}
           ${over ? html`<span class="quiet">There is nothing left to do.</span>` : html`
-            <button class="danger" @click=${() => this.#act("close", "Cancel this campaign? Closed rounds stay public; it cannot be resumed.", "Cancel the campaign")}>Cancel the campaign</button>`}
+            <button class="danger" @click=${() => this.#act("close", "Cancel this campaign? Closed rounds stay public; it cannot be resumed.")}>Cancel the campaign</button>`}
           <button class="plain" @click=${() => { api.forgetToken(); this.progress = null; this.changed(); }}>Forget the token</button>
         </p>
         ${enrolling && enrolment === "tokens" ? html`<form @submit=${(/** @type {Event} */ event) => void this.#makeTokens(event)}>

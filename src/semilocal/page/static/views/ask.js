@@ -1,5 +1,5 @@
-// Ask the map: rectangles and polygons, the server's counts with intervals, a list with names, files to save. Means that
-// were released come along; none is about the area itself. A server answers, or the tree of counts in a file.
+// Ask the map: rectangles and polygons, counts with intervals, a list with names, a file to save. A server answers, or the tree
+// of counts in a file.
 
 import { html } from "#vendor/lit-html.js";
 import { bounds } from "#map/camera.js";
@@ -9,8 +9,7 @@ import { corners, count, digits, interval, save } from "#views/parts.js";
 /**
  * @typedef {import("#map/camera.js").Rect} Rect
  * @typedef {import("#map/camera.js").Area} Area
- * @typedef {{name: string, area: Area, value: number, stderr: number, low: number, high: number,
- *   means: Released[]}} Answer
+ * @typedef {{name: string, area: Area, value: number, stderr: number, low: number, high: number}} Answer
  */
 
 /** A box as the server takes it. @param {Rect} rect @param {import("#map/camera.js").Domain} domain */
@@ -42,58 +41,13 @@ export function csvOf(answers, domain) {
   return [head, ...lines, ""].join("\n");
 }
 
-/** @param {Answer[]} answers @param {string} note */
-export function geojsonOf(answers, note) {
-  const features = answers.map(({ name, area, value, stderr, low, high }) => ({
-    type: "Feature",
-    geometry: polygonOf(area),
-    properties: { name, count: value, stderr, low, high },
-  }));
-  return JSON.stringify({ type: "FeatureCollection", features, note });
-}
-
 /**
- * @typedef {{value: number, interval: [number, number], people: number}} Mean
- * @typedef {Mean & {region: string, lower: number[], upper: number[]}} RegionMean
- * @typedef {{what: string, level: number, everybody: (Mean & {about: string}) | null,
- *   regions: {about: string, areas: {regions: RegionMean[], more: number}[]} | null}} Released
- */
-
-/** @param {Mean} mean @param {number} level */
-const told = ({ value, interval: [low, high] }, level) =>
-  html`<strong>${digits(value)}</strong> <small>${digits(low)} to ${digits(high)}, ${digits(100 * level)} %</small>`;
-
-/** @param {Released} released @param {import("#map/camera.js").Domain} domain */
-function regions({ regions, level, what }, domain) {
-  if (!regions) return "";
-  const [{ regions: rows, more }] = regions.areas;
-  if (!rows.length) return html`<p class="quiet">No region with a mean meets this area.</p>`;
-  return html`<details><summary>${what} in regions there</summary>
-    <p class="note">Each is about ${regions.about}.${more ? ` The ${rows.length} most crowded of ${rows.length + more}.` : ""}</p>
-    <div class="scroll"><table><thead><tr><th>region</th><th class="number">people</th><th class="number">mean</th></tr></thead>
-    <tbody>${rows.map((row) => html`<tr>
-      <td>${corners({ x0: row.lower[0], y0: row.lower[1] ?? 0, x1: row.upper[0], y1: row.upper[1] ?? 1 }, domain)}</td>
-      <td class="number">${count(row.people)}</td><td class="number">${told(row, level)}</td></tr>`)}</tbody></table></div></details>`;
-}
-
-/** @param {{name: string, means: Released[]}[]} answers @param {import("#map/camera.js").Domain} domain */
-export function meansOf(answers, domain) {
-  const newest = answers[answers.length - 1]?.means ?? [];
-  if (!newest.length) return "";
-  return html`<div class="means">
-    ${newest.map(({ what, everybody, level }) => (everybody ? html`<p>${what}: ${told(everybody, level)}
-      <small>– about ${everybody.about} (${count(everybody.people)}), wherever they are</small></p>` : ""))}
-    ${answers.map(({ name, means }, place) => (means.some((one) => one.regions) ? html`<h3>${place + 1}. ${name}</h3>${means.map((one) => regions(one, domain))}` : ""))}
-  </div>`;
-}
-
-/**
- * @typedef {{counts: {value: number, stderr: number, interval: number[]}[], means: Released[], note: string, privacy: {sentence: string}}} Found
+ * @typedef {{counts: {value: number, stderr: number, interval: number[]}[], note: string}} Found
  * @typedef {(area: Area) => Promise<Found>} Source what answers
  */
 
 /** A campaign's server as a source. @param {string} task @param {import("#map/camera.js").Domain} domain @returns {Source} */
-const serverOf = (task, domain) => (area) => api.json(`/tasks/${task}/counts`, { method: "POST", body: { ...questionOf(area, domain), means: true } });
+const serverOf = (task, domain) => (area) => api.json(`/tasks/${task}/counts`, { method: "POST", body: questionOf(area, domain) });
 
 /** An interval as a bar on a scale from 0 to the largest end. @param {Answer} answer @param {number} most */
 function bar({ value, low, high }, most) {
@@ -117,7 +71,6 @@ export class Ask {
     this.fixed = false; // whether nothing more can be asked
     this.error = "";
     this.note = "";
-    this.promise = "";
   }
 
   /** @param {Area | null} area null: outside the domain @param {string} [name] */
@@ -131,9 +84,8 @@ export class Ask {
     try {
       const answer = await this.source(area);
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
-      this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high, means: answer.means }];
+      this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high }];
       this.note = answer.note;
-      this.promise = answer.privacy.sentence;
       this.error = "";
     } catch (error) {
       const { message, detail } = /** @type {import("#views/api.js").Refusal} */ (error);
@@ -204,12 +156,8 @@ export class Ask {
             <td><button class="plain" aria-label=${`remove ${answer.name}`} @click=${() => this.remove(place)}>×</button></td></tr>`)}
           </tbody></table></div>
         <p class="note">In 19 of 20 questions the true number lies between the ends.</p>
-        ${meansOf(answers, domain)}
         <p class="note">${this.note}</p>
-        <p class="buttons">
-          <button @click=${() => save("counts.csv", csvOf(answers, domain), "text/csv")}>CSV</button>
-          ${domain.lower.length === 2 ? html`<button @click=${() => save("counts.geojson", geojsonOf(answers, this.promise), "application/geo+json")}>GeoJSON</button>` : ""}
-        </p>` : ""}
+        <p><button @click=${() => save("counts.csv", csvOf(answers, domain), "text/csv")}>CSV</button></p>` : ""}
     </section>`;
   }
 }

@@ -59,11 +59,10 @@ const AT_ONCE = 8; // requests for rounds
 const AGAIN = 3000; // milliseconds until a server that does not answer is asked again
 
 export class CampaignView {
-  /** @param {string} task @param {() => void} changed @param {() => "light" | "dark"} theme */
-  constructor(task, changed, theme) {
+  /** @param {string} task @param {() => void} changed */
+  constructor(task, changed) {
     this.task = task;
     this.changed = changed;
-    this.theme = theme;
     /** @type {any} */
     this.about = null;
     /** @type {State | null} */
@@ -98,7 +97,7 @@ export class CampaignView {
       this.changed();
     });
     if (domain.lower.length <= 2) {
-      this.panel = new MapPanel(domain, this.theme(), this.changed, (area) => void this.ask?.ask(area));
+      this.panel = new MapPanel(domain, this.changed, (area) => void this.ask?.ask(area));
       if (domain.lower.length === 2) void api.json(`/tasks/${this.task}/coast`).then((ground) => this.panel?.map.setGround(ground)).catch(() => {});
     }
     this.timeline = this.panel?.timeline ?? new Timeline(domain);
@@ -154,11 +153,6 @@ export class CampaignView {
     return this.about?.name ?? "Campaign";
   }
 
-  /** @param {"light" | "dark"} theme */
-  setTheme(theme) {
-    this.panel?.map.setTheme(theme);
-  }
-
   get #pair() {
     return this.about.trust === "two-servers";
   }
@@ -210,7 +204,7 @@ export class CampaignView {
         ${open && progress ? html`<dt>received now</dt><dd><strong>${count(progress.received)}</strong> <small>of ${count(progress.expected)}, ${count(Math.max(0, (progress.expected ?? 0) - progress.received))} missing</small></dd>` : ""}
         ${progress && Object.keys(progress.refused).length ? html`<dt>refused</dt><dd>${Object.entries(progress.refused).map(([token, number]) => html`<div>${count(number)} <small>${token.replaceAll("-", " ")}</small></div>`)}</dd>` : ""}
         ${latest ? html`<dt>last closed round</dt><dd><strong>${count(latest.received)}</strong> <small>of ${count(expected)} answered, ${count(Math.max(0, (expected ?? 0) - (latest.received ?? 0)))} missing</small></dd>` : ""}
-        ${this.panel && this.timeline?.last ? html`<dt>regions shown</dt><dd>${count(this.panel.map.frame.size)}</dd>` : ""}
+        ${this.panel && this.timeline?.last ? html`<dt>regions shown</dt><dd>${count(this.panel.layer.frame.size)}</dd>` : ""}
       </dl>
       ${state.fault ? html`<p class="error">${state.fault}</p>` : ""}
       ${open && !progress ? html`<p class="quiet">How many have answered the open round is not public: it would tell when reports come in.</p>` : ""}

@@ -2,7 +2,7 @@
 // refuses stands beside the field that it is about.
 
 import { html } from "#vendor/lit-html.js";
-import { confirmed, tokenForm } from "#views/admin.js";
+import { tokenForm } from "#views/admin.js";
 import * as api from "#views/api.js";
 import { DomainMap } from "#views/domain.js";
 import { people, promiseCard, save } from "#views/parts.js";
@@ -34,10 +34,10 @@ const FIELDS = [
 const MOST_TOKENS = 10_000;
 
 export class CreateView {
-  /** @param {() => void} changed @param {() => "light" | "dark"} theme */
-  constructor(changed, theme) {
+  /** @param {() => void} changed */
+  constructor(changed) {
     this.changed = changed;
-    this.domain = new DomainMap(theme(), changed, (text) => this.#drawn(text));
+    this.domain = new DomainMap(changed, (text) => this.#drawn(text));
     this.error = "";
     this.field = ""; // that the error is about
     /** @type {Trust} */
@@ -56,11 +56,6 @@ export class CreateView {
 
   title() {
     return "New campaign";
-  }
-
-  /** @param {"light" | "dark"} theme */
-  setTheme(theme) {
-    this.domain.map?.setTheme(theme);
   }
 
   /** A domain was drawn on the map. @param {string} text */
@@ -98,7 +93,7 @@ export class CreateView {
   }
 
   async #create() {
-    if (!this.draft || !(await confirmed("Create this campaign? Its promise and domain cannot be changed afterwards.", "Create"))) return;
+    if (!this.draft || !confirm("Create this campaign? Its promise and domain cannot be changed afterwards.")) return;
     const { form, path } = this.draft;
     await this.#try(async () => {
       const { task } = await api.json(path, { method: "POST", body: form, admin: true });

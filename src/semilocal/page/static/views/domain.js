@@ -14,13 +14,13 @@ function textOf({ x0, y0, x1, y1 }) {
 }
 
 export class DomainMap {
-  /** @param {"light" | "dark"} theme @param {() => void} changed @param {(text: string) => void} take what to do with a box that was drawn */
-  constructor(theme, changed, take) {
+  /** @param {() => void} changed @param {(text: string) => void} take what to do with a box that was drawn */
+  constructor(changed, take) {
     this.text = "";
     // Without the map the field still takes names and numbers.
     void api.json("/world").then(({ domain, ground }) => {
       this.places = domain.places;
-      this.map = new MapView(domain, { theme, onSelect: (area) => area && take(textOf(area)) });
+      this.map = new MapView(domain, { onSelect: (area) => area && take(textOf(area)) });
       this.map.roomForNumber = Infinity; // there is one box only
       this.map.setGround(ground);
       this.#mark();

@@ -12,7 +12,6 @@ import { count, onceAFrame, promiseCard } from "#views/parts.js";
 /** @param {any} data what page/single.py wrote */
 export function open(data) {
   const root = /** @type {HTMLElement} */ (document.getElementById("page"));
-  const dark = matchMedia("(prefers-color-scheme: dark)");
   const { domain } = data;
   const tree = data.tree && new CountTree(data.tree, domain);
   const asked = new URLSearchParams(location.hash.slice(1));
@@ -21,8 +20,8 @@ export function open(data) {
     render(page(), root);
     keep();
   });
-  const ask = new Ask("", domain, changed, (area) => Promise.resolve({ counts: [tree.answer(area)], means: [], note: data.note, privacy: data.promise }));
-  const panel = new MapPanel(domain, dark.matches ? "dark" : "light", changed, tree ? (area) => void ask.ask(area) : undefined);
+  const ask = new Ask("", domain, changed, (area) => Promise.resolve({ counts: [tree.answer(area)], note: data.note }));
+  const panel = new MapPanel(domain, changed, tree ? (area) => void ask.ask(area) : undefined);
 
   /** Write the address. */
   function keep() {
@@ -44,11 +43,11 @@ export function open(data) {
       const [x0, y0, x1, y1] = corners;
       await ask.ask(corners.length > 4 ? areaOf(pairs(corners)) : { x0, y0, x1, y1 }, one.slice(0, at));
     }
-    if (!asked.has("q")) ask.answers = data.asked.map((/** @type {any} */ { ring, ...one }) => ({ ...one, area: areaOf(pairs(ring)), means: [] }));
+    if (!asked.has("q")) ask.answers = data.asked.map((/** @type {any} */ { ring, ...one }) => ({ ...one, area: areaOf(pairs(ring)) }));
   }
 
   function page() {
-    const { frame } = panel.map;
+    const { frame } = panel.layer;
     return html`<main class="campaign" id="main">
       <header class="title"><h1>${data.title}</h1></header>
       <div class="columns">
@@ -68,10 +67,10 @@ export function open(data) {
   ask.total = data.people;
   ask.fixed = !tree;
   ask.show = (area) => panel.map.lookAt(area);
-  panel.map.moved = changed;
+  panel.map.onMove = changed;
   for (const round of data.rounds) panel.timeline.add({ ...round, rows: round.rows ?? tree.rows(domain) });
   panel.map.setGround(data.ground);
-  dark.addEventListener("change", () => panel.map.setTheme(dark.matches ? "dark" : "light"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed); // the legend is a picture
   panel.follow();
   void restore().then(changed);
 }

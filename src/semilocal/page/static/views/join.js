@@ -6,26 +6,23 @@ import { isPairTask, otherOrigin, readPairTask } from "#device/pair.js";
 import { readPlan } from "#device/plan.js";
 import { pinned, readTask } from "#device/task.js";
 import { browserStore, Vault } from "#device/vault.js";
-import { toWorld } from "#map/camera.js";
-import { PlainMap } from "#map/plain.js";
+import { MapView } from "#map/view.js";
 import * as api from "#views/api.js";
 import { JoinForm } from "#views/joinform.js";
 import { onceAFrame } from "#views/parts.js";
 
-const CLICK = 5; // pixels that a pointer may slip in a click
 const MAP = "Map. Click where you are. Arrow keys move the map under the cross, plus and minus zoom, Enter takes the place under the cross.";
 
 class JoinView {
-  /** @param {string} name the task's id @param {() => void} changed @param {() => "light" | "dark"} theme */
-  constructor(name, changed, theme) {
+  /** @param {string} name the task's id @param {() => void} changed */
+  constructor(name, changed) {
     this.name = name;
     this.changed = changed;
-    this.theme = theme;
     /** @type {any} */
     this.about = null;
     /** @type {JoinForm | null} */
     this.form = null;
-    /** @type {PlainMap | null} */
+    /** @type {MapView | null} */
     this.map = null;
     /** @type {Vault | null} */
     this.vault = null;
@@ -81,51 +78,38 @@ class JoinView {
       await this.run(entry.position, entry.policy, entry.value);
     } else if (entry || uploads[this.name]?.receipt.length) {
       const { summarise } = await import("#device/summary.js");
-      await this.finish(summarise(/** @type {Vault} */ (this.vault).contents, this.name));
+      this.finish(summarise(/** @type {Vault} */ (this.vault).contents, this.name));
     }
   }
 
   openMap() {
     const { domain } = this.about;
-    const map = new PlainMap(domain, this.theme(), MAP);
+    const map = new MapView(domain, { words: MAP, onClick: (x, y) => this.pick([x, y]) });
     this.map = map;
+    map.roomForNumber = Infinity;
     if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((ground) => map.setGround(ground)).catch(() => {});
-    /** @type {[number, number] | null} */
-    let down = null;
-    map.top.addEventListener("pointerdown", (event) => (down = [event.offsetX, event.offsetY]));
-    map.top.addEventListener("pointerup", (event) => {
-      if (down && Math.hypot(event.offsetX - down[0], event.offsetY - down[1]) < CLICK) this.pick(event.offsetX, event.offsetY);
-    });
-    map.top.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") this.pick(...map.middle);
-    });
   }
 
-  /** @param {number} left @param {number} top */
-  pick(left, top) {
-    if (!this.map || !this.form || this.running || this.end) return;
-    this.form.setPosition(toWorld(this.map.camera, left, top).slice(0, this.form.tree.axes));
+  /** @param {number[]} position */
+  pick(position) {
+    if (this.form && !this.running && !this.end) this.form.setPosition(position.slice(0, this.form.tree.axes));
   }
 
-  /** Draw the position and the cells around it; at the end its region, and the lines in it that it answered about. */
+  /** Draw the position; at the end the cells of its region, apart where it answered about a line. */
   edited() {
     const { form, map, end } = this;
     if (form && map) {
       const [x, y = 0.5] = form.position ?? [];
-      const dot = form.position && !end ? [{ x0: x, y0: y, x1: x, y1: y }] : [];
-      const cells = end ? [] : form.regions.slice(1).map(({ cell }) => {
-        const { lower, upper } = form.tree.corners(cell);
-        return { x0: lower[0], y0: lower[1] ?? 0, x1: upper[0], y1: upper[1] ?? 1 };
-      });
-      map.roomForNumber = end ? Infinity : 44; // so that the half inside does not cut it
-      map.setMarks([...cells, ...(end?.region && this.shapes ? this.shapes.marksOf(form.tree, end.region, end.cuts) : []), ...dot]);
+      const edges = end?.region ? [end.region[0], ...end.cuts, end.region[1]].sort((a, b) => (a < b ? -1 : 1)) : [];
+      const cells = edges.slice(1).flatMap((edge, i) => form.tree.intervalCells(edges[i], edge)).map((cell) => form.tree.corners(cell));
+      const boxes = cells.map(({ lower, upper }) => ({ x0: lower[0], y0: lower[1] ?? 0, x1: upper[0], y1: upper[1] ?? 1 }));
+      map.setMarks(end || !form.position ? boxes : [{ x0: x, y0: y, x1: x, y1: y }]);
     }
     this.changed();
   }
 
   /** @param {import("#device/summary.js").Summary} end */
-  async finish(end) {
-    this.shapes = await import("#map/cells.js");
+  finish(end) {
     this.end = end;
     this.edited();
   }
@@ -157,7 +141,7 @@ class JoinView {
       const vault = /** @type {Vault} */ (this.vault);
       const policy = pinned ?? /** @type {JoinForm} */ (this.form).policy;
       if (!pinned) await vault.save({ cap: policy.max_epsilon });
-      await this.finish(await (await this.device(position, policy, value)).run());
+      this.finish(await (await this.device(position, policy, value)).run());
     } finally {
       this.running = false;
     }
@@ -195,8 +179,6 @@ class JoinView {
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const theme = () => (dark.matches ? "dark" : "light");
 const name = /^\/join\/([0-9a-f]{64})$/.exec(location.pathname)?.[1] ?? "";
 root.replaceChildren();
 
@@ -204,7 +186,6 @@ const changed = onceAFrame(() => {
   document.title = "Take part – semilocal";
   render(html`<header class="top"><a class="brand" href="/">semilocal</a></header>${view.render()}`, root);
 });
-const view = new JoinView(name, changed, theme);
-dark.addEventListener("change", () => view.map?.setTheme(theme()));
+const view = new JoinView(name, changed);
 addEventListener("pagehide", () => view.close());
 changed();

@@ -5,11 +5,8 @@ import { html } from "#vendor/lit-html.js";
 import { ServerViolation } from "#device/base.js";
 import { checkPair, ownOfPair } from "#device/pair.js";
 import { ownOf, ownWords } from "#device/plan.js";
-import { placeWords } from "#device/trees.js";
 import { checkTask, policyOf, refusals } from "#device/task.js";
 
-/** @typedef {import("#device/trees.js").AnyTree} AnyTree */
-/** @typedef {import("#device/task.js").Task} Task */
 /** @typedef {{task: import("#device/task.js").Task, plan: import("#device/plan.js").Plan, pair: null} | {task: null, plan: null, pair: import("#device/pair.js").PairTask}} Pinned */
 
 const LIMITS = [
@@ -21,21 +18,6 @@ const SIDE = "Shortest side of a place that it names";
 
 /** A number as it was typed; NaN for nothing and for words. @param {string} text */
 const numberOf = (text) => (text.trim() === "" ? NaN : Number(text));
-
-/** Lengths of sides in words; a label has one unit. @param {AnyTree} tree @param {number[]} sides */
-function sidesWords(tree, sides) {
-  if (tree.leafNames.length) return `${sides[0]} ${sides[0] === 1 ? "label" : "labels"}`;
-  return sides.map((side) => Number(side.toPrecision(2))).join(" x ") + (tree.isGeographic ? " km" : "");
-}
-
-/** The cells around a position, from the whole domain down. @param {Task} task @param {number[]} position */
-function ladder({ tree, min_side: least }, position) {
-  const code = tree.codeOf(position);
-  return Array.from({ length: tree.maxDepth + 1 }, (_, depth) => {
-    const cell = tree.ancestor(code, depth);
-    return { depth, cell, place: placeWords(tree, tree.interval(cell)), size: sidesWords(tree, tree.sides(cell)) };
-  }).filter(({ cell, depth }) => depth === 0 || tree.isLongEnough(cell, least));
-}
 
 export class JoinForm {
   /** @param {Pinned} pinned @param {{enrolment: string, participant: Record<string, string>}} about its words are the server's @param {() => void} changed */
@@ -156,12 +138,6 @@ export class JoinForm {
     );
   }
 
-  /** The cells around this position. */
-  get regions() {
-    const { task } = this.pinned;
-    return task && this.position ? ladder(task, this.position) : [];
-  }
-
   /** The names to choose from. */
   #names() {
     const { tree, leaf } = this;
@@ -197,11 +173,6 @@ export class JoinForm {
         <p role="status">${this.note || this.where}</p></section>
       <section class="card promise" aria-labelledby="whom"><h2 id="whom">2. What will be known, and to whom</h2>
         ${words.before.split("\n").map((line) => html`<p>${line}</p>`)}
-        ${this.regions.length ? html`<details><summary>Your region will hold a cell like one of these</summary><div class="scroll"><table>
-          <tr><th>halvings</th><th>size</th><th>cell</th></tr>
-          ${this.regions.map(({ depth, size, place }) => html`<tr><td>${depth}</td><td>${size}</td><td>${place}</td></tr>`)}</table></div>
-          <p class="quiet">The crowd decides how large it is.
-          ${pinned.task?.hierarchy.kind === "sphere" ? "The map shows the box around each." : ""}</p></details>` : ""}
       </section>
       <section class="card" aria-labelledby="limits"><h2 id="limits">3. Your limits</h2>
         <p class="quiet">This device refuses what goes beyond them, now and later.</p>

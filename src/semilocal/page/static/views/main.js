@@ -64,10 +64,8 @@ const NOWHERE = {
 };
 
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const theme = () => (dark.matches ? "dark" : "light");
 root.replaceChildren(); // the word that stood there while this was loading
-/** @type {{render: () => unknown, close: () => void, title: () => string, setTheme?: (theme: "light" | "dark") => void}} */
+/** @type {{render: () => unknown, close: () => void, title: () => string}} */
 let view;
 
 const changed = onceAFrame(() => {
@@ -83,15 +81,12 @@ const changed = onceAFrame(() => {
 function open() {
   view?.close();
   const task = /^#\/campaign\/([0-9a-f]{64})$/.exec(location.hash)?.[1];
-  if (task) view = new CampaignView(task, changed, theme);
-  else if (location.hash === "#/new") view = new CreateView(changed, theme);
+  if (task) view = new CampaignView(task, changed);
+  else if (location.hash === "#/new") view = new CreateView(changed);
   else view = ["", "#/"].includes(location.hash) ? new ListView(changed) : NOWHERE;
   changed();
 }
 
 addEventListener("hashchange", open);
-dark.addEventListener("change", () => {
-  view.setTheme?.(theme());
-  changed();
-});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed); // legends are pictures
 open();

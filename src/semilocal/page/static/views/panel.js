@@ -4,7 +4,7 @@
 import { html } from "#vendor/lit-html.js";
 import { bounds } from "#map/camera.js";
 import { OPEN, Timeline } from "#map/cells.js";
-import { legend } from "#map/colours.js";
+import { CellLayer } from "#map/layer.js";
 import { MapView } from "#map/view.js";
 import { corners, count, digits, people, save, sure } from "#views/parts.js";
 
@@ -14,30 +14,25 @@ const AROUND_A_CITY = 0.25; // degrees to each side
 /** A name as it is compared: small letters without accents. @param {string} name */
 const plain = (name) => name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replaceAll(/[-_ ]+/g, " ").trim();
 
-/**
- * @param {import("#map/view.js").MapView} map @param {import("#map/camera.js").Domain} domain
- */
-export function cellCard(map, domain) {
-  const { frame, hovered: row } = map;
-  if (row < 0 || row >= frame.size) return html`<section class="cell" aria-live="polite" aria-label="Region" hidden></section>`;
-  const { crowd, low, high, area, depth, state, x0, y0, x1, y1 } = frame.row(row);
+/** @param {CellLayer} layer @param {MapView} map @param {import("#map/camera.js").Domain} domain */
+function cellCard({ frame, hovered, piece: place }, map, domain) {
+  const row = frame.rows[hovered], piece = frame.pieces[place];
+  if (!row) return html`<section class="cell" aria-live="polite" aria-label="Region" hidden></section>`;
+  const { crowd, half, area, depth, state, x0, y0, x1, y1, label, rings, reason } = row;
   const known = Number.isFinite(crowd);
-  const exact = low === high;
-  const piece = frame.pieces[map.piece];
-  const label = frame.text(row, "label");
   const right = (x0 + x1) / 2 < map.camera.x;
   return html`<section class=${`cell ${right ? "right" : "left"}`} aria-live="polite" aria-label="Region">
     <h2>${state === OPEN ? "Open region" : "Region"}${label ? html`: ${label}` : ""}</h2>
     <dl>
-      ${known ? html`<dt>${exact ? "members" : "estimated here"}</dt>
-        <dd><strong>${count(crowd)}</strong> ${exact ? html`<small>announced: exact</small>` : html`<small>${sure(low, high)}</small>`}</dd>` : ""}
+      ${known ? html`<dt>${half ? "estimated here" : "members"}</dt>
+        <dd><strong>${count(crowd)}</strong> <small>${half ? sure(Math.max(crowd - half, 0), crowd + half) : "announced: exact"}</small></dd>` : ""}
       ${known ? html`<dt>density</dt><dd>${digits(crowd / area)} per ${domain.unit}</dd>` : ""}
       <dt>area</dt><dd>${digits(area)}${domain.geographic ? " km²" : ""}</dd>
-      <dt>${frame.rings(row) ? "box around it" : domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
+      <dt>${rings ? "box around it" : domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
       <dt>largest cell</dt><dd>${people(depth, "halving")}</dd>
     </dl>
     ${piece ? html`<p>In this part of it about <strong>${count(piece.people)}</strong> of them, as noisy answers say: ${digits(piece.people / piece.area)} per ${domain.unit}.</p>` : ""}
-    <p class="reason">${state === OPEN ? (known ? "Open: it may still be cut." : "The whole domain: nothing is known about its parts yet.") : frame.text(row, "reason")}</p>
+    <p class="reason">${state === OPEN ? (known ? "Open: it may still be cut." : "The whole domain: nothing is known about its parts yet.") : reason}</p>
   </section>`;
 }
 
@@ -46,14 +41,15 @@ export const zoomButtons = (map) => html`<span class="group">
   <button type="button" aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button type="button" aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
   <button type="button" @click=${() => map.home()}>All</button></span>`;
 
-const COLOURS = /** @type {const} */ (["density", "crowd", "depth", "uncertainty"]);
+const COLOURS = /** @type {const} */ (["density", "uncertainty"]);
+const MAP = "Map. Arrow keys move, plus and minus zoom, 0 shows everything. While a polygon is drawn, space sets a corner, Enter closes it.";
 
 export class MapPanel {
   /**
-   * @param {import("#map/camera.js").Domain} domain @param {"light" | "dark"} theme @param {() => void} changed
+   * @param {import("#map/camera.js").Domain} domain @param {() => void} changed
    * @param {(area: import("#map/camera.js").Area | null) => void} [onSelect] what to do with an area, null if it is outside; without it none is drawn
    */
-  constructor(domain, theme, changed, onSelect) {
+  constructor(domain, changed, onSelect) {
     this.domain = domain;
     this.changed = changed;
     this.askable = onSelect !== undefined;
@@ -62,14 +58,21 @@ export class MapPanel {
     this.following = true;
     this.playing = 0; // a timer
     this.missing = ""; // a place that was not found
-    this.map = new MapView(domain, { theme, onHover: changed, onSelect });
-    this.map.show(this.timeline.frame(0));
+    this.map = new MapView(domain, { onHover: changed, onSelect, words: MAP });
+    this.layer = this.map.layer = new CellLayer();
+    this.layer.show(this.timeline.frame(0));
   }
 
   /** Show the map after a round. @param {number} number */
   show(number) {
     this.shown = number;
-    this.map.show(this.timeline.frame(number));
+    this.#draw(this.timeline.frame(number));
+  }
+
+  /** @param {import("#map/cells.js").Frame} frame @param {import("#map/cells.js").Colour} [colour] */
+  #draw(frame, colour) {
+    this.layer.show(frame, colour);
+    this.map.draw();
     this.changed();
   }
 
@@ -127,15 +130,13 @@ export class MapPanel {
 
   /** @param {boolean} ready whether questions can be asked @param {boolean} [live] whether rounds are to come */
   render(ready, live = false) {
-    const { map, domain } = this;
+    const { map, layer, domain } = this;
     const { last } = this.timeline;
     const places = this.places;
     return html`
       <div class="toolbar" role="toolbar" aria-label="Map">
-        <label>colour <select @change=${(/** @type {Event} */ event) => {
-          map.setColour(/** @type {any} */ (/** @type {HTMLSelectElement} */ (event.target).value));
-          this.changed();
-        }}>${COLOURS.filter((value) => value !== "uncertainty" || !map.frame.isExact).map((value) => html`<option value=${value} ?selected=${map.colour === value}>${value}</option>`)}</select></label>
+        <label>colour <select @change=${(/** @type {Event} */ event) =>
+          this.#draw(layer.frame, /** @type {any} */ (/** @type {HTMLSelectElement} */ (event.target).value))}>${COLOURS.filter((value) => value !== "uncertainty" || !layer.frame.isExact).map((value) => html`<option value=${value} ?selected=${layer.colour === value}>${value}</option>`)}</select></label>
         ${zoomButtons(map)}
         ${this.askable ? html`<span class="group">${this.#toggle("rectangle", "Ask", ready)}${domain.lower.length === 2 ? this.#toggle("polygon", "Polygon", ready) : ""}</span>` : ""}
         <button @click=${() => void map.picture().then((blob) => save("map.png", blob))}>PNG</button>
@@ -145,10 +146,10 @@ export class MapPanel {
       </div>
       ${this.missing ? html`<p class="quiet" role="status">No place on this map is called “${this.missing}”.</p>` : ""}
       ${map.asking === "polygon" ? html`<p class="quiet" role="status">Click the corners; click the first one again to close. By keys: space sets a corner at the cross, Backspace takes it back, Enter closes, Escape begins again.</p>` : ""}
-      <div class="over">${map.element}${cellCard(map, domain)}</div>
+      <div class="over">${map.element}${cellCard(layer, map, domain)}</div>
       <div class="under">
-        ${legend(map, domain.unit)}
-        <div class="keys">${map.frame.count(OPEN) ? html`<span class="key open"></span> open` : ""}</div>
+        ${layer.legend(map.theme, domain.unit)}
+        <div class="keys">${layer.frame.count(OPEN) ? html`<span class="key open"></span> open` : ""}</div>
         ${last > 1 ? html`<button @click=${() => this.play()}>${this.playing ? "Pause" : "Play"}</button>` : ""}
         ${last > 1 || live ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
           <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
