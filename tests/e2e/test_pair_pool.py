@@ -126,6 +126,7 @@ def test_processes_that_are_killed_again_and_again_change_nothing(tmp_path: Path
         firing.join()
         store.close()
     assert kills == KILLS
+    print(f"{kills} kills of evaluating processes, {rounds} trees: 0 lost, 0 doubled, 0 changed")
 
 
 def jobs_of(pair: PairTask, chunks: int = 2) -> tuple[list[Job], list[Reports]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -17,13 +18,13 @@ from semilocal.errors import StoreUnavailable
 from semilocal.pooled import PooledTask
 from semilocal.service.keys import Keyring
 from semilocal.service.pair.form import PairSettings
-from semilocal.service.pair.peer import Peer
+from semilocal.service.pair.peer import ANSWER_HEADER, Peer
 from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.stores.pairs import SEED
 from semilocal.service.worker import Service
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.signing import sign, verifying_key
 from semilocal.sharing.wire import SignedTree, Upload
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app
 from tests.helpers.pairs import SIGNING, operator, pooled_task, upload_of
@@ -234,6 +235,14 @@ async def running_pair(
     finally:
         for number in (0, 1):
             await servers.end(number)
+
+
+def resigned(answer: httpx2.Response, request: httpx2.Request, content: bytes) -> httpx2.Response:
+    """Another answer, signed with the helper's key."""
+    signature = bytes.fromhex(request.headers["authorization"].rsplit(":", 1)[1])
+    parts = (signature, (200).to_bytes(2, "big"), hashlib.sha256(content).digest())
+    headers = {"content-type": "application/msgpack", ANSWER_HEADER: sign(SIGNING[1], "answer", *parts).hex()}
+    return httpx2.Response(200, content=content, headers=headers, request=request)
 
 
 async def on_both(servers: Pair, method: str, path: str) -> list[httpx2.Response]:

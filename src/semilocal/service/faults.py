@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from ..errors import PeerAway, SchemaMismatch, StoreUnavailable
+from ..errors import SemilocalError, StoreUnavailable
 
 __all__ = ["PATIENCE", "PUBLIC", "Faults", "Health", "Seldom"]
 
@@ -67,7 +67,7 @@ class Faults:
         self.total += 1
         self._errors[task] = text
         # Words differ each time (ports, processes), so they are not in the key; a lost database stops all campaigns.
-        expected = isinstance(error, StoreUnavailable | SchemaMismatch | PeerAway)
+        expected = isinstance(error, SemilocalError)  # it says in words what is wrong
         if self._seldom.allow("database" if isinstance(error, StoreUnavailable) else (task, type(error))):
             log.error("campaign %s cannot go on: %s", task.hex()[:12], text, exc_info=None if expected else error)
 

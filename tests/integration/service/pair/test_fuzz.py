@@ -1,12 +1,11 @@
 """Random bytes and mutated messages against the routes of pairs: never a fault, a hang or a stack trace.
 
-3,000 inputs in the suite, 100,000 with SEMILOCAL_LONG=1. The seed is fixed; the property is not statistical, so there
+3,000 requests in the suite, 100,000 with SEMILOCAL_LONG=1. The seed is fixed; the property is not statistical, so there
 are no false alarms.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 
@@ -19,11 +18,12 @@ from semilocal.service.pair.peer import authorization
 from semilocal.service.problems import PROBLEMS
 from semilocal.service.stores.base import Store
 from semilocal.sharing.wire import Finish, LevelCheck, LevelSums, Upload, numbers_of, pack_numbers
+from tests.helpers.long import SEED, times
 from tests.helpers.pairs import SIGNING, crowd, report_id, upload_of
 from tests.helpers.running_pair import ADMIN, Pair, run_pair
 from tests.integration.service.test_fuzz import mutate
 
-INPUTS = 100_000 if os.environ.get("SEMILOCAL_LONG") == "1" else 3_000
+INPUTS = times(3_000, long=100_000)
 NOW = 1_700_000_000.0
 PEOPLE = 30
 
@@ -42,7 +42,7 @@ def check(answer: httpx2.Response, seen: Counter[str]) -> None:
 
 
 def test_no_bytes_on_the_routes_of_a_pair_are_a_fault(stores: tuple[Store, Store]) -> None:
-    chance, seen = random.Random(11), Counter[str]()
+    chance, seen = random.Random(11 + SEED), Counter[str]()
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened()
@@ -88,6 +88,7 @@ def test_no_bytes_on_the_routes_of_a_pair_are_a_fault(stores: tuple[Store, Store
         assert (state["phase"], state["accepted"]) == ("done", PEOPLE)
 
     run_pair(stores, body)
+    print(f"{INPUTS} requests to a pair: {dict(seen)}")
     assert {"not-canonical", "malformed", "bad-signature", "other-request", "out-of-order"} <= set(seen), seen
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from semilocal.service.pair.play import build_machine
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.machine import Leader
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.signing import sign, verifying_key
+from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import (
     Closing,
     Finish,
@@ -41,7 +40,7 @@ from semilocal.testing import MockClock
 from tests.helpers import HANG
 from tests.helpers.hostile import Hostile, forever
 from tests.helpers.pairs import SIGNING, crowd, operator, pair_task, upload_of
-from tests.helpers.running_pair import ADMIN, Pair, run_pair
+from tests.helpers.running_pair import ADMIN, Pair, resigned, run_pair
 
 Stores = tuple[Store, Store]
 NOW = 1_700_000_000.0
@@ -458,14 +457,6 @@ def test_no_report_is_taken_after_closing(stores: Stores) -> None:
 
 
 # -- a malicious helper, and one that is away --------------------------------------------------------------------------
-
-
-def resigned(answer: httpx2.Response, request: httpx2.Request, content: bytes) -> httpx2.Response:
-    """Another answer, signed with the helper's key."""
-    signature = bytes.fromhex(request.headers["authorization"].rsplit(":", 1)[1])
-    parts = (signature, (200).to_bytes(2, "big"), hashlib.sha256(content).digest())
-    headers = {"content-type": "application/msgpack", ANSWER_HEADER: sign(SIGNING[1], "answer", *parts).hex()}
-    return httpx2.Response(200, content=content, headers=headers, request=request)
 
 
 def plain(answer: httpx2.Response, request: httpx2.Request, content: bytes) -> httpx2.Response:
