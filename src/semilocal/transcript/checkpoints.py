@@ -22,7 +22,7 @@ from ..protocol.task import KEY_BYTES, Task
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["Checkpoint", "Seal", "check_signature", "next_head", "public_key", "seal_round", "signature_fault"]
+__all__ = ["Checkpoint", "Seal", "next_head", "public_key", "seal_round", "signature_fault"]
 
 _CHAIN = b"semilocal/1/chain"
 _SIGNED = b"semilocal/1/checkpoint"
@@ -43,29 +43,20 @@ def seal_round(head: bytes, checkpoint: Checkpoint, *, key: bytes | None = None)
     return Seal(checkpoint, following, _private(key).sign(_SIGNED + following))
 
 
-def check_signature(seal: Seal, task: Task) -> bool:
-    """Whether the seal is signed with the key that the task pins."""
-    try:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    except ImportError:
-        raise MissingExtra("cryptography", "service") from None
-    if len(task.server_key) != KEY_BYTES:
-        return False
-    try:
-        Ed25519PublicKey.from_public_bytes(task.server_key).verify(seal.signature, _SIGNED + seal.head)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
-
-
 def signature_fault(seal: Seal, task: Task) -> tuple[str, str] | None:
     """Token and words for what is wrong with a seal's signature; None if nothing is."""
     if not task.server_key:
         return ("bad-signature", "the checkpoint is signed, but the task pins no key") if seal.signature else None
     if not seal.signature:
         return "not-signed", "the task pins a key, but the checkpoint is not signed"
-    if not check_signature(seal, task):
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise MissingExtra("cryptography", "service") from None
+    try:
+        Ed25519PublicKey.from_public_bytes(task.server_key).verify(seal.signature, _SIGNED + seal.head)
+    except (InvalidSignature, ValueError):
         return "bad-signature", "the checkpoint is not signed with the key that the task pins"
     return None
 

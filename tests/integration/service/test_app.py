@@ -31,7 +31,7 @@ from semilocal.service.routes import device as device_routes
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
-from semilocal.transcript.checkpoints import check_signature, next_head
+from semilocal.transcript.checkpoints import next_head, signature_fault
 from tests.helpers import HANG
 from tests.helpers.service import (
     Device,
@@ -726,8 +726,8 @@ def test_seals_are_chained_and_signed_with_the_key_that_the_task_pins(sqlite: SQ
             assert seal.checkpoint.to_bytes() == (await client.get(f"{base}/checkpoint")).content
             head = next_head(head, seal.checkpoint)
             assert seal.head == head
-            assert check_signature(seal, task)
+            assert signature_fault(seal, task) is None
             forged = msgspec.structs.replace(seal, signature=bytes(64))
-            assert not check_signature(forged, task)
+            assert signature_fault(forged, task) is not None
 
     run(sqlite, scenario)

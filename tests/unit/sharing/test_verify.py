@@ -1,4 +1,7 @@
-"""Every forged report is rejected, every honest one accepted; weaker checks would accept some of the forgeries."""
+"""Forged reports are rejected wherever they lie, and nobody beside them; weaker checks would accept some of them.
+
+Each lie is a vector, too (test_vectors.py).
+"""
 
 from __future__ import annotations
 
@@ -47,11 +50,6 @@ def test_an_honest_report_is_accepted() -> None:
     assert not rejects(VALUES, shard(TASK, NONCE, VALUES, PATH, entropy(1, VALUES), value=5))
 
 
-@pytest.mark.parametrize("payload", [0, 2, (1 << 64) - 1, 1 + (1 << 63)])
-def test_a_report_worth_anything_but_one_person_is_rejected(payload: int) -> None:
-    assert rejects(COUNTS, worth(COUNTS, PATH, entropy(2), [payload]))
-
-
 @pytest.mark.parametrize("level", [0, 2, 4])
 @pytest.mark.parametrize("word", [0, 1])
 def test_a_count_or_value_that_changes_on_the_way_down_is_rejected(level: int, word: int) -> None:
@@ -70,21 +68,6 @@ def test_a_second_place_is_rejected(level: int, how: How, proof: str) -> None:
         assert rejects(COUNTS, second_node(COUNTS, PATH, entropy(seed), level=level, how=how, proof=proof))  # type: ignore[arg-type]
 
 
-def test_garbage_and_other_peoples_keys_are_rejected() -> None:
-    rng = np.random.default_rng(6)
-    garbage = bytes([rng.integers(32)]) + rng.bytes(COUNTS.public_bytes - 1)
-    assert rejects(COUNTS, SharedReport(rng.bytes(16), garbage, (rng.bytes(16), rng.bytes(16))))
-    mine, yours = (shard(TASK, NONCE, COUNTS, PATH, entropy(seed)) for seed in (7, 8))
-    assert rejects(COUNTS, mine._replace(private=(mine.private[0], yours.private[1])))
-    assert rejects(COUNTS, mine._replace(public=yours.public))
-
-
-def test_an_honest_report_is_worth_nothing_under_another_id_or_for_another_task() -> None:
-    report = shard(TASK, NONCE, VALUES, PATH, entropy(7, VALUES), value=5)
-    assert rejects(VALUES, report._replace(nonce=bytes(16)))
-    assert rejects(VALUES, shard(bytes(32), NONCE, VALUES, PATH, entropy(7, VALUES), value=5))
-
-
 def with_value_tree(value: int, bits: list[int], payload: int, seed: int) -> SharedReport:
     """A report for ``value`` whose tree over bits says something else."""
     return worth(VALUES, PATH, entropy(seed, VALUES), [1, value], bits=bits, leaf=payload)
@@ -95,10 +78,6 @@ def test_a_value_out_of_range_or_not_the_one_of_its_tree_is_rejected() -> None:
     assert rejects(VALUES, with_value_tree(8, [0, 0, 0], 1, 9))
     assert rejects(VALUES, with_value_tree((1 << 64) - 3, [1, 0, 1], 1, 9))
     assert rejects(VALUES, with_value_tree(4, [1, 0, 1], 1, 9))
-
-
-def test_a_leaf_of_the_value_tree_worth_two_is_rejected() -> None:
-    assert rejects(VALUES, with_value_tree(10, [1, 0, 1], 2, 9))
 
 
 def same_seeds(payloads: tuple[int, ...] = (1, -1), flip: int = 0) -> list[SharedReport]:

@@ -13,7 +13,7 @@ from semilocal import Box, Task
 from semilocal.errors import InvalidInput
 from semilocal.protocol.messages import decode, encode
 from semilocal.testing import cluster, participants_at, play, unit_box
-from semilocal.transcript.checkpoints import Checkpoint, Seal, check_signature, next_head, public_key, seal_round
+from semilocal.transcript.checkpoints import Checkpoint, Seal, next_head, public_key, seal_round, signature_fault
 from semilocal.transcript.merkle import MerkleLog, merkle_root, transcript_root
 
 SPEC = Path(__file__).parents[3] / "spec" / "transcript.md"
@@ -85,13 +85,13 @@ TASK = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.01, k=20, server_key=pub
 
 def test_seals_are_signed_with_the_key_of_the_task_and_no_other() -> None:
     seal = seal_round(TASK.id, Checkpoint(TASK.id, 1, 3, bytes(32)), key=KEY)
-    assert check_signature(seal, TASK)
+    assert signature_fault(seal, TASK) is None
     assert decode(seal.to_bytes(), Seal) == seal
     other = seal_round(TASK.id, Checkpoint(TASK.id, 1, 3, bytes(32)), key=bytes(32))
     assert other.head == seal.head
-    assert not check_signature(other, TASK)
+    assert signature_fault(other, TASK) is not None
     unsigned = seal_round(TASK.id, Checkpoint(TASK.id, 1, 3, bytes(32)))
-    assert not check_signature(unsigned, TASK)
+    assert signature_fault(unsigned, TASK) is not None
 
 
 def test_a_head_stands_for_all_checkpoints_before_it() -> None:
