@@ -12,7 +12,6 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -30,7 +29,7 @@ from ..sharing.pair import EXPERIMENTAL, PairTask
 from ..words import number_of
 from .agent import Agent
 from .channel import Channels, only_task, split_url
-from .disk import Disk, FileDisk, MemoryDisk
+from .disk import MemoryDisk
 from .summary import Summary
 from .transport import LeanWire
 from .upload import Uploader
@@ -98,10 +97,10 @@ def _losses(done: list[Summary]) -> list[str]:
 
 async def run_swarm(
     url: str, points: npt.ArrayLike, *, policy: Policy, tokens: Sequence[str] = (), connect: Channels | None = None,
-    folder: str | os.PathLike[str] | None = None, entropy: Callable[[int], bytes] = os.urandom, show: bool = True,
-    new_server: bool = False, values: npt.ArrayLike | None = None, allow_bucket: bool = False,
+    entropy: Callable[[int], bytes] = os.urandom, show: bool = True, values: npt.ArrayLike | None = None,
+    allow_bucket: bool = False,
 ) -> SwarmResult:  # fmt: skip
-    """Run one device per point until all of them are done; an error ends one device alone.
+    """Run one device per point until all of them are done; an error ends one device alone. Vaults are in memory.
 
     Parameters
     ----------
@@ -115,10 +114,6 @@ async def run_swarm(
         One per point, or none where enrolment is open.
     connect : Channels, optional
         Made and closed here, on a :class:`LeanWire`, if left out.
-    folder : path, optional
-        Where the vaults lie; in memory if left out.
-    new_server : bool
-        Whether vaults that were kept may join at a server that they do not know.
     values : array_like, shape (n,), optional
         The devices' own values, if the task asks for one.
     """
@@ -128,15 +123,14 @@ async def run_swarm(
         raise InvalidInput(f"every device needs its own token; got {len(tokens)} tokens for {people} devices")
     each_token = list(tokens) or [""] * people
     each_value = [None] * people if values is None else as_column(values, "values", people).tolist()
-    channels = Channels(LeanWire, at_once=AT_ONCE, kept=folder is not None) if connect is None else connect
-    disk: Disk = MemoryDisk() if folder is None else FileDisk()
-    place = Path("memory" if folder is None else folder)
-    vaults = [Vault.open(place / f"device-{i:06d}", disk=disk, entropy=entropy) for i in range(people)]
+    channels = Channels(LeanWire, at_once=AT_ONCE, kept=False) if connect is None else connect
+    disk = MemoryDisk()
+    vaults = [Vault.open(f"device-{i:06d}", disk=disk, entropy=entropy) for i in range(people)]
     loop = asyncio.get_running_loop()
     began, done = loop.time(), asyncio.Event()
     watcher = asyncio.ensure_future(_watch(channels, done, show))
     try:
-        make = await _maker(url, channels, allow_bucket, {"policy": policy, "new_server": new_server})
+        make = await _maker(url, channels, policy, allow_bucket)
         devices = [make(*one) for one in zip(vaults, positions, each_token, each_value, strict=False)]
         ends = await asyncio.gather(*(_run(device) for device in devices))
     finally:
@@ -155,7 +149,7 @@ async def run_swarm(
 
 
 async def _maker(
-    url: str, connect: Channels, allow_bucket: bool, options: dict[str, Any]
+    url: str, connect: Channels, policy: Policy, allow_bucket: bool
 ) -> Callable[[Vault, Sequence[float], str, float | None], Device]:
     """What makes a device for the task: an agent, or an upload to two servers."""
     server, name = split_url(url)
@@ -166,7 +160,7 @@ async def _maker(
     rounds = dict[bytes, Rounds]()
 
     def make(vault: Vault, position: Sequence[float], token: str, value: float | None) -> Device:
-        mine = {**options, "position": position, "token": token, "value": value}
+        mine: dict[str, Any] = {"policy": policy, "position": position, "token": token, "value": value}
         if isinstance(task, Task):
             return Agent(url, vault, channel=channel, paths=rounds, **mine)
         return Uploader(url, vault, connect=connect, allow_bucket=allow_bucket, **mine)

@@ -10,7 +10,6 @@ Knows a tree and what it cost. Knows no data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -113,8 +112,7 @@ def ladder(tree: Tree, counts: Floats) -> tuple[Rung, ...]:
     boxes = hierarchy.boxes(tree.cells[cells])
     sides = boxes[:, 1] - boxes[:, 0]
     places = boxes[:, 0] + _low_discrepancy(_PLACES, task.box.dimensions)[np.arange(len(cells)) % _PLACES] * sides
-    reaches = [("in the next final cell", sides)]
-    reaches += [(words, reach(places)) for words, reach in _distances(task.box)]
+    reaches = [("in the next final cell", sides), *_distances(task.box, places)]
     lower, upper = np.array(task.box.lower), np.array(task.box.upper)
     rungs, cuts = [same], _left_at_cuts(tree)
     for words, reach in reaches:
@@ -161,31 +159,25 @@ def presence_note(loss: float, reports: str = "the number of reports") -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Reach:
-    """Half sides of a box around positions that holds all within a distance: float64[n, d]."""
-
-    sides: tuple[float, ...]
-    longitude: int | None = None
-    latitude: int | None = None
-
-    def __call__(self, places: Floats) -> Floats:
-        out = np.broadcast_to(np.array(self.sides), places.shape).copy()
-        if self.longitude is not None and self.latitude is not None:
-            # A degree of longitude is shorter away from the equator: take its length on the box's far side.
-            far = np.minimum(np.abs(places[:, self.latitude]) + self.sides[self.latitude], 89.0)
-            out[:, self.longitude] /= np.cos(np.radians(far))
-        return out
-
-
-def _distances(box: Box) -> list[tuple[str, _Reach]]:
+def _distances(box: Box, places: Floats) -> list[tuple[str, Floats]]:
+    """In words, and half sides of a box around each position that holds all within that distance: float64[n, d]."""
     names = [name.lower() for name in box.names]
     east, north = ([i for i, name in enumerate(names) if name in spellings] for spellings in (LONGITUDE, LATITUDE))
-    if box.dimensions == 2 and east and north:
-        axes = east[0], north[0]
-        return [(f"within {km:g} km", _Reach((km / KILOMETRES_PER_DEGREE,) * 2, *axes)) for km in _KILOMETRES]
-    widths = np.array(box.upper) - np.array(box.lower)
-    return [(f"within {share:.1%} of the domain's sides", _Reach(tuple(share * widths))) for share in _SHARES]
+    if box.dimensions != 2 or not east or not north:
+        widths = np.array(box.upper) - np.array(box.lower)
+        return [
+            (f"within {share:.1%} of the domain's sides", np.broadcast_to(share * widths, places.shape))
+            for share in _SHARES
+        ]
+    found = []
+    for km in _KILOMETRES:
+        degrees = km / KILOMETRES_PER_DEGREE
+        reach = np.full(places.shape, degrees)
+        # A degree of longitude is shorter away from the equator: take its length on the box's far side.
+        far = np.minimum(np.abs(places[:, north[0]]) + degrees, 89.0)
+        reach[:, east[0]] /= np.cos(np.radians(far))
+        found.append((f"within {km:g} km", reach))
+    return found
 
 
 def _stand_ins(counts: Floats) -> tuple[npt.NDArray[np.int64], Floats]:

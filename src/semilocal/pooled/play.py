@@ -30,8 +30,6 @@ __all__ = ["Counter", "Published", "Tree", "play", "replay", "unrefined"]
 Integers = npt.NDArray[np.int64]
 
 MAX_NUMBER = 2**62
-_EARLIER = msgspec.msgpack.encode("pooled-tree")  # the tag of an earlier version
-_HEAD = 64  # bytes in which the tag stands
 
 
 class Counter(Protocol):
@@ -143,10 +141,6 @@ class Published:
                 Mark(seeded=seeded, seed=seed) if record.simulated else None,
             )
         except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
-            if _EARLIER in data[:_HEAD]:
-                raise InvalidInput(
-                    "this published tree follows an earlier version of the rule; publish it again with this program"
-                ) from None
             raise InvalidInput(f"these bytes are not a published tree: {error}") from None
         if seed is not None and not record.simulated:
             raise InvalidInput("a published tree with a seed must be marked as simulated")

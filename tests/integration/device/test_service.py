@@ -105,7 +105,7 @@ def test_a_swarm_survives_a_server_that_is_killed_again_and_again(tmp_path: Path
         connect = Channels(lambda origin: wire, retry=QUICK, at_once=8)
         crowd = run_swarm(
             f"{server.url}/tasks/{task.id.hex()}", points, policy=ALLOW_ALL, connect=connect,
-            entropy=lambda size: next(entropy), folder=tmp_path / "vaults", show=False,
+            entropy=lambda size: next(entropy), show=False,
         )  # fmt: skip
         running_swarm = asyncio.ensure_future(crowd)
         seen = 0

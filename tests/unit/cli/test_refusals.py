@@ -133,7 +133,6 @@ def test_anything_wrong_is_one_line(capsys: pytest.CaptureFixture[str], folder: 
 @pytest.mark.parametrize(
     "words",
     [
-        ("swarm", "http://127.0.0.1:9", "--points", "people.csv", "--vaults", ""),
         ("results", "x", "--out", ""),
         ("results", "", "--out", "results"),
         ("reproduce", "--list", "--out", " "),

@@ -23,7 +23,7 @@ from ...words import number_of
 from ..catalogue import DONE, FOUND
 from ..devices import Consent, TaskUrl, answering, check_asked, find_task, reach, say, server_of
 from ..job_options import People
-from ..options import advanced, existing, flat, folder, number, option, whole
+from ..options import advanced, existing, flat, number, option, whole
 from ..people import person_labels, row_owners
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ class SwarmOptions:
     value: Annotated[str | None, option("column with the devices' own values, if the task asks for one", "COLUMN")] = (
         None
     )
-    vaults: Annotated[Path | None, folder("keep the vaults there (in memory)")] = None
     drop_outside: Annotated[bool, option("leave out positions outside the domain")] = False
     seed: Annotated[int, option("which positions are drawn, not the noise", "S", whole(0))] = 0
     quiet: Annotated[bool, option("no progress")] = False
@@ -77,7 +76,7 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     )  # fmt: skip
     server = server_of(url)
     await reach(server, patience=args.allow.patience)
-    connect = Channels(LeanWire, at_once=AT_ONCE, notify=say, kept=args.vaults is not None)
+    connect = Channels(LeanWire, at_once=AT_ONCE, notify=say, kept=False)
     try:
         async with answering(server, patience=args.allow.patience):
             found = await find_task(connect(server), url)
@@ -85,8 +84,7 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
         check_asked(found, given=args.value is not None)
         points, values = _positions(args, people, task)
         options: dict[str, Any] = {
-            "policy": policy, "tokens": tokens, "folder": args.vaults, "show": not args.quiet,
-            "new_server": args.allow.new_server, "values": values,
+            "policy": policy, "tokens": tokens, "show": not args.quiet, "values": values,
         }  # fmt: skip
         task_url = f"{server}/tasks/{name}"
         result = await run_swarm(task_url, points, connect=connect, allow_bucket=args.allow.allow_bucket, **options)
