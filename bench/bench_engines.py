@@ -13,7 +13,6 @@ that a scan of the columns is the reference. `--spark` measures Spark too, in a 
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import tempfile
 import time
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bench import machine
 from semilocal import Box, Task
 from semilocal.engines import open_source
 from semilocal.engines.duckdb import load_duckdb
@@ -166,7 +166,7 @@ def main() -> None:
         depth = write(folder, rows, task, plain=given.plain)
         if given.make:
             return
-        print(f"load {os.getloadavg()[0]:.1f}\n")
+        print(machine.line(), end="\n\n")
         head = (
             "engine", "rows", "depth", "regions", "scan (s)", "own group-by (s)", "partition or histogram (s)",
             "ratio (limit 3; Spark 1.3)", "with regions (s)", "ratio (limit 6)", "with regions, written (s)",
@@ -176,7 +176,6 @@ def main() -> None:
         print(duckdb_row(folder, rows, task, depth, plain=given.plain), flush=True)
         if given.spark:
             print(spark_row(folder, rows, task, depth), flush=True)
-    print(f"\nload {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

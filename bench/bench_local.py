@@ -10,28 +10,25 @@ Cities: ``brightkite_last_checkin`` has the last position of 50,064 people, one 
 ``california_housing`` has 20,640 block groups, each stands for one person. The median of the estimates over the runs
 counts, and how often 95 % intervals hold the truth, all cities and runs together.
 
-Speed: ``simulate`` for people of the paper's first experiment against ``numpy.sort`` of as many uint64, in turns in one
-process, the best of each. Of numpy's dispatches (with and without AVX-512) the faster one counts. Memory is the peak
-that is allocated beside the points.
+Speed: ``simulate`` for people of the paper's first experiment against the faster ``numpy.sort`` of as many uint64, in
+processor time, the best of several. Memory is the peak that is allocated beside the points.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import semilocal as sl
-from bench import targets
+from bench import machine, targets
 from semilocal.lab.experiments.data import load, sample_users
 from semilocal.lab.experiments.summary import FigureOptions
 from semilocal.lab.index import count_points
@@ -60,7 +57,6 @@ MOST_ROUNDS, MOST_MESSAGES = 90, 15.0
 SORTS = {10**6: 8.0, 10**7: 6.0}
 MOST_BYTES = 24.0
 PLANE = sl.Box((-10.0, -10.0), (10.0, 10.0))
-WITHOUT_AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
 
 Line = tuple[str, bool]
 
@@ -128,63 +124,31 @@ def rounds(data: Path, runs: int, seed: int) -> Iterator[Line]:
             yield f"| {source} | {epsilon:g} | {cells} | {verdict(good)} |", good
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Time of one call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def sort_seconds(size: int) -> float:
-    """The best of three sorts in this process."""
-    numbers = np.random.default_rng(1).integers(0, 2**63, size, dtype=np.uint64)
-    return min(seconds(lambda: np.sort(numbers)) for _ in range(3))
-
-
-def fastest_sort(size: int) -> tuple[float, str]:
-    """The faster of numpy's dispatches: seconds, and which one."""
-    words = [sys.executable, "-m", "bench.bench_local", "--sort", str(size)]
-    slower = {"NPY_DISABLE_CPU_FEATURES": WITHOUT_AVX512, "PYTHONWARNINGS": "ignore"}
-    plain = subprocess.run(words, env=os.environ | slower, check=True, capture_output=True, text=True).stdout
-    return min((sort_seconds(size), "all features"), (float(plain), "without AVX-512"))
-
-
 def speed(sizes: tuple[int, ...]) -> Iterator[Line]:
     """A simulated campaign against sorting, and its memory."""
-    yield f"{processor()}, numpy {np.__version__}", True
-    yield (
-        "| people | regions | sort (s) | simulate (s) | times sort | limit | bytes each (limit 24) | |\n"
-        + "|---" * 8
-        + "|",
-        True,
-    )
+    head = ("people", "regions", "sort (s)", "simulate (s)", "times sort", "limit", "bytes each (limit 24)", "")
+    yield f"| {' | '.join(head)} |\n" + "|---" * len(head) + "|", True
     task = sl.Task.build(PLANE, epsilon=EPSILON)
     for size in sizes:
         rng = np.random.default_rng(20)
         points = np.clip(rng.normal(0.0, 1.5, (size, 2)), -10, 10)
-        sort, dispatch = fastest_sort(size)
-        play = partial(sl.simulate, points, task, rng=rng)
-        whole = min(seconds(play) for _ in range(3 if size <= 10**6 else 1))
-        sort = min(sort, sort_seconds(size))
+        times = []
+        for _ in range(3 if size <= 10**6 else 1):
+            start = time.process_time()
+            sl.simulate(points, task, rng=rng)
+            times.append(time.process_time() - start)
+        sort, dispatch = machine.fastest_sort(size)
         tracemalloc.start()
-        run = play()
+        run = sl.simulate(points, task, rng=rng)
         each = tracemalloc.get_traced_memory()[1] / size
         tracemalloc.stop()
+        whole = min(times)
         good = whole <= SORTS[size] * sort and each <= MOST_BYTES
         yield (
             f"| {size:,} | {len(run.partition):,} | {sort:.3f} ({dispatch}) | {whole:.2f} | {whole / sort:.0f} | "
             f"{SORTS[size]:g} | {each:.0f} | {verdict(good)} |",
             good,
         )
-
-
-def processor() -> str:
-    """What this machine calls its processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return "unknown processor"
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
 
 
 def main() -> int:
@@ -196,11 +160,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one run of the errors, three of the rest, 10^6 people")
     parser.add_argument("--workers", type=int, help="processes for the errors")
     parser.add_argument("--only", choices=("errors", "cities", "rounds", "speed"))
-    parser.add_argument("--sort", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.sort:
-        print(sort_seconds(given.sort))
-        return 0
+    print(machine.line())
     data = given.data or Path(os.environ.get("SEMILOCAL_DATA", "data"))
     runs = 3 if given.quick else given.runs
     missed = 0

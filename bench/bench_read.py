@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench import machine
 from semilocal.io.points import read_points
 
 LIMITS = {"people.csv": 3.0, "people.parquet": 4.0}  # times DuckDB
@@ -79,6 +80,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000_000)
     rows: int = parser.parse_args().rows
     missed = False
+    print(machine.line(), end="\n\n")
     print("| file | rows | seconds | DuckDB | ratio | limit |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

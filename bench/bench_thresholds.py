@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench import machine
 from semilocal.protocol import thresholds as module
 from semilocal.protocol.thresholds import level, needed_many, threshold, thresholds
 
@@ -65,6 +66,7 @@ def main() -> None:
         ),
         ("k = 2^20, cold", seconds(lambda: threshold(3 * 10**6, 2 * 10**6, 1 << 20, EPSILON, 1e-12), cold=True), 0.5),
     ]
+    print(machine.line(), end="\n\n")
     print("| what | time | limit | |\n|---|---|---|---|")
     for name, taken, limit in rows:
         print(f"| {name} | {1e3 * taken:.3f} ms | {1e3 * limit:g} ms | {'ok' if taken <= limit else 'MISSED'} |")

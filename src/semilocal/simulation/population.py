@@ -3,7 +3,9 @@
 A region is a range of ranks, so a cut is one search, and who is at or above it is a comparison. What the protocol needs
 to know of a person is how many answers it has inside its region: one small number each. Answers are kept question by
 question, ordered by rank, so that the answers of a region's present members are one range of each question. What is
-done in a step depends on the number of regions and answers, not on the number of people.
+done in a step depends on the number of regions and answers, not on the number of people. Counts per piece in place of
+people would follow the same law for one answer each; for two the pairs of walls would count, and these are as many as
+the people.
 
 Every region plays its next question in the same step, whatever round it is in; rounds are counted per region. What is
 asked, how many, and what the answers mean is decided in :mod:`semilocal.protocol.rule`, as for devices. Draws come from
@@ -31,9 +33,10 @@ from ..protocol.task import Task
 
 __all__ = ["Played", "Splits", "concatenate_ranges", "play"]
 
-_TOGETHER = 1 << 18  # people: draws from so many are made side by side
+_TOGETHER = 1 << 18  # people whose draws are made side by side, and answers that are looked at
 _Numbers: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # of four bytes, if that is enough
 _WORD_BITS = np.uint64(40)  # a rank and an answer
+_WORD = (np.uint64(1) << _WORD_BITS) - np.uint64(1)
 
 
 class Splits(NamedTuple):
@@ -60,52 +63,6 @@ class Played:
     announcements: int
 
 
-class _Answers:
-    """Answers question by question, ordered by rank: a question's are one range, those of present members a part of it.
-
-    A word is a rank and, in its last bit, what was said.
-    """
-
-    def __init__(self, people: int) -> None:
-        self._count = 0
-        self._words = np.empty(1 << 12, dtype=np.uint32 if people < 1 << 31 else np.uint64)
-        self._yes = np.zeros((1 << 12) + 1, dtype=self._words.dtype)  # how many said yes before each answer
-
-    def add(self, question: Integers, ranks: _Numbers, yes: Flags, questions: int) -> tuple[Integers, Integers]:
-        """Who answered which of so many new questions, and what. Ranges of their answers."""
-        keys = (question.astype(np.uint64) << _WORD_BITS) | (ranks.astype(np.uint64) << np.uint64(1)) | yes
-        keys.sort()
-        begin, self._count = self._count, self._count + len(keys)
-        if self._count > len(self._words):
-            size = max(self._count, len(self._words) * 3 // 2)
-            self._words.resize(size, refcheck=False)
-            self._yes.resize(size + 1, refcheck=False)
-        own = slice(begin, self._count)
-        self._words[own] = keys & ((np.uint64(1) << _WORD_BITS) - np.uint64(1))
-        np.cumsum(keys & np.uint64(1), out=self._yes[begin + 1 : self._count + 1])
-        self._yes[begin + 1 : self._count + 1] += self._yes[begin]
-        counts = np.bincount(question, minlength=questions)
-        last = begin + np.cumsum(counts)
-        return last - counts, last
-
-    def before(self, first: Integers, last: Integers, rank: Integers) -> Integers:
-        """In each of these ranges, the place of the first answer of this rank or a later one: int64[w]."""
-        low, high, wanted = first.copy(), last.copy(), rank << 1
-        while len(some := np.flatnonzero(low < high)):
-            middle = (low[some] + high[some]) >> 1
-            smaller = self._words[middle] < wanted[some]
-            low[some], high[some] = np.where(smaller, middle + 1, low[some]), np.where(smaller, high[some], middle)
-        return low
-
-    def yes(self, first: Integers, last: Integers) -> Integers:
-        """How many of the answers first to before last say yes."""
-        return (self._yes[last] - self._yes[first]).astype(np.int64)
-
-    def who(self, first: Integers, last: Integers) -> Integers:
-        """The ranks that gave the answers in these ranges, one range after the other."""
-        return np.asarray(self._words[concatenate_ranges(first, last)], dtype=np.int64) >> 1
-
-
 class _Open(NamedTuple):
     """Regions in play, in their order, and the questions that left walls in them."""
 
@@ -118,8 +75,9 @@ class _Open(NamedTuple):
     full: Integers  # members who may not be asked
     wall_region: Integers  # row of the region; walls are ordered by region and cut
     wall_cut: Cells
-    wall_first: Integers  # answers of present members: first to before last
+    wall_first: Integers  # answers of present members: words first to before last
     wall_last: Integers
+    wall_yes: Integers  # how many of them say yes
     wall_decides: Flags  # whether it counts in w
 
     @classmethod
@@ -127,7 +85,7 @@ class _Open(NamedTuple):
         """Regions in which nothing was asked."""
         none, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
         some = np.zeros(len(lower), dtype=np.int64)
-        return cls(lower, upper, start, stop, clock, some > 0, some, none, codes, none, none, none > 0)
+        return cls(lower, upper, start, stop, clock, some > 0, some, none, codes, none, none, none, none > 0)
 
     def pick(self, chosen: Integers) -> _Open:
         """Some of the regions, ascending, with their walls."""
@@ -161,7 +119,10 @@ class _Play:
         self.task, self.ranks, self.rng = task, ranks, rng
         self.people = len(ranks)
         self.busy = np.zeros(self.people, dtype=np.uint8)  # answers inside one's region
-        self.answers = _Answers(self.people)
+        # Answers question by question, ordered by rank, so that those of present members are a range of a question's. A
+        # word is a rank and, in its last bit, what was said.
+        self.words: _Numbers = np.empty(0, dtype=np.int32 if self.people < 1 << 30 else np.int64)
+        self.count = 0  # of the words
         self.done: list[_Ended] = []
         self.splits: list[Splits] = []
         self.rounds, self.given, self.announced = 1, 0, self.people
@@ -212,63 +173,99 @@ class _Play:
     def _walls(self, regions: _Open) -> Walls:
         """Answers of present members, those about equal cuts together."""
         some = np.flatnonzero(regions.wall_last > regions.wall_first)
-        begin, end = regions.wall_first[some], regions.wall_last[some]
-        region, cuts, asked, yes = (
-            regions.wall_region[some],
-            regions.wall_cut[some],
-            end - begin,
-            self.answers.yes(begin, end),
-        )
+        region, cuts, yes = regions.wall_region[some], regions.wall_cut[some], regions.wall_yes[some]
+        asked = (regions.wall_last - regions.wall_first)[some]
         new = np.ones(len(cuts), dtype=bool)
         new[1:] = (region[1:] != region[:-1]) | (cuts[1:] != cuts[:-1])
         begin = np.flatnonzero(new)
         if len(begin) < len(cuts):
             asked, yes = np.add.reduceat(asked, begin), np.add.reduceat(yes, begin)
             region, cuts = region[begin], cuts[begin]
-        first = np.searchsorted(region, np.arange(len(regions.lower) + 1))
-        return Walls(first, cuts, asked, yes)
+        return Walls(np.searchsorted(region, np.arange(len(regions.lower) + 1)), cuts, asked, yes)
 
     def _answer(self, regions: _Open, asking: Asking, askable: Integers) -> _Open:
-        """Draw who is asked, let them answer, judge, and make the next regions."""
+        """Ask all questions, region after region, and make the next regions."""
         rows = asking.rows
         if not len(rows):
             return regions.pick(rows)
+        regions = self._tidied(regions)
         cuts = asking.cuts[:, 0]
-        middle = self.ranks.below(cuts)
-        start, stop = regions.start[rows], regions.stop[rows]
-        who, place, yes = self._said(start, stop, askable, asking.portion, middle)
-        right = np.bincount(place[yes], minlength=len(rows))
-        most, first = self.task.answers, who
-        self.busy[first] += most  # nobody is asked twice
+        middle, start, stop = self.ranks.below(cuts), regions.start[rows], regions.stop[rows]
+        judged, row = [], 0
+        while row < len(rows):  # regions whose people lie together: all that is looked up stays in the cache
+            after = max(row + 1, int(np.searchsorted(stop, start[row] + _TOGETHER, side="right")))
+            part = np.arange(row, after)
+            judged.append(self._ask(asking.pick(part), start[part], stop[part], askable[part], middle[part]))
+            row = after
+        rounds, answers, yes, full, split = (np.concatenate(column) for column in zip(*judged, strict=True))
+        clocks, fulls = regions.clock.copy(), regions.full.copy()
+        clocks[rows] += rounds
+        fulls[rows] += full
+        stay = np.flatnonzero(~split)
+        last = self.count - int(answers[stay].sum()) + np.cumsum(answers[stay])
+        parts = self._parts(regions._replace(clock=clocks, full=fulls), rows, cuts, middle, split)
+        new = np.searchsorted(parts.lower, regions.lower[rows[stay]])
+        return _with_walls(parts, new, (cuts[stay], last - answers[stay], last, yes[stay], asking.threshold[stay] > 0))
+
+    def _ask(
+        self, asking: Asking, start: Integers, stop: Integers, free: Integers, middle: Integers
+    ) -> tuple[Integers, Integers, Integers, Integers, Flags]:
+        """Draw who is asked, let them answer, and judge.
+
+        Of each region the rounds it took, the answers, those that say yes, how many members may not be asked any more
+        because of it, and whether it is split. Answers that leave a wall are kept, in the order of regions and ranks.
+        """
+        most, count = self.task.answers, len(start)
+        who, place, said = self._said(start, stop, free, asking.portion, middle)
+        yes = np.bincount(place[said], minlength=count)
         more = asking.asked - asking.portion
         go = more == 0
-        two = np.flatnonzero(~go)
-        go[two] = go_on(self.task, asking.pick(two), asking.portion[two], right[two])
-        more *= go
-        later = self._said(start, stop, askable - asking.portion, more, middle)
-        who, place, yes = (np.concatenate(columns) for columns in zip((who, place, yes), later, strict=True))
-        self.busy[first] -= most - 1
-        self.busy[later[0]] += 1
-        right += np.bincount(later[1][later[2]], minlength=len(rows))
+        if not go.all():
+            two = np.flatnonzero(~go)
+            go[two] = go_on(self.task, asking.pick(two), asking.portion[two], yes[two])
+            more *= go
+            self.busy[who] += most  # nobody is asked twice
+            later = self._said(start, stop, free - asking.portion, more, middle)
+            self.busy[who] -= most
+            yes += np.bincount(later[1][later[2]], minlength=count)
+            who, place, said = (np.concatenate(pair) for pair in zip((who, place, said), later, strict=True))
         total = asking.portion + more
-        split = go & splits(np.stack([total - right, right], axis=1), asking.threshold)
-        clocks = regions.clock.copy()
-        clocks[rows] += 1 + (more > 0)
         self.given += int(total.sum())
+        split = go & splits(np.stack([total - yes, yes], axis=1), asking.threshold)
         # Answers that left a wall are kept; the others lie outside of everybody's region now.
-        kept = ~split[place]
-        self.busy[who[~kept]] -= 1
-        own, place = who[kept], place[kept]
-        full = regions.full.copy()
-        now_full = self.busy[own] >= most
-        full[rows] += np.bincount(place[now_full], minlength=len(rows))
-        number = np.cumsum(~split) - 1
-        low, high = self.answers.add(number[place], own, yes[kept], int(number[-1]) + 1)
-        regions = regions._replace(clock=clocks, full=full)
-        stay = np.flatnonzero(~split)
-        parts = self._parts(regions, rows, cuts, middle, split)
-        new = np.searchsorted(parts.lower, regions.lower[rows[stay]])
-        return _with_walls(parts, new, cuts[stay], low, high, asking.threshold[stay] > 0)
+        if split.any():
+            kept = ~split[place]
+            who, place, said = who[kept], place[kept], said[kept]
+        self.busy[who] += 1
+        full = np.bincount(place if most == 1 else place[self.busy[who] >= most], minlength=count)
+        keys = place.astype(np.uint64) << _WORD_BITS
+        keys |= who.astype(np.uint64) << np.uint64(1)
+        keys |= said
+        keys.sort()
+        end = self.count + len(keys)
+        if end > len(self.words):
+            self.words.resize(end + end // 8, refcheck=False)
+        self.words[self.count : end] = keys & _WORD
+        self.count = end
+        return 1 + (more > 0), total, yes, full, split
+
+    def _tidied(self, regions: _Open) -> _Open:
+        """The same with answers side by side, if many that were given are no longer needed."""
+        sizes = regions.wall_last - regions.wall_first
+        last = np.cumsum(sizes)
+        live = int(last[-1]) if len(last) else 0
+        if self.count < live + live // 4 + _TOGETHER:
+            return regions
+        order = np.argsort(regions.wall_first)  # so that nothing is written over before it was read
+        last[order] = np.cumsum(sizes[order])
+        first = last - sizes
+        for some in _portions(sizes[order]):
+            walls = order[some]
+            moved = self.words[concatenate_ranges(regions.wall_first[walls], regions.wall_last[walls])]
+            self.words[first[walls[0]] : first[walls[0]] + len(moved)] = moved
+        self.count = live
+        self.words.resize(live + live // 8, refcheck=False)
+        return regions._replace(wall_first=first, wall_last=last)
 
     def _parts(self, regions: _Open, rows: Integers, cuts: Cells, middle: Integers, split: Flags) -> _Open:
         """The regions of the next step: whole ones, and the halves of those that were split."""
@@ -294,32 +291,29 @@ class _Play:
         at, is_split = cut_at[own], state[own] == 2
         to_second = is_split & (cut > at)
         gone = (state[own] == 0) | (is_split & (cut == at))
-        first, last = regions.wall_first.copy(), regions.wall_last.copy()
+        region = new[own] + to_second
+        first, last, yes = (column.copy() for column in regions[9:12])
+        full = np.where(halved, 0, regions.full[parent])
         moved = np.flatnonzero(is_split)
-        border = self.answers.before(first[moved], last[moved], middle_at[own[moved]])
-        second_ones = to_second[moved]
-        first[moved[second_ones]], last[moved[~second_ones]] = border[second_ones], border[~second_ones]
-        first[gone & is_split] = last[gone & is_split]
-        for begin, end in ((regions.wall_first, first), (last, regions.wall_last)):
-            # People whose answers lie outside their region now may be asked again.
-            np.subtract.at(self.busy, self.answers.who(begin[moved], end[moved]), 1)
+        for some in _portions((last - first)[moved]):
+            walls = moved[some]
+            words = self.words[concatenate_ranges(first[walls], last[walls])]
+            place = np.repeat(np.arange(len(walls), dtype=np.int32), (last - first)[walls])
+            who = words >> 1
+            kept = (who >= middle_at[own[walls]].astype(who.dtype)[place]) == to_second[walls][place]
+            kept &= ~gone[walls][place]
+            np.subtract.at(self.busy, who[~kept], 1)  # they may be asked again
+            place, who = place[kept], who[kept]
+            left = np.bincount(place, minlength=len(walls))
+            yes[walls] = np.bincount(place[(words[kept] & 1) > 0], minlength=len(walls))
+            first[walls] = np.where(to_second[walls], last[walls] - left, first[walls])
+            last[walls] = first[walls] + left
+            busy = place[self.busy[who] >= self.task.answers]
+            full += np.bincount(region[walls[busy]], minlength=len(parent))
+        full = np.where(halved, full // self.task.answers, full)
         keep = np.flatnonzero(~gone)
-        region, inside = new[own[keep]] + to_second[keep], halved[new[own[keep]]]
-        full = np.where(halved, self._full(region[inside], first[keep[inside]], last[keep[inside]], len(parent)),
-                        regions.full[parent])  # fmt: skip
-        return _Open(
-            lower, upper, start, stop, clock, regions.ended[parent], full, region, cut[keep], first[keep], last[keep],
-            regions.wall_decides[keep],
-        )  # fmt: skip
-
-    def _full(self, region: Integers, first: Integers, last: Integers, regions: int) -> Integers:
-        """How many members have as many answers as they may give, from the answers in the walls of each region."""
-        counts = last - first
-        if (most := self.task.answers) > 1:
-            passed = np.concatenate([[0], np.cumsum(self.busy[self.answers.who(first, last)] >= most)])
-            ends = np.cumsum(counts)
-            counts = passed[ends] - passed[ends - counts]
-        return np.bincount(region, counts, minlength=regions).astype(np.int64) // most
+        kept_walls: list[Any] = [column[keep] for column in (region, cut, first, last, yes, regions.wall_decides)]
+        return _Open(lower, upper, start, stop, clock, regions.ended[parent], full, *kept_walls)
 
     # -- draws -----------------------------------------------------------------------------------------------------
 
@@ -332,31 +326,19 @@ class _Play:
         return who, place, (who >= middle.astype(who.dtype)[place]) ^ (self.rng.random(len(who)) >= self.task.truth)
 
     def _draw(self, start: Integers, stop: Integers, free: Integers, count: Integers) -> _Numbers:
-        """Who is asked, region after region."""
-        out: _Numbers = np.empty(int(count.sum()), dtype=np.int32 if self.people < 1 << 31 else np.int64)
-        ends = np.cumsum(count)
-        row = 0
-        while row < len(start):  # regions whose people lie together
-            after = max(row + 1, int(np.searchsorted(stop, start[row] + _TOGETHER, side="right")))
-            low, rows = int(start[row]), slice(row, after)
-            own = out[ends[row] - count[row] : ends[after - 1]]
-            if stop[row] - low > _TOGETHER:
-                own[:] = self._draw_few(low, int(stop[row]), int(count[row]))
-            elif len(own):
-                people = np.flatnonzero(self.busy[low : stop[after - 1]] < self.task.answers)
-                first = np.searchsorted(people, start[rows] - low)
-                own[:] = people[self._choose(first, free[rows], count[rows], len(people))] + low
-            row = after
-        return out
-
-    def _draw_few(self, start: int, stop: int, count: int) -> Integers:
-        """The same in a region of very many people: most of those who are drawn are free, and no one twice."""
-        chosen = np.empty(0, dtype=np.int64)
-        while len(chosen) < count:
-            more = self.rng.integers(start, stop, count)
-            chosen = np.concatenate([chosen, more[self.busy[more] < self.task.answers]])
-            chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
-        return chosen[:count]
+        """Who is asked, region after region: ranks of free members, nobody twice."""
+        low, high = int(start[0]), int(stop[-1])
+        if high - low > _TOGETHER:  # one region of very many people: most of those who are drawn are free
+            chosen = np.empty(0, dtype=np.int64)
+            while len(chosen) < count[0]:
+                more = self.rng.integers(low, high, int(count[0]))
+                chosen = np.concatenate([chosen, more[self.busy[more] < self.task.answers]])
+                chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
+            return chosen[: count[0]]
+        people = np.flatnonzero(self.busy[low:high] < self.task.answers)
+        chosen = people[self._choose(np.searchsorted(people, start - low), free, count, len(people))]
+        chosen += low
+        return chosen
 
     def _choose(self, first: Integers, size: Integers, count: Integers, places: int) -> npt.NDArray[np.int32]:
         """So many different places of each range, drawn by lot."""
@@ -470,25 +452,21 @@ class _Play:
         )  # fmt: skip
 
 
-def _with_walls(
-    regions: _Open, region: Integers, cuts: Cells, first: Integers, last: Integers, decides: Flags
-) -> _Open:
+def _with_walls(regions: _Open, region: Integers, others: tuple[npt.NDArray[Any], ...]) -> _Open:
     """The regions with one more wall in some of them (ascending), put where its cut belongs, behind equal ones."""
     count = len(regions.lower)
-    new, at = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint64)
-    new[region], at[region] = 1, cuts
-    own = regions.wall_region
-    later = (new[own] > 0) & (regions.wall_cut > at[own])
-    old_place = np.arange(len(own)) + (np.cumsum(new) - new)[own] + later
-    walls = np.bincount(own, minlength=count)
-    smaller = walls - np.bincount(own[later], minlength=count)
-    new_place = (np.cumsum(walls) - walls + smaller)[region] + np.arange(len(region))
-    columns: list[Any] = []
-    for old, more in zip(regions[7:], (region, cuts, first, last, decides), strict=True):
-        column = np.empty(len(own) + len(region), dtype=old.dtype)
-        column[old_place], column[new_place] = old, more
-        columns.append(column)
+    at = np.zeros(count, dtype=np.uint64)
+    at[region] = others[0]
+    below = np.bincount(regions.wall_region[regions.wall_cut <= at[regions.wall_region]], minlength=count)
+    place = np.searchsorted(regions.wall_region, region) + below[region]
+    columns = (np.insert(old, place, more) for old, more in zip(regions[7:], (region, *others), strict=True))
     return _Open(*regions[:7], *columns)
+
+
+def _portions(sizes: Integers) -> list[Integers]:
+    """Rows of ranges, in order, so many together that they have a limited length in all."""
+    whole = np.cumsum(sizes)
+    return np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(whole // _TOGETHER)) + 1) if len(sizes) else []
 
 
 def _with(column: Integers, rows: Integers, values: Integers) -> Integers:
