@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,24 +25,6 @@ __all__ = ["Areas", "Asked", "Boxes", "area_names", "as_areas", "outside_words"]
 _CELL = re.compile("[0-9a-fA-F]{15,16}")  # of H3, as text
 _BOXES_AT_ONCE = 1 << 10  # working arrays stay in the processor's cache
 Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the plane
-
-
-class Areas(Protocol):
-    """m areas, each seen from one cell; :class:`Boxes` and :class:`semilocal.geometry.polygons.Polygons`."""
-
-    def __len__(self) -> int: ...
-
-    def batches(self) -> Iterator[Integers]:
-        """Numbers of all areas, in groups of bounded size and near each other."""
-
-    def take(self, rows: Integers) -> Self:
-        """Some of them: int64[k]."""
-
-    def within(self, boxes: Floats) -> tuple[Self, Flags, Flags]:
-        """What is left of them in one box each, float64[m, 2, d]; whether they meet it, and hold all of it."""
-
-    def covered(self, boxes: Floats) -> Floats:
-        """Share of one box each, float64[m, 2, d], that the areas cover: float64[m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +78,9 @@ class Boxes:
         """Along each axis: where these and other boxes begin and end."""
         for axis in range(boxes.shape[2]):
             yield self.corners[:, 0, axis], self.corners[:, 1, axis], boxes[:, 0, axis], boxes[:, 1, axis]
+
+
+Areas: TypeAlias = Boxes | Polygons  # m of them, each seen from one cell
 
 
 def as_areas(areas: Any, box: Box) -> Asked:

@@ -156,22 +156,14 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
     # -- positions to cells --------------------------------------------------------------------------------
 
     def codes(self, points: npt.ArrayLike) -> Cells:
-        face, x, y = on_face(self.box.check(points))
+        return self._codes(*on_face(self.box.check(points)))
+
+    def _codes(self, face: Integers, x: Floats, y: Floats) -> Cells:
         bits = -(-(self.max_depth - 3) // 2)
         north, east = (_apart(np.minimum(side * 2.0**bits, 2.0**bits - 1.0).astype(np.uint64)) for side in (y, x))
         start, used = _starts()
         path = (start[face] << np.uint64(2 * bits)) | (north << np.uint64(1)) | east
         return path >> (used[face] + 2 * bits - self.max_depth).astype(np.uint64)
-
-    def _cells(self, face: Integers, ticks: list[Cells], bits: Integers, depth: int | Integers) -> Cells:
-        """The cells of a depth that begin with a face and the given bits of y and x."""
-        start, used = _starts()
-        code = start[face]
-        for step in range(2 * int(bits.max(initial=0))):
-            shift = bits - 1 - step // 2
-            bit = (ticks[step % 2] >> np.maximum(shift, 0).astype(np.uint64)) & np.uint64(1)
-            code = np.where((shift >= 0) & (used[face] + step < depth), (code << np.uint64(1)) | bit, code)
-        return code
 
     # -- cells to places -----------------------------------------------------------------------------------
 
@@ -338,19 +330,18 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
 
         At the edge of a face, and above the faces, the cell itself.
         """
-        whole, face, ticks, widths = self._squares(cells)
-        depth = self.depth(cells)
-        next_is_x = (widths[0] > widths[1]).astype(np.int64)
+        row, face, lower, upper = self._patches(cells)
+        one = np.flatnonzero(np.bincount(row)[row] == 1)  # those on one face
+        place, size, each = (lower + upper)[one] / 2, (upper - lower)[one], np.arange(len(one))
+        axis = (size[:, 0] <= size[:, 1]).astype(np.int64)  # y before x
+        shift = (self.max_depth - self.depth(cells[row[one]])).astype(np.uint64)
         out = []
         for step in (-1, 1):
-            moved = []
-            for axis in range(2):
-                own = ticks[axis].astype(np.int64)
-                target = own + step * (next_is_x == axis)
-                inside = (target >= 0) & (target < 1 << widths[axis])
-                moved.append(np.where(inside, target, own).astype(np.uint64))
-            wide = [tick << (widths[0] - width).astype(np.uint64) for tick, width in zip(moved, widths, strict=True)]
-            out.append(np.where(whole, self._cells(face, wide, widths[0], depth), cells))
+            found, beside = cells.copy(), place.copy()
+            beside[each, axis] += step * size[each, axis]
+            inside = ((beside > 0.0) & (beside < 1.0)).all(axis=1)
+            found[row[one[inside]]] = (self._codes(face[one], *beside.T) >> shift)[inside]
+            out.append(found)
         return out
 
     def deeper(self, levels: int) -> SphereTree:

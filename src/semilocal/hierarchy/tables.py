@@ -388,41 +388,24 @@ def in_twos(tree: TableTree) -> TableTree:
     A pooled tree refines halves. Cells in between have labels such as "A to C". Every cell has two children until a
     leaf is reached; from there it goes on with one.
     """
-    index = tree._index
-    level: list[tuple[int, int, str]] = [(0, len(tree.edges) - 2, tree.name)]
-    groups: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
-    names = tree.names(np.arange(1, int(index.starts[-1])))
-    for cell in range(1, int(index.starts[-2])):
-        below = range(int(index.child[cell]), int(index.child[cell] + index.fanout[cell]))
-        if len(below) > 1:
-            parts = [(int(index.first[b]), int(index.last[b]), names[b - 1]) for b in below]
-            groups[int(index.first[cell]), int(index.last[cell])] = parts
+    index, names = tree._index, ["", *tree.names(np.arange(1, int(tree._index.starts[-1])))]
+    level = [[1]]  # cells that lie side by side are one cell
     labels: list[tuple[str, ...]] = [(tree.name,)]
-    fanouts: list[tuple[int, ...]] = []
-    while any(first < last for first, last, _ in level):
-        following: list[tuple[int, int, str]] = []
+    widths: list[tuple[int, ...]] = []
+    while any(index.first[group[0]] < index.last[group[-1]] for group in level):
+        following: list[list[int]] = []
         sizes = []
-        for first, last, label in level:
-            parts = _halves(groups, first, last) if first < last else [(first, last, label)]
-            following += parts
-            sizes.append(len(parts))
-        fanouts.append(tuple(sizes))
-        labels.append(tuple(label for _, _, label in following))
+        for group in level:
+            while len(group) == 1 and index.first[group[0]] < index.last[group[0]]:
+                group = list(range(index.child[group[0]], index.child[group[0]] + index.fanout[group[0]]))
+            passed = np.cumsum(index.last[group] - index.first[group] + 1)
+            cut = 1 + int(np.argmin(np.abs(passed[:-1] - passed[-1] / 2))) if len(group) > 1 else 1
+            halves = [half for half in (group[:cut], group[cut:]) if half]
+            following += halves
+            sizes.append(len(halves))
         level = following
-    return TableTree(tree.name, tree.edges, tuple(fanouts), tuple(labels) if tree.labels else ())
-
-
-def _halves(
-    groups: dict[tuple[int, int], list[tuple[int, int, str]]], first: int, last: int
-) -> list[tuple[int, int, str]]:
-    """Two halves of a group of cells, by their numbers of leaves; what they consist of is noted for the next level."""
-    parts = groups[first, last]
-    sizes = np.cumsum([end - begin + 1 for begin, end, _ in parts])
-    cut = 1 + int(np.argmin(np.abs(sizes[:-1] - sizes[-1] / 2)))
-    out = []
-    for half in (parts[:cut], parts[cut:]):
-        whole = half[0][0], half[-1][1]
-        if len(half) > 1:
-            groups[whole] = half
-        out.append((*whole, half[0][2] if len(half) == 1 else f"{half[0][2]} to {half[-1][2]}"))
-    return out
+        widths.append(tuple(sizes))
+        labels.append(
+            tuple(names[one[0]] if len(one) == 1 else f"{names[one[0]]} to {names[one[-1]]}" for one in level)
+        )
+    return TableTree(tree.name, tree.edges, tuple(widths), tuple(labels) if tree.labels else ())

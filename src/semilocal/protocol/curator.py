@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from ..errors import DeviceViolation, InvalidInput
@@ -261,12 +262,12 @@ class Curator:
 
     def _close(self, reports: Sequence[Report], preimage: bytes) -> Closed:
         named: dict[Region, list[Report]] = {}
-        for report in reports:
+        for report in sorted(reports, key=lambda one: one.pseudonym):
             named.setdefault(report.region, []).append(report)
         self.slices = tuple(
             Slice(
                 self.task.id, self.round, *region,
-                tuple(Entry(one.pseudonym, one.answer, one.nonce) for one in sorted(named[region], key=_pseudonym)),
+                tuple(Entry(one.pseudonym, one.answer, one.nonce) for one in named[region]),
             )
             for region in sorted(named)
         )  # fmt: skip
@@ -277,7 +278,7 @@ class Curator:
             self.logs[part.region].take(part, asked=part.region in asked, late=late)
         for region in asked - named.keys():
             self.logs[region].take(None, asked=True, late=late)
-        verdicts = self._judge()
+        verdicts = tuple(map(self._verdict, self._open))
         self._announcing = {}
         pending = {}
         for question, verdict in zip(self._open, verdicts, strict=True):
@@ -312,9 +313,6 @@ class Curator:
                 del self.above[home].members[entry.pseudonym]
             self.home[entry.pseudonym] = part.region
 
-    def _judge(self) -> tuple[Verdict, ...]:
-        return tuple(self._verdict(question) for question in self._open)
-
     def _verdict(self, question: Question) -> Verdict:
         tally = self.logs[question.region].tally
         if question.stop < question.asked:
@@ -335,7 +333,7 @@ class Curator:
     def _next(self, pending: dict[Region, Question]) -> tuple[Question, ...]:
         """The next round's questions: second portions, new questions, and refinements of ended regions."""
         number = self.round + 1
-        out = [_portion(question, question.stop, question.asked) for question in pending.values()]
+        out = [msgspec.structs.replace(one, start=one.stop, stop=one.asked) for one in pending.values()]
         waiting = [region for region in self.logs if region not in pending and region not in self._announcing]
         deciding = [region for region in waiting if region not in self._finishing]
         if self.round + ROUNDS_OF_A_QUESTION > self.task.max_rounds:
@@ -348,7 +346,7 @@ class Curator:
         ended = [region for region in waiting if region in self._finishing]
         if ended and number <= self.task.max_rounds:
             out += self._questions(ended, refinements(self.task, self._census(ended, late=True)), number)
-        return tuple(sorted(out, key=_first_code))
+        return tuple(sorted(out, key=lambda question: question.lower))
 
     def _census(self, regions: list[Region], *, late: bool = False) -> Census:
         logs = [self.logs[region] for region in regions]
@@ -407,15 +405,3 @@ class Curator:
         self.values += 1
         self.round += 1
         return closed
-
-
-def _portion(question: Question, start: int, stop: int) -> Question:
-    return Question(*question.region, question.cuts, question.asked, start, stop, question.drawn, question.threshold)
-
-
-def _pseudonym(report: Report) -> bytes:
-    return report.pseudonym
-
-
-def _first_code(question: Question) -> int:
-    return question.lower
