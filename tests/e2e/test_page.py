@@ -146,53 +146,6 @@ def test_a_dragged_rectangle_is_answered_by_the_server_and_can_be_saved(
         head, first = (line.split(",") for line in Path(download.value.path()).read_text("utf-8").splitlines())
         saved = dict(zip(head, first, strict=True))
         assert (float(saved["count"]), float(saved["high"])) == (answer["value"], answer["interval"][1])
-        with page.expect_download() as download:
-            page.get_by_role("button", name="PNG").click()
-        assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_polygon_is_drawn_by_clicks_or_keys_and_answered_by_the_server(
-    browser: Browser, server: Server, finished: str
-) -> None:
-    with looking(browser, f"{server.url}/#/campaign/{finished}") as look:
-        page = look.page
-        page.locator(".phase.finished").wait_for()
-        page.get_by_role("button", name="Polygon", exact=True).click()
-        box = page.locator(".map").bounding_box()
-        assert box is not None
-        corners = [(0.35, 0.3), (0.6, 0.35), (0.55, 0.7), (0.4, 0.6)]
-        with page.expect_request(is_one_question) as asked:
-            for right, down in [*corners, corners[0]]:
-                page.mouse.click(box["x"] + box["width"] * right, box["y"] + box["height"] * down)
-        page.locator(".answers tbody tr").wait_for()
-        question = json.loads(asked.value.post_data or "")
-        (ring,) = question["polygons"][0]["coordinates"]
-        assert len(ring) == len(corners) + 1
-        assert ring[0] == ring[-1]
-        answer = httpx2.post(f"{server.url}/tasks/{finished}/counts", json=question).json()["counts"][0]
-        row = page.locator(".answers tbody tr").inner_text()
-        assert "polygon" in row
-        assert f"{answer['value']:,.0f}" in row
-        # by keys: the cross in the middle of the map sets the corners
-        page.locator("canvas").last.focus()
-        with page.expect_request(is_one_question) as typed:
-            for keys in [
-                ["+", " "],
-                ["ArrowRight", " "],
-                ["ArrowDown", " "],
-                ["ArrowLeft", " ", "Backspace"],
-                ["Enter"],
-            ]:
-                for key in keys:
-                    page.keyboard.press(key)
-        page.locator(".answers tbody tr:nth-child(2)").wait_for()
-        assert len(json.loads(typed.value.post_data or "")["polygons"][0]["coordinates"][0]) == 4
-        # a line that crosses itself is refused in words
-        for right, down in [(0.4, 0.4), (0.5, 0.5), (0.4, 0.5), (0.5, 0.4), (0.4, 0.4)]:
-            page.mouse.click(box["x"] + box["width"] * right, box["y"] + box["height"] * down)
-        page.locator(".ask .error").wait_for()
-        assert "route" not in page.locator(".ask .error").inner_text(), "words for people, not for programs"
-        look.errors.clear()  # the browser itself notes that the server refused
 
 
 def test_regions_are_saved_as_geoparquet(browser: Browser, server: Server, finished: str) -> None:
@@ -218,12 +171,11 @@ def finish(server: Server, axes: int) -> str:
 
 
 @pytest.mark.parametrize("axes", [1, 3])
-def test_one_dimension_has_no_polygons_and_three_have_no_form(browser: Browser, server: Server, axes: int) -> None:
+def test_one_dimension_is_asked_about_and_three_have_no_form(browser: Browser, server: Server, axes: int) -> None:
     task = apart(finish, server, axes).result()
     with looking(browser, f"{server.url}/#/campaign/{task}") as look:
         page = look.page
         page.locator(".results").wait_for()
-        assert "Polygon" not in page.locator("main").inner_text()
         assert page.locator(".ask form").count() == (axes == 1)
         if axes == 1:
             page.get_by_role("button", name="Count").click()
@@ -260,7 +212,7 @@ def test_a_tree_of_labels_is_asked_by_its_labels(browser: Browser, server: Serve
 def is_one_question(request: Any) -> bool:
     """Whether a request asks about one area."""
     asked = json.loads(request.post_data or "{}")
-    return bool(request.url.endswith("/counts")) and len(asked.get("boxes", ())) + len(asked.get("polygons", ())) == 1
+    return bool(request.url.endswith("/counts")) and len(asked.get("boxes", ())) == 1
 
 
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)

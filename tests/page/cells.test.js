@@ -36,12 +36,8 @@ test("every frame covers the domain once, and is the same after later rounds cam
   assert.deepEqual([frame.find(0.75, 0.5), frame.find(2, 2), frame.count(OPEN)], [0, NOTHING, 1]);
 });
 
-test("densities are crowds over areas, and what is exact is not uncertain", () => {
-  const frame = story().frame(3);
-  assert.deepEqual(frame.values("density"), [3 / 0.5, 33 / 0.25, 30 / 0.25]);
-  assert.deepEqual([frame.isExact, ...frame.values("uncertainty")], [true, 0, 0, 0]);
-  const noisy = new Frame([{ rows: { ...rows([0, 0, 1, 1, REGION, 50]), half: [10] }, keep: null }]);
-  assert.deepEqual([noisy.isExact, ...noisy.values("uncertainty")], [false, 40]);
+test("densities are crowds over areas", () => {
+  assert.deepEqual(story().frame(3).densities, [3 / 0.5, 33 / 0.25, 30 / 0.25]);
 });
 
 test("a round that is the whole map stands for itself, one that changed nothing shows the one before", () => {
@@ -54,7 +50,7 @@ test("a round that is the whole map stands for itself, one that changed nothing 
   assert.deepEqual([0, 1, 2, 3, 4].map((round) => timeline.frame(round).size), [1, 1, 1, 2, 2]);
   assert.equal(timeline.last, 3);
   const frame = timeline.frame(3);
-  assert.deepEqual([frame.pieces.map(({ row }) => row), frame.pieceValues("density"), frame.pieceValues("uncertainty"), timeline.frame(1).pieces], [[0, 0], [72, 48], [], []]);
+  assert.deepEqual([frame.pieces.map(({ row }) => row), frame.pieceDensities, timeline.frame(1).pieces], [[0, 0], [72, 48], []]);
   assert.deepEqual([[0.1, 0.5], [0.3, 0.5], [0.7, 0.5]].map(([x, y]) => frame.findPiece(x, y)), [0, 1, NOTHING]);
 });
 

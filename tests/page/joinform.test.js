@@ -75,8 +75,8 @@ test("a limit that is no number is named with what was typed", () => {
 
 test("a place that has a name is chosen by it", () => {
   const filled = form(plays.find(({ name }) => name === "all-labels"));
-  assert.deepEqual(form().leaves, []);
-  const { leaves, tree } = filled;
+  assert.deepEqual(form().tree.leafNames, []);
+  const { tree } = filled, leaves = tree.leafNames;
   assert.ok(leaves.length > 1);
   filled.setPosition(tree.middle(1n));
   assert.equal(filled.where, `Your position: ${leaves[1]}.`);
@@ -90,15 +90,17 @@ test("with two servers a refusal has its unit and no token, and a bucket limits 
   fields.pooled.hierarchy.box.names = ["longitude", "latitude"];
   const pair = readPairTask(pack(fields));
   const filled = new JoinForm({ task: null, plan: null, pair }, { enrolment: "open" }, () => {});
-  assert.match(filled.reasons[0], /the owner does not allow that$/);
-  Object.assign(filled, { allowBucket: true, minSide: "500" });
-  assert.match(filled.reasons[0], /the position to [\d.]+ x [\d.]+ km, .* nothing below 500 km$/);
+  assert.match(filled.reasons[0], /a browser does not do that$/);
+  fields.bucket_depth = 0n;
+  const unbucketed = new JoinForm({ task: null, plan: null, pair: readPairTask(pack(fields)) }, { enrolment: "open" }, () => {});
+  Object.assign(unbucketed, { minSide: "500" });
+  assert.match(unbucketed.reasons[0], /the position to [\d.]+ x [\d.]+ km, .* nothing below 500 km$/);
 });
 
 test("the two ends of a small region differ in words", () => {
   const tree = treeOf({ kind: "binary", box: { lower: [-124.5, 32.5], upper: [-114.1, 42.1], names: ["longitude", "latitude"] }, max_depth: 32 });
   const code = tree.codeOf([-116, 41.5]);
-  assert.equal(placeWords(tree, tree.interval(tree.ancestor(code, 0))), "longitude -124.5 to -114.1, latitude 32.5 to 42.1");
-  assert.equal(placeWords(tree, tree.interval(tree.ancestor(code, 8))), "longitude -116.05 to -115.4, latitude 41.5 to 42.1");
-  for (let depth = 0; depth <= 32; depth++) assert.doesNotMatch(placeWords(tree, tree.interval(tree.ancestor(code, depth))), /(\S+) to \1(,|$)/);
+  assert.equal(placeWords(tree, tree.ends), "longitude -124.5 to -114.1, latitude 32.5 to 42.1");
+  assert.equal(placeWords(tree, tree.interval(code >> 24n)), "longitude -116.05 to -115.4, latitude 41.5 to 42.1");
+  for (let depth = 0; depth <= 32; depth++) assert.doesNotMatch(placeWords(tree, tree.interval(code >> BigInt(32 - depth))), /(\S+) to \1(,|$)/);
 });

@@ -11,7 +11,7 @@ const found = JSON.parse(readFileSync(0, "utf8")).map(({ hierarchy, points, cell
     codes: points.map((point) => String(tree.codeOf(point))),
     boxes: cells.map(BigInt).map((cell) => [tree.corners(cell).lower, tree.corners(cell).upper]),
     sides: cells.map(BigInt).map((cell) => tree.sides(cell)),
-    smallest: tree.smallestSides(tree.maxDepth),
+    smallest: tree.smallestSides,
     intervals: pairs.map(([lower, upper]) => tree.intervalCells(lower, upper).map(String)),
     largest: pairs.map(([lower, upper]) => String(tree.largestCell(lower, upper))),
     lengths: pairs.map(([lower, upper]) => tree.sides(tree.largestCell(lower, upper))),

@@ -70,9 +70,10 @@ for (const [i, entry] of TABLES.trees.entries()) {
       if ("middle" in tree) tree.middle(code).forEach((x, axis) => assert.ok(Math.abs(x - entry.middles[row][axis]) < 1e-8));
       entry.cells.forEach((cells, depth) => {
         const cell = BigInt(cells[row]);
-        assert.equal(tree.ancestor(code, depth), cell);
+        const [first, after] = tree.interval(cell);
+        assert.ok(first <= code && code < after);
         assert.equal(tree.width(cell), entry.fanouts[depth][row]);
-        assert.ok(tree.hasDepth(cell, depth) && !tree.hasDepth(cell, depth + 1));
+        assert.equal(tree.depthOf(cell), depth);
         if (depth) assert.equal(tree.childCell(BigInt(entry.cells[depth - 1][row]), entry.children[depth - 1][row]), cell);
         const { lower, upper } = tree.corners(cell);
         assert.ok(point.every((x, axis) => lower[axis] <= x && x <= upper[axis]));
@@ -88,7 +89,7 @@ for (const [i, entry] of TABLES.intervals.entries()) {
     const [lower, upper] = entry.region.map(BigInt);
     assert.deepEqual(tree.intervalCells(lower, upper).map(String), entry.cells);
     assert.equal(String(tree.largestCell(lower, upper)), entry.largest);
-    assert.ok(tree.hasDepth(BigInt(entry.largest), entry.depth));
+    assert.equal(tree.depthOf(BigInt(entry.largest)), entry.depth);
     tree.sides(tree.largestCell(lower, upper)).forEach((side, axis) => assert.ok(Math.abs(side / entry.sides[axis] - 1) < 1e-12)); // a cosine
   });
 }

@@ -1,7 +1,7 @@
 import "./document.mjs";
 import assert from "node:assert/strict";
 import test from "node:test";
-import { boxOf, csvOf, questionOf } from "../../src/semilocal/page/static/views/ask.js";
+import { boxOf, csvOf } from "../../src/semilocal/page/static/views/ask.js";
 import { count, digits, duration, interval, people, sure } from "../../src/semilocal/page/static/views/parts.js";
 
 const domain = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: false, unit: "unit area" };
@@ -22,16 +22,6 @@ test("only an interval without width is called exact", () => {
 
 test("a table of answers survives names with commas and quotes", () => {
   assert.equal(csvOf([answer], domain), 'name,x_lower,y_lower,x_upper,y_upper,count,stderr,low,high\n"a ""b"", c",0,0.25,0.5,1,12.5,2,8,17\n');
-});
-
-test("a polygon is asked about and saved with its own corners", () => {
-  const drawn = { ...answer, name: "drawn", area: { x0: 0, y0: 0, x1: 1, y1: 1, ring: /** @type {[number, number][]} */ ([[0, 0], [1, 0], [0.5, 1]]) } };
-  const coordinates = [[[0, 0], [1, 0], [0.5, 1], [0, 0]]];
-  assert.deepEqual(questionOf(drawn.area, domain), { polygons: [{ type: "Polygon", coordinates }] });
-  assert.deepEqual(questionOf(answer.area, domain), { boxes: [[[0, 0.25], [0.5, 1]]] });
-  const [head, , line] = csvOf([answer, drawn], domain).split("\n");
-  assert.ok(head.endsWith(",high,polygon"));
-  assert.ok(line.endsWith(',17,"POLYGON ((0 0, 1 0, 0.5 1, 0 0))"'));
 });
 
 test("one dimension is asked about with one number per corner", () => {

@@ -18,7 +18,6 @@ import semilocal as sl
 from semilocal import Task, simulate
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
-from semilocal.geometry.shapes import as_polygons
 from semilocal.io.map_rows import NORMAL, domain_json
 from semilocal.page import single
 from semilocal.page.single import map_html, rounds_of, tree_json
@@ -50,7 +49,7 @@ def test_the_file_holds_every_round_and_the_promise(run: Run) -> None:
 
 
 def asked_of_node(tree: CountTree, areas: list[Any]) -> Any:
-    """What the script of a file answers to areas, each two corners or a ring."""
+    """What the script of a file answers to areas, each two corners."""
     node = shutil.which("node")
     if node is None:
         unmet("node is not installed")
@@ -77,15 +76,12 @@ def test_a_file_answers_as_python_does(kind: str, monkeypatch: pytest.MonkeyPatc
         tree = replace(tree, parts=Parts(cells, np.arange(len(cells)), np.ones(len(cells))))
     boxes = np.sort(rng.random((12, 2, 2)), axis=1)
     boxes[:2] = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [0.5, 1.0]]]
-    rings = [[[0.1, 0.1], [0.9, 0.2], [0.5, 0.95]], [[0.2, 0.2], [0.8, 0.2], [0.8, 0.8], [0.5, 0.3], [0.2, 0.8]]]
-    shapes = as_polygons([{"type": "Polygon", "coordinates": [[*ring, ring[0]]]} for ring in rings], unit_box())
     walk = TreeWalk.of(tree)
-    found = asked_of_node(tree, [*boxes.tolist(), *rings])
-    for answers, told in ((walk.query(boxes), found["answers"][:12]), (walk.query(shapes), found["answers"][12:])):
-        value, stderr, low, high = np.array(told).T
-        assert value == pytest.approx(answers.value, abs=0.7)
-        assert stderr == pytest.approx(answers.stderr, rel=0.02, abs=0.02)
-        assert np.column_stack([low, high]) == pytest.approx(answers.interval(), rel=0.02, abs=1.5)
+    answers, found = walk.query(boxes), asked_of_node(tree, boxes.tolist())
+    value, stderr, low, high = np.array(found["answers"]).T
+    assert value == pytest.approx(answers.value, abs=0.7)
+    assert stderr == pytest.approx(answers.stderr, rel=0.02, abs=0.02)
+    assert np.column_stack([low, high]) == pytest.approx(answers.interval(), rel=0.02, abs=1.5)
     if kind == "halves":
         rows, shown = found["rows"], tree.hierarchy.interval_boxes(tree.lower[leaves], tree.upper[leaves])
         assert pytest.approx(shown.reshape(-1, 4)) == np.array([rows[name] for name in ("x0", "y0", "x1", "y1")]).T

@@ -4,6 +4,9 @@
 // followed, and goes on: it sends the same bytes again. In most rounds it has nothing to say and sends nothing. Every
 // decision is the participant's. Knows the order of things. Knows no storage and no page.
 
+/** @import { Channel, Status } from "#device/channel.js" */
+/** @import { Policy } from "#device/task.js" */
+/** @import { Membership, Vault } from "#device/vault.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
 import { BudgetExceeded, concat, equal, hex, InvalidInput, ServerViolation, unitsToNumber, utf8 } from "#device/base.js";
 import { MSGPACK } from "#device/channel.js";
@@ -16,17 +19,11 @@ import { Member, summarise } from "#device/summary.js";
 import { epsilonOf, pinned, readTask } from "#device/task.js";
 import { exactSum, reserve, settle, spend, without } from "#device/vault.js";
 
-/** @typedef {import("#device/channel.js").Channel} Channel */
-/** @typedef {import("#device/vault.js").Membership} Membership */
-/** @typedef {import("#device/task.js").Policy} Policy */
-/** @typedef {import("#device/channel.js").Status} Status */
-/** @typedef {import("#device/vault.js").Vault} Vault */
-
 /** @typedef {{round: number, head: Uint8Array, root: Uint8Array}} Chain the last round whose seal was good, 0 before the first */
 
 /**
  * The chain up to a closed round; null if the server does not show a seal yet.
- * @param {import("#device/channel.js").Channel} channel @param {import("#device/task.js").Task} task @param {Chain} chain @param {number} number
+ * @param {Channel} channel @param {import("#device/task.js").Task} task @param {Chain} chain @param {number} number
  * @returns {Promise<Chain | null>}
  */
 export async function followSeals(channel, task, chain, number) {
@@ -54,7 +51,6 @@ export async function followSeals(channel, task, chain, number) {
  * @property {number} [spread] answers are sent up to this many milliseconds late, by jitter, so that their time tells nothing about the device
  * @property {Record<string, string> | null} [words] the parts of the promise to a participant
  * @property {Uint8Array} [agreed] digest of the plan that the owner agreed to; another one is refused
- * @property {boolean} [newKey] whether the owner allows a signing key that the vault does not know
  * @property {(line: string) => void} [notify] a sentence for the owner now and then
  */
 
@@ -118,7 +114,7 @@ export class Agent extends Member {
     if (!this.entry) {
       const { task, plan } = await fetchTask(this.channel, this.name);
       if (this.agreed && !equal(plan.digest, this.agreed)) throw new ServerViolation("other-plan", "the server shows another plan of values than the one you agreed to");
-      if (!this.newKey) this.vault.checkKey(this.channel.server, task.server_key);
+      this.vault.checkKey(this.channel.server, task.server_key);
       await this.pin(task, plan);
     } else if (this.position.join() !== this.entry.position.join() || this.value !== (this.entry.value ?? null)) {
       throw new InvalidInput("this device joined the task with another position or value; both are fixed for a task, because two different answers could be compared. Give the same ones");
@@ -186,7 +182,7 @@ export class Agent extends Member {
     return true;
   }
 
-  /** The report to a query; null if there is nothing to say, or the owner's limits say no for good. @param {import("#device/participant.js").Query} query @param {boolean} isOpen */
+  /** The report to a query; null if there is nothing to say, or the owner's limits say no for good. @param {import("#device/messages.js").Query} query @param {boolean} isOpen */
   async answer(query, isOpen) {
     const { device } = this;
     let report = null;

@@ -1,11 +1,10 @@
 // The messages of a task and their canonical bytes (spec/protocol.md, section 6; seals: spec/http.md). Knows the form of
 // messages. Whether one is legal at a moment is for the participant to say.
 
+/** @import { Value } from "#device/wire.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
 import { check, concat, order, utf8 } from "#device/base.js";
 import { ascends, bytes, flag, float, integer, list, long, oneOf, optional, pack, tagged, tuple, unpack } from "#device/wire.js";
-
-/** @typedef {import("#device/wire.js").Value} Value */
 
 /** @typedef {{bytes: Uint8Array}} Sent as they were sent */
 /** @typedef {ReturnType<typeof question>} Question */

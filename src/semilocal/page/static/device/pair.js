@@ -1,14 +1,13 @@
 // The task of two servers (spec/sharing.md, section 9). Experimental: nobody independent has reviewed this mode yet.
 // Knows parameters. Knows no uploads, no requests and no storage.
 
+/** @import { Policy } from "#device/task.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
 import { check, concat, equal, ServerViolation } from "#device/base.js";
 import { checkFunction, checkRange } from "#device/plan.js";
 import { readHierarchy } from "#device/task.js";
 import { treeOf } from "#device/trees.js";
 import { bytes, fieldOf, float, integer, isPrintable, list, map, oneOf, pack, text, unpack } from "#device/wire.js";
-
-/** @typedef {import("#device/task.js").Policy} Policy */
 
 /** @typedef {ReturnType<typeof readOperator>} Operator */
 /** @typedef {ReturnType<typeof readValue>} AskedValue */
@@ -102,16 +101,14 @@ export function otherOrigin({ leader, helper }, server) {
   return origins[server === leader.origin ? 1 : 0];
 }
 
-/** Refuse a pair that the owner forbids; nothing here depends on the position. @param {PairTask} pair @param {Policy} policy @param {boolean} allowBucket */
-export function checkPair(pair, policy, allowBucket) {
-  if (pair.bucket_depth && !allowBucket) {
-    throw new ServerViolation("public-bucket", `the task makes every device's cell of depth ${pair.bucket_depth} public; the owner does not allow that`);
-  }
+/** Refuse a pair that the owner forbids; nothing here depends on the position. @param {PairTask} pair @param {Policy} policy */
+export function checkPair(pair, policy) {
+  if (pair.bucket_depth) throw new ServerViolation("public-bucket", `the task makes every device's cell of depth ${pair.bucket_depth} public; a browser does not do that`);
   const limit = policy.max_epsilon;
   if (!(pair.epsilon <= limit)) throw new ServerViolation("over-budget", `the task costs epsilon = ${pair.epsilon} (delta = 0), as its promise says; ${limit} is left`);
   const least = policy.min_side;
   check([0, 1, pair.tree.axes].includes(least.length), `min_side has one number, or one per axis; got ${least}`);
-  const found = pair.tree.smallestSides(pair.tree.maxDepth);
+  const found = pair.tree.smallestSides;
   if (pair.maps && least.length && !found.every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9))) {
     const unit = pair.tree.isGeographic ? " km" : "";
     const words = found.map((side) => side.toPrecision(3)).join(" x ");

@@ -3,6 +3,9 @@
 // ServerViolation and changes nothing. What a vault must keep is `state`; the rest follows from the public log, which a
 // device that was away reads again from round 1.
 
+/** @import { Answer, Closed, Query, Question, Region, Slice, ValueClosed, ValueQuery } from "#device/messages.js" */
+/** @import { Plan } from "#device/plan.js" */
+/** @import { Policy, Task } from "#device/task.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
 import { concat, equal, hex, order, ServerViolation } from "#device/base.js";
 import { checkSecret, leadsTo, nonceOf, pseudonym, reportWords, valueWord } from "#device/keys.js";
@@ -12,18 +15,6 @@ import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js"
 import { thresholdHolds } from "#device/rule.js";
 import { checkRegion, checkTask, epsilonOf } from "#device/task.js";
 import { checkOwn, clippedValue, misfit, outputOf } from "#device/values.js";
-
-/** @typedef {import("#device/messages.js").Answer} Answer */
-/** @typedef {import("#device/messages.js").Closed} Closed */
-/** @typedef {import("#device/plan.js").Plan} Plan */
-/** @typedef {import("#device/task.js").Policy} Policy */
-/** @typedef {import("#device/messages.js").Query} Query */
-/** @typedef {import("#device/messages.js").Question} Question */
-/** @typedef {import("#device/messages.js").Region} Region */
-/** @typedef {import("#device/messages.js").Slice} Slice */
-/** @typedef {import("#device/task.js").Task} Task */
-/** @typedef {import("#device/messages.js").ValueClosed} ValueClosed */
-/** @typedef {import("#device/messages.js").ValueQuery} ValueQuery */
 
 /** The names with the smallest SHA-256(seed, name), in that order. @param {Uint8Array[]} names @param {Uint8Array} seed @param {number} count */
 export function draw(names, seed, count) {

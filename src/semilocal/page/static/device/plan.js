@@ -1,12 +1,11 @@
 // The plan of values, pinned with the task, and the parameters of its mechanisms (spec/protocol.md, section 13). Knows
 // parameters. Knows no positions and no words.
 
+/** @import { Value } from "#device/wire.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
 import { check } from "#device/base.js";
 import { isVisible } from "#device/trees.js";
 import { bytes, fieldOf, float, integer, list, map, oneOf, optional, tagged, text, tuple, unpack } from "#device/wire.js";
-
-/** @typedef {import("#device/wire.js").Value} Value */
 
 /** @typedef {{type: string, epsilon: number, outputs?: number, window?: number, end?: number, gap?: number, bend?: number}} Mechanism */
 

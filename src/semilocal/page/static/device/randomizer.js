@@ -2,10 +2,10 @@
 // integers only: e^x and quotients have more than 100 decimal digits, as integers of units of 2^-448. Knows parts and words.
 // Knows no regions and no crowds.
 
+/** @import { Noise as Fields } from "#device/task.js" */
 import { exactUnits, ServerViolation } from "#device/base.js";
 import { epsilonOf } from "#device/task.js";
 
-/** @typedef {import("#device/task.js").Noise} Fields */
 /** @typedef {number | number[]} Answer */
 /** @typedef {{edge: number, weights: bigint[], sums: bigint[]}} Weights of the values -edge to edge + 1, and their running sums */
 

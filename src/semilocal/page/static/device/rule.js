@@ -1,11 +1,9 @@
 // The crowd test (spec/protocol.md, section 10): whether a published threshold is large enough. Where is cut and when is
 // the server's; a device needs nothing of that. Knows numbers. Knows no participants and no positions.
 
+/** @import { Noise as Randomizer, Task } from "#device/task.js" */
 import { WORD, forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
 import { epsilonOf } from "#device/task.js";
-
-/** @typedef {import("#device/task.js").Noise} Randomizer */
-/** @typedef {import("#device/task.js").Task} Task */
 
 const TOLERANCE = 1 + 1e-6; // by which two correct programs may differ in a tail
 const GUARD = 1 - 1e-6; // of rule "all"

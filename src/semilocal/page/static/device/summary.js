@@ -1,13 +1,13 @@
 // What a device tells its owner afterwards: where it is and what was spent. Promises are the server's words, which the
 // vault keeps. Neither the secret nor the position is in it.
 
+/** @import { Region } from "#device/messages.js" */
 import { hex, unitsToNumber } from "#device/base.js";
 import { SPREAD } from "#device/channel.js";
 import { readPairTask } from "#device/pair.js";
 import { readTask } from "#device/task.js";
 import { placeWords } from "#device/trees.js";
 
-/** @typedef {import("#device/messages.js").Region} Region */
 /** @typedef {"finished" | "stopped" | "cancelled" | "refused" | "unfinished" | "uploaded"} Outcome */
 /**
  * @typedef {object} Summary
@@ -76,7 +76,6 @@ export class Member {
     this.value = options.value ?? null;
     this.token = options.token ?? "";
     this.spread = options.spread ?? SPREAD;
-    this.newKey = options.newKey ?? false;
     this.words = options.words ?? null;
     this.notify = options.notify ?? (() => {});
   }

@@ -2,13 +2,12 @@
 // owner allows (section 11), decided before anything is sent and from public things only. Knows parameters and limits.
 // Knows no state of a run and no positions.
 
+/** @import { Plan } from "#device/plan.js" */
+/** @import { Value } from "#device/wire.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
 import { check, hex, ServerViolation } from "#device/base.js";
 import { treeOf } from "#device/trees.js";
 import { bytes, fieldOf, float, integer, isPrintable, list, map, oneOf, text, unpack } from "#device/wire.js";
-
-/** @typedef {import("#device/plan.js").Plan} Plan */
-/** @typedef {import("#device/wire.js").Value} Value */
 
 /** @typedef {ReturnType<typeof readFields>} Fields */
 /** @typedef {Fields & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree}} Task */
@@ -39,7 +38,7 @@ const readTable = map({
   kind: oneOf("table"), name: text, edges: list(float, 20001), widths: list(list(integer(1, 256)), 40), labels: list(list(text), 41),
 });
 
-/** The fields of any hierarchy. @param {Value} value @returns {import("#device/trees.js").HierarchyFields} */
+/** The fields of any hierarchy. @param {Value} value */
 export function readHierarchy(value) {
   const kind = fieldOf(value, "kind");
   return kind === "sphere" ? readSphere(value) : kind === "table" ? readTable(value) : readBoxTree(value);
@@ -165,8 +164,7 @@ export function checkRegion(task, [lower, upper], policy, splits) {
   const { tree } = task;
   const cell = tree.largestCell(lower, upper);
   if (deepest !== null) {
-    let depth = 0;
-    while (!tree.hasDepth(cell, depth)) depth += 1;
+    const depth = tree.depthOf(cell);
     if (depth > deepest) throw new ServerViolation("deep-region", `the region's largest cell has depth ${depth}; the owner allows ${deepest}`);
   }
   if (tree.isLongEnough(cell, least)) return;

@@ -12,28 +12,18 @@ const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u2
 /** Whether a text shows all that it holds, and is not too long. @param {string} name @param {number} most characters */
 export const isVisible = (name, most) => name !== "" && [...name].length <= most && !INVISIBLE.test(name);
 
-/** A tree of cells over a box; a subclass has all methods that only throw here. */
-export class Hierarchy {
+/** A tree of cells over a box; what the kinds of tree have in common. */
+class Hierarchy {
   /** @param {Box} box */
   constructor(box) {
     this.box = checkedBox(box);
     this.axes = box.lower.length;
-  }
-
-  /** Whether the axes are degrees of longitude and latitude. */
-  get isGeographic() {
-    const names = this.box.names.map((name) => name.toLowerCase());
-    return names.length === 2 && names.some((name) => LONGITUDE.includes(name)) && names.some((name) => LATITUDE.includes(name));
-  }
-
-  /** Which axis is the latitude; -1 if none is. */
-  get latitudeAxis() {
-    return this.isGeographic ? this.box.names.findIndex((name) => LATITUDE.includes(name.toLowerCase())) : -1;
-  }
-
-  /** What the deepest cells are called, in their order; empty if they have no names. @returns {string[]} */
-  get leafNames() {
-    return [];
+    /** @type {string[]} what the deepest cells are called, in their order; empty if they have no names */
+    this.leafNames = [];
+    const names = box.names.map((name) => name.toLowerCase());
+    const places = names.length === 2 && names.some((name) => LONGITUDE.includes(name));
+    this.latitudeAxis = places ? names.findIndex((name) => LATITUDE.includes(name)) : -1; // -1: the axes are no degrees
+    this.isGeographic = this.latitudeAxis >= 0;
   }
 
   /** Whether a position has one number per axis, inside the domain. @param {number[]} point */
@@ -41,42 +31,22 @@ export class Hierarchy {
     return point.length === this.axes && point.every((x, axis) => this.box.lower[axis] <= x && x <= this.box.upper[axis]);
   }
 
-  /** How many children a cell has. @param {bigint} cell @returns {number} */
-  width(cell) {
-    throw new Error(`no width of ${cell}`);
-  }
-
-  /** @param {bigint} cell @param {number} child @returns {bigint} */
-  childCell(cell, child) {
-    throw new Error(`no child ${child} of ${cell}`);
-  }
-
-  /** First code of a cell, and the code after its last. @param {bigint} cell @returns {[bigint, bigint]} */
-  interval(cell) {
-    throw new Error(`no codes of ${cell}`);
-  }
-
-  /** The lengths of a cell's sides. @param {bigint} cell @returns {number[]} */
-  sides(cell) {
-    throw new Error(`no sides of ${cell}`);
-  }
-
-  /** Whether no side of a cell is too short. @param {bigint} cell @param {number[]} least none, one for all axes, or one per axis */
+  /** Whether no side of a cell is too short. @this {AnyTree} @param {bigint} cell @param {number[]} least none, one for all axes, or one per axis */
   isLongEnough(cell, least) {
     return !least.length || this.sides(cell).every((side, axis) => side >= (least[axis] ?? least[0]) * (1 - 1e-9));
   }
 
-  /** Whether no child of a cell is too short. @param {bigint} cell @param {number[]} least */
+  /** Whether no child of a cell is too short. @this {AnyTree} @param {bigint} cell @param {number[]} least */
   hasLongEnoughChildren(cell, least) {
     return !least.length || Array.from({ length: this.width(cell) }, (_, child) => this.childCell(cell, child)).every((child) => this.isLongEnough(child, least));
   }
 
-  /** The first code of all, and the code after the last. @returns {[bigint, bigint]} */
+  /** The first code of all, and the code after the last. @this {AnyTree} @returns {[bigint, bigint]} */
   get ends() {
     return this.interval(1n);
   }
 
-  /** The fewest cells that an interval [lower, upper) of codes consists of, along the curve. @param {bigint} lower @param {bigint} upper @param {bigint} [cell] look no further than in this one @returns {bigint[]} */
+  /** The fewest cells that an interval [lower, upper) of codes consists of, along the curve. @this {AnyTree} @param {bigint} lower @param {bigint} upper @param {bigint} [cell] look no further than in this one @returns {bigint[]} */
   intervalCells(lower, upper, cell = 1n) {
     const [first, after] = this.interval(cell);
     if (lower <= first && after <= upper) return [cell];
@@ -84,7 +54,7 @@ export class Hierarchy {
     return Array.from({ length: this.width(cell) }, (_, child) => this.intervalCells(lower, upper, this.childCell(cell, child))).flat();
   }
 
-  /** The cell with the most codes inside an interval, the first of several. @param {bigint} lower @param {bigint} upper */
+  /** The cell with the most codes inside an interval, the first of several. @this {AnyTree} @param {bigint} lower @param {bigint} upper */
   largestCell(lower, upper) {
     const size = (/** @type {bigint} */ cell) => this.interval(cell)[1] - this.interval(cell)[0];
     return this.intervalCells(lower, upper).reduce((best, cell) => (size(cell) > size(best) ? cell : best));
@@ -99,8 +69,6 @@ function checkedBox(box) {
   check(lower.every((low, axis) => low < upper[axis] && Number.isFinite(low) && Number.isFinite(upper[axis] - low)), "an axis needs finite lower < upper");
   return box;
 }
-
-/** @typedef {{kind: "binary" | "quad", box: Box, max_depth: number}} Fields */
 
 const KILOMETRES_PER_DEGREE = 111.32;
 
@@ -117,27 +85,22 @@ class PathTree extends Hierarchy {
     check(levels >= 1 && this.pathBits <= 60, `a path has 1 to 60 bits; got ${this.pathBits}`);
   }
 
-  /** The cell of a depth that holds a code. @param {bigint} code @param {number} depth */
-  ancestor(code, depth) {
-    return code >> BigInt(this.levelBits * (this.maxDepth - depth));
-  }
-
-  /** @override @param {bigint} _ */
+  /** @param {bigint} _ */
   width(_) {
     return this.fanout;
   }
 
-  /** @override @param {bigint} cell @param {number} child */
+  /** @param {bigint} cell @param {number} child */
   childCell(cell, child) {
     return cell * BigInt(this.fanout) + BigInt(child);
   }
 
-  /** Whether a cell has this depth. @param {bigint} cell @param {number} depth */
-  hasDepth(cell, depth) {
-    return cell >> BigInt(this.levelBits * depth) === 1n;
+  /** @param {bigint} cell */
+  depthOf(cell) {
+    return (cell.toString(2).length - 1) / this.levelBits;
   }
 
-  /** @override @param {bigint} cell @returns {[bigint, bigint]} */
+  /** @param {bigint} cell @returns {[bigint, bigint]} */
   interval(cell) {
     const below = BigInt(this.pathBits - (cell.toString(2).length - 1));
     return [cell << below, (cell + 1n) << below];
@@ -145,7 +108,7 @@ class PathTree extends Hierarchy {
 }
 
 export class Tree extends PathTree {
-  /** @param {Fields} fields */
+  /** @param {{kind: "binary" | "quad", box: Box, max_depth: number}} fields */
   constructor({ kind, box, max_depth }) {
     super(box, max_depth, kind === "binary" ? 1 : box.lower.length);
     this.kind = kind;
@@ -217,7 +180,7 @@ export class Tree extends PathTree {
     return { lower, upper };
   }
 
-  /** The lengths of a cell's sides: in kilometres where the axes are degrees, else in their units. @override @param {bigint} cell */
+  /** The lengths of a cell's sides: in kilometres where the axes are degrees, else in their units. @param {bigint} cell */
   sides(cell) {
     const { lower, upper } = this.corners(cell);
     return this.lengths(lower, upper);
@@ -232,13 +195,13 @@ export class Tree extends PathTree {
     return found.map((side, axis) => side * KILOMETRES_PER_DEGREE * (axis === latitude ? 1 : Math.cos((middle * Math.PI) / 180)));
   }
 
-  /** Shortest sides of cells of a depth: longitude is shortest at a corner of the domain. @param {number} depth */
-  smallestSides(depth) {
-    const bits = this.levelBits * depth;
-    const slice = 2 ** (this.tickBits - Math.ceil(bits / this.axes));
-    const widths = this.box.lower.map((_, axis) => (axis < bits || !bits ? slice : 2 * slice)); // the first level is alike in all cells
-    const corners = Array.from({ length: 2 ** this.axes }, (_, at) => widths.map((width, axis) => ((at >> axis) & 1 ? 2 ** this.tickBits - width : 0)));
-    const end = (/** @type {number} */ tick, /** @type {number} */ axis) => (tick === 2 ** this.tickBits ? this.box.upper[axis] : this.edge(axis, tick));
+  /** Shortest sides of the deepest cells: longitude is shortest at a corner of the domain. */
+  get smallestSides() {
+    const least = 2 ** (this.tickBits - Math.ceil(this.pathBits / this.axes));
+    const widths = this.box.lower.map((_, axis) => (axis < this.pathBits ? least : 2 * least)); // the first level is alike in all cells
+    const most = 2 ** this.tickBits;
+    const corners = Array.from({ length: 2 ** this.axes }, (_, at) => widths.map((width, axis) => ((at >> axis) & 1 ? most - width : 0)));
+    const end = (/** @type {number} */ tick, /** @type {number} */ axis) => (tick === most ? this.box.upper[axis] : this.edge(axis, tick));
     const sides = corners.map((ticks) => this.lengths(ticks.map((tick, axis) => this.edge(axis, tick)), ticks.map((tick, axis) => end(tick + widths[axis], axis))));
     return widths.map((_, axis) => Math.min(...sides.map((row) => row[axis])));
   }
@@ -345,15 +308,15 @@ export class Sphere extends PathTree {
     };
   }
 
-  /** Sides in kilometres along x and y; those of a face for larger cells. @override @param {bigint} cell */
+  /** Sides in kilometres along x and y; those of a face for larger cells. @param {bigint} cell */
   sides(cell) {
     const [{ low, high }] = this.squares(cell);
     return [FACE_KM * (high[0] - low[0]), FACE_KM * (high[1] - low[1])];
   }
 
-  /** Sides of the smallest cell of a depth: those of the south, where faces are one level higher. @param {number} depth */
-  smallestSides(depth) {
-    return this.sides(this.ancestor(this.codeOf([0, -90]), depth));
+  /** Sides of the smallest cell: those of the south, where faces are one level higher. */
+  get smallestSides() {
+    return this.sides(this.codeOf([0, -90]));
   }
 }
 
@@ -410,6 +373,7 @@ export class Table extends Hierarchy {
     this.widths = widths;
     this.labels = labels;
     this.maxDepth = widths.length;
+    this.leafNames = labels[widths.length] ?? [];
     this.fanout = Math.max(...widths.map((row) => Math.max(...row)));
     check(this.fanout >= 2, "no cell of the table has two children");
     this.hasOneFanout = false;
@@ -436,50 +400,33 @@ export class Table extends Hierarchy {
     return [depth, number - this.starts[depth]];
   }
 
-  /** Index in the level of a depth of the cell that holds a leaf. @param {bigint} code @param {number} depth */
-  indexOf(code, depth) {
-    const row = this.firsts[depth];
-    return row.findIndex((first, i) => first <= Number(code) && Number(code) < (row[i + 1] ?? 0));
-  }
-
-  /** The cell of a depth that holds a leaf. @param {bigint} code @param {number} depth */
-  ancestor(code, depth) {
-    return BigInt(this.starts[depth] + this.indexOf(code, depth));
-  }
-
-  /** @override @param {bigint} cell */
+  /** @param {bigint} cell */
   width(cell) {
     const [depth, index] = this.place(cell);
     return depth === this.maxDepth ? 0 : this.widths[depth][index];
   }
 
-  /** @override @param {bigint} cell @param {number} child */
+  /** @param {bigint} cell @param {number} child */
   childCell(cell, child) {
     const [depth, index] = this.place(cell);
     return BigInt(this.starts[depth + 1] + this.children[depth][index] + child);
   }
 
-  /** Whether a cell has this depth. @param {bigint} cell @param {number} depth */
-  hasDepth(cell, depth) {
-    return depth <= this.maxDepth && BigInt(this.starts[depth]) <= cell && cell < BigInt(this.starts[depth + 1]);
+  /** @param {bigint} cell */
+  depthOf(cell) {
+    return this.place(cell)[0];
   }
 
-  /** First and last leaf. @param {bigint} cell @returns {[number, number]} */
-  span(cell) {
-    const [depth, index] = this.place(cell);
-    return [this.firsts[depth][index], this.firsts[depth][index + 1] - 1];
-  }
-
-  /** First leaf of a cell, and the leaf after its last. @override @param {bigint} cell @returns {[bigint, bigint]} */
+  /** First leaf of a cell, and the leaf after its last. @param {bigint} cell @returns {[bigint, bigint]} */
   interval(cell) {
-    const [first, last] = this.span(cell);
-    return [BigInt(first), BigInt(last + 1)];
+    const [depth, index] = this.place(cell);
+    return [BigInt(this.firsts[depth][index]), BigInt(this.firsts[depth][index + 1])];
   }
 
   /** The ends of a cell. @param {bigint} cell @returns {{lower: number[], upper: number[]}} */
   corners(cell) {
-    const [first, last] = this.span(cell);
-    return { lower: [this.edges[first]], upper: [this.edges[last + 1]] };
+    const [first, after] = this.interval(cell);
+    return { lower: [this.edges[Number(first)]], upper: [this.edges[Number(after)]] };
   }
 
   /** The position that stands for a leaf. @param {bigint} code */
@@ -488,21 +435,15 @@ export class Table extends Hierarchy {
     return [low + (high - low) * 0.5];
   }
 
-  /** @override @param {bigint} cell */
+  /** @param {bigint} cell */
   sides(cell) {
     const { lower, upper } = this.corners(cell);
     return [upper[0] - lower[0]];
   }
 
-  /** The shortest cell of a depth. @param {number} depth */
-  smallestSides(depth) {
-    const row = this.firsts[depth];
-    return [Math.min(...row.slice(0, -1).map((first, i) => this.edges[row[i + 1]] - this.edges[first]))];
-  }
-
-  /** @override @returns {string[]} */
-  get leafNames() {
-    return this.labels[this.maxDepth] ?? [];
+  /** The length of the shortest leaf. */
+  get smallestSides() {
+    return [Math.min(...this.edges.slice(1).map((edge, leaf) => edge - this.edges[leaf]))];
   }
 
   /** What a cell is called; empty without labels. @param {bigint} cell */
@@ -538,13 +479,10 @@ function checkLabels({ labels, firsts, widths, children, edges }) {
   });
 }
 
-/** @typedef {Fields} BoxFields */
-/** @typedef {{kind: "sphere", max_depth: number}} SphereFields */
-/** @typedef {{kind: "table", name: string, edges: number[], widths: number[][], labels: string[][]}} TableFields */
-/** @typedef {BoxFields | SphereFields | TableFields} HierarchyFields */
+/** @typedef {ReturnType<typeof import("#device/task.js").readHierarchy>} Fields */
 /** @typedef {Tree | Sphere | Table} AnyTree */
 
-/** The tree that fields describe; those that fit no tree are refused. @param {HierarchyFields} fields @returns {AnyTree} */
+/** The tree that fields describe; those that fit no tree are refused. @param {Fields} fields @returns {AnyTree} */
 export function treeOf(fields) {
   if (fields.kind === "sphere") return new Sphere(fields);
   if (fields.kind === "table") return new Table(fields);

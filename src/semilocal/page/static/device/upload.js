@@ -3,6 +3,9 @@
 // bytes. Whether and when something is sent never depends on the position. Experimental: nobody independent has reviewed
 // this mode yet. A block is 16 bytes; its lowest bit is bit 0 of byte 0. Knows the order of things. Knows no storage.
 
+/** @import { Channel } from "#device/channel.js" */
+/** @import { PairTask } from "#device/pair.js" */
+/** @import { PairUpload } from "#device/vault.js" */
 import { ecb } from "#vendor/noble-ciphers.js";
 import { sha256 } from "#vendor/noble-hashes.js";
 import { bigEndian, check, concat, equal, exactUnits, hex, InvalidInput, littleEndian, ServerViolation, utf8 } from "#device/base.js";
@@ -15,10 +18,6 @@ import { Member, summarise } from "#device/summary.js";
 import { pinned } from "#device/task.js";
 import { reserve, settle, spend } from "#device/vault.js";
 import { bytes, long, pack, tagged, text, unpack } from "#device/wire.js";
-
-/** @typedef {import("#device/channel.js").Channel} Channel */
-/** @typedef {import("#device/pair.js").PairTask} PairTask */
-/** @typedef {import("#device/vault.js").PairUpload} PairUpload */
 
 /** @typedef {{levels: number, valueBits: number}} Shape */
 
@@ -178,8 +177,6 @@ export function isGoodReceipt(receipt, pair, upload) {
   return ours && isSigned(receipt.signature, pair.leader.signing_key, signed);
 }
 
-/** @typedef {import("#device/agent.js").Options & {allowBucket?: boolean}} Options */
-
 const NOTHING = new Uint8Array(0);
 const ADVICE = /** @type {Record<string, string>} */ ({
   "bad-token": "the leader does not know this token; ask the campaign's administrator for one and join again",
@@ -203,13 +200,12 @@ async function fetchBoth(name, server, connect) {
 export class Uploader extends Member {
   /**
    * @param {(origin: string) => Channel} connect @param {string} server @param {string} name the task's id
-   * @param {import("#device/vault.js").Vault} vault @param {number[]} position @param {import("#device/task.js").Policy} policy @param {Options} [options]
+   * @param {import("#device/vault.js").Vault} vault @param {number[]} position @param {import("#device/task.js").Policy} policy @param {import("#device/agent.js").Options} [options]
    */
   constructor(connect, server, name, vault, position, policy, options = {}) {
     super(name, vault, position, policy, options);
     this.connect = connect;
     this.server = server;
-    this.allowBucket = options.allowBucket ?? false;
   }
 
   /** Upload, and keep the receipt. Running it again is safe at any moment; a second time nothing is sent. */
@@ -236,8 +232,8 @@ export class Uploader extends Member {
   async prepare() {
     const pair = await fetchBoth(this.name, this.server, this.connect);
     const operators = [pair.leader, pair.helper];
-    if (!this.newKey) for (const { origin, signing_key: key } of operators) this.vault.checkKey(origin, key);
-    checkPair(pair, this.policy, this.allowBucket);
+    for (const { origin, signing_key: key } of operators) this.vault.checkKey(origin, key);
+    checkPair(pair, this.policy);
     for (const { name, origin } of operators) {
       const phase = await phaseAt(this.connect(origin), this.name);
       const token = phase === "confirming" ? "not-confirmed" : phase === "cancelled" ? "campaign-ended" : "uploads-closed";

@@ -1,12 +1,11 @@
 // The functions of a position and their scaling, and how a number from 0 to 1 becomes an integer (spec/protocol.md, sections
 // 13.3 to 13.5). Knows functions, boxes, words and weights. Knows no participants.
 
+/** @import { Asked, Mechanism } from "#device/plan.js" */
 import { InvalidInput, spacing } from "#device/base.js";
 import { BUCKETS, isOwn, knots, layout, nearest, ownWords } from "#device/plan.js";
 import { ONE, ceil, expBelow, fixed, over } from "#device/randomizer.js";
 
-/** @typedef {import("#device/plan.js").Asked} Asked */
-/** @typedef {import("#device/plan.js").Mechanism} Mechanism */
 /** @typedef {{lower: number[], upper: number[]}} Corners */
 
 /** Why a function does not fit a domain; empty if it does. @param {Asked} release @param {Corners} box */

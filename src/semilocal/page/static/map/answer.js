@@ -1,12 +1,11 @@
 // Answers without a server: a file carries the tree of counts with its errors (page/single.py makes it), and this walks it as
 // release/walk.py and release/answers.py do. People lie evenly in the parts of a leaf. Knows numbers and areas. Knows no browser.
 
+/** @import { Domain, Rect } from "#map/camera.js" */
 import { bounds } from "#map/camera.js";
 import { REGION } from "#map/cells.js";
 
 /**
- * @typedef {import("#map/camera.js").Area} Area
- * @typedef {import("#map/camera.js").Domain} Domain
  * @typedef {{children: number[], people: number[], plain: number[] | null, clumped: number[], lean: number, total: number,
  *   top: {rest: number[], error: number[]}, weight: number[], error: number[], halves?: string,
  *   xs: number[], ys: number[], parts: number[][], owner: number[], share: number[]}} Packed
@@ -17,28 +16,10 @@ import { REGION } from "#map/cells.js";
 const RADIUS = 6371.0088; // km
 const AWAY = 1.959963984540054; // standard errors: 95 %
 
-/** Share of a box inside an area. @param {Area} area @param {number[]} box x0, y0, x1, y1 */
-export function shareOf({ x0, y0, x1, y1, ring }, [left, low, right, high]) {
-  if (!ring) {
-    const across = Math.min(x1, right) - Math.max(x0, left), up = Math.min(y1, high) - Math.max(y0, low);
-    return across > 0 && up > 0 ? (across / (right - left)) * (up / (high - low)) : 0;
-  }
-  if (x1 <= left || x0 >= right || y1 <= low || y0 >= high) return 0;
-  let corners = ring;
-  for (const [axis, at, sign] of [[0, left, 1], [0, right, -1], [1, low, 1], [1, high, -1]]) {
-    corners = corners.flatMap((corner, i) => {
-      const next = corners[(i + 1) % corners.length];
-      const [here, there] = [sign * (corner[axis] - at), sign * (next[axis] - at)];
-      const kept = here >= 0 ? [corner] : [];
-      if (here >= 0 !== there >= 0) {
-        const share = here / (here - there);
-        kept.push(/** @type {[number, number]} */ ([corner[0] + share * (next[0] - corner[0]), corner[1] + share * (next[1] - corner[1])]));
-      }
-      return kept;
-    });
-  }
-  const twice = corners.reduce((sum, [x, y], i) => sum + x * corners[(i + 1) % corners.length][1] - corners[(i + 1) % corners.length][0] * y, 0);
-  return Math.min(1, Math.abs(twice) / 2 / ((right - left) * (high - low)));
+/** Share of a box inside a rectangle. @param {Rect} area @param {number[]} box x0, y0, x1, y1 */
+function shareOf({ x0, y0, x1, y1 }, [left, low, right, high]) {
+  const across = Math.min(x1, right) - Math.max(x0, left), up = Math.min(y1, high) - Math.max(y0, low);
+  return across > 0 && up > 0 ? (across / (right - left)) * (up / (high - low)) : 0;
 }
 
 /** Mean of a normal law that is cut off at zero. @param {number} middle not negative @param {number} error */
@@ -140,8 +121,8 @@ export class CountTree {
     return { x0, y0, x1, y1, area, depth, state, crowd: this.people, half: this.noise.map((one) => AWAY * Math.sqrt(one)), reason };
   }
 
-  /** How many people are in an area, with the standard error and the interval of 95 %.
-   * @param {Area} area @returns {{value: number, stderr: number, interval: [number, number]}} */
+  /** How many people are in a rectangle, with the standard error and the interval of 95 %.
+   * @param {Rect} area @returns {{value: number, stderr: number, interval: [number, number]}} */
   answer(area) {
     const { children, plain: unbiased, top, weight, error, total } = this.packed;
     const taken = new Float64Array(this.leaves.length);

@@ -11,7 +11,6 @@
  *   reason: string, label?: string, rings?: number[][] | null, pieces?: Piece[]}} Row
  * @typedef {{people: number, area: number, rings: number[][]}} Piece a part of a region between lines that members answered about; estimated
  * @typedef {{round: number, kind: string, whole?: boolean, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
- * @typedef {"density" | "uncertainty"} Colour
  */
 
 export const OPEN = 0;
@@ -55,19 +54,13 @@ export class Frame {
     return this.pieces.findIndex(({ rings }) => isInside(rings, x, y));
   }
 
-  /** Value of every row for a colour, NaN for what is not known: people per area, or the interval's width in percent. @param {Colour} colour @returns {number[]} */
-  values(colour) {
-    return this.rows.map(({ crowd, area, half }) => (colour === "density" ? crowd / area : (200 * half) / Math.max(crowd, 1)));
+  /** People per area of every row; NaN where they are not known. */
+  get densities() {
+    return this.rows.map(({ crowd, area }) => crowd / area);
   }
 
-  /** Value of every piece, where it has one of its own: densities. @param {Colour} colour @returns {number[]} */
-  pieceValues(colour) {
-    return colour === "density" ? this.pieces.map(({ people, area }) => people / area) : [];
-  }
-
-  /** Whether all numbers of people are exact. */
-  get isExact() {
-    return this.rows.every(({ half }) => !(half > 0));
+  get pieceDensities() {
+    return this.pieces.map(({ people, area }) => people / area);
   }
 
   /** How many rows have a state. @param {number} wanted */

@@ -1,7 +1,6 @@
 // The cells of a map: their colours, their legend, and the one under the pointer. Knows a frame and a canvas. Knows no pointer.
 
 /** @import { Area } from "#map/camera.js" */
-/** @import { Colour } from "#map/cells.js" */
 /** @import { Point, MapView } from "#map/view.js" */
 
 import { html } from "#vendor/lit-html.js";
@@ -10,27 +9,19 @@ import { Frame, NOTHING, OPEN } from "#map/cells.js";
 import { position, ramp, robustScale, short, strip, ticks } from "#map/colours.js";
 
 const EDGE_PIXELS = 5; // smaller cells have no outline: it would hide their colour
-const TITLES = {
-  density: "participants per ",
-  uncertainty: "width of the 95 % interval, % of the crowd",
-};
-
 export class CellLayer {
   constructor() {
-    /** @type {Colour} */
-    this.colour = "density";
     this.frame = new Frame([]);
     this.scale = robustScale([]);
     this.hovered = this.piece = NOTHING;
   }
 
-  /** @param {Frame} frame @param {Colour} [colour] */
-  show(frame, colour = this.colour) {
-    [this.frame, this.colour] = [frame, colour];
+  /** @param {Frame} frame */
+  show(frame) {
+    this.frame = frame;
     this.hovered = this.piece = NOTHING;
-    const values = frame.values(colour), inner = frame.pieceValues(colour);
-    const cut = new Set(inner.length ? frame.pieces.map(({ row }) => row) : []);
-    this.scale = robustScale([...values.filter((_, row) => !cut.has(row)), ...inner]);
+    const cut = new Set(frame.pieces.map(({ row }) => row));
+    this.scale = robustScale([...frame.densities.filter((_, row) => !cut.has(row)), ...frame.pieceDensities]);
   }
 
   /** Look at a point; whether another cell or piece is there. @param {number} x @param {number} y */
@@ -59,7 +50,7 @@ export class CellLayer {
       for (const ring of rings) for (let i = 0; i < ring.length; i += 2) path[i ? "lineTo" : "moveTo"](...place(ring[i], ring[i + 1]));
       return path;
     };
-    const values = frame.values(this.colour);
+    const values = frame.densities;
     const outlines = { [style.edge]: new Path2D(), [style.open]: new Path2D() };
     context.lineWidth = 1;
     for (const [row, { x0, y0, x1, y1, state, rings }] of frame.rows.entries()) {
@@ -75,7 +66,7 @@ export class CellLayer {
       if (path) outline.addPath(path, new DOMMatrix([1, 0, 0, 1, -0.5, -0.5]));
       else outline.rect(left - 0.5, top - 0.5, across, down);
     }
-    frame.pieceValues(this.colour).forEach((value, place) => {
+    frame.pieceDensities.forEach((value, place) => {
       context.fillStyle = fill(value);
       context.fill(shape(frame.pieces[place].rings), "evenodd");
     });
@@ -87,10 +78,10 @@ export class CellLayer {
 
   /** What the colours stand for; nothing while nothing is known. @param {"light" | "dark"} theme @param {string} unit what densities are counted per */
   legend(theme, unit) {
-    const { scale, colour, frame } = this;
-    if (!frame.values(colour).some(Number.isFinite)) return "";
+    const { scale, frame } = this;
+    if (!frame.densities.some(Number.isFinite)) return "";
     return html`<figure class="legend">
-      <figcaption>${TITLES[colour]}${colour === "density" ? unit : ""}</figcaption>
+      <figcaption>participants per ${unit}</figcaption>
       <img src=${strip(ramp(theme))} alt="" />
       <div class="labels">${ticks(scale).map((value) => html`<span .style=${`left:${100 * position(scale, value)}%`}>${short(value)}</span>`)}</div>
     </figure>`;

@@ -8,7 +8,6 @@ import * as cameras from "#map/camera.js";
 import { label, lines, scaleBar } from "#map/camera.js";
 
 /** @typedef {[number, number]} Point left and top in pixels */
-/** @typedef {"" | "rectangle" | "polygon"} Asking */
 
 /** What lies behind and over the cells (io/basemap.py makes it): rings and lines are x, y, then steps, in whole numbers of step.
  * @typedef {{step: number, land: number[][], lines: number[][], narrowest: number, cities: [string, string, number, number][], credit: string}} Ground */
@@ -25,7 +24,6 @@ const STYLES = {
 };
 const STEP = 60; // pixels that an arrow key moves
 const ROOM = 26_000; // square pixels of the map that a name of a city has for itself
-const NEAR = 9; // pixels: a click this close to the first corner closes the polygon
 const SLIP = 4; // pixels that a pointer may slip in a click
 const WORDS = "Map. Arrow keys move, plus and minus zoom, 0 shows everything.";
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -74,10 +72,7 @@ export class MapView {
     this.lines = new Path2D();
     /** @type {number[][]} left, top, right, bottom of what is written */
     this.written = [];
-    /** @type {Asking} */
-    this.asking = "";
-    /** @type {Point[]} of a polygon that is not closed yet; longitude and latitude, or what the axes are */
-    this.corners = [];
+    this.asking = false; // whether dragging draws a rectangle
     /** @type {Map<number, Point>} */
     this.pointers = new Map();
     /** @type {Point | null} where a rectangle or a click began */
@@ -117,12 +112,10 @@ export class MapView {
     this.draw(false);
   }
 
-  /** What is drawn: dragging draws a rectangle, clicks or keys set the corners of a polygon. @param {Asking} asking */
+  /** @param {boolean} asking whether dragging draws a rectangle */
   setAsking(asking) {
     this.asking = asking;
-    this.corners = [];
-    this.top.classList.toggle("asking", asking !== "");
-    this.draw(false);
+    this.top.classList.toggle("asking", asking);
   }
 
   // -- moving ----------------------------------------------------------------------------------------------------
@@ -214,7 +207,7 @@ export class MapView {
     const now = [event.offsetX, event.offsetY];
     if (!before) return this.#pointAt(...now);
     this.pointers.set(event.pointerId, now);
-    if (this.down && this.asking === "rectangle") {
+    if (this.down && this.asking) {
       this.far = now;
       this.draw(false);
     } else if (this.pointers.size === 1) {
@@ -235,38 +228,14 @@ export class MapView {
     this.draw(false);
     if (!at || !down) return;
     const moved = Math.hypot(at[0] - down[0], at[1] - down[1]) > SLIP;
-    if (asking === "rectangle" && moved && far) this.onSelect(cameras.selection(this.camera, this.domain, down, far));
-    else if (asking !== "rectangle" && !moved) this.#clicked(at, event.pointerType === "mouse");
-  }
-
-  /** A click, or a key at the cross. @param {Point} at */
-  #clicked(at, zooms = false) {
-    const { camera, corners } = this;
-    if (this.asking === "polygon") {
-      const near = corners.length > 2 && Math.hypot(...cameras.toScreen(camera, ...corners[0]).map((place, axis) => place - at[axis])) < NEAR;
-      if (near) return this.#close();
-      const { x0, y0, x1, y1 } = cameras.bounds(this.domain);
-      const [x, y] = cameras.toWorld(camera, ...at);
-      this.corners = [...corners, [Math.min(Math.max(x, x0), x1), Math.min(Math.max(y, y0), y1)]];
-      this.draw(false);
-    } else if (this.onClick) this.onClick(...cameras.toWorld(camera, ...at));
-    else if (zooms) this.zoom(2, ...at);
-  }
-
-  /** Ask about the polygon, if it has three corners. */
-  #close() {
-    if (this.corners.length < 3) return;
-    const area = cameras.areaOf(this.corners);
-    this.corners = [];
-    this.draw(false);
-    this.onSelect(area);
+    if (asking && moved && far) this.onSelect(cameras.selection(this.camera, this.domain, down, far));
+    else if (this.onClick && !moved) this.onClick(...cameras.toWorld(this.camera, ...at));
+    else if (!asking && !moved && event.pointerType === "mouse") this.zoom(2, ...at);
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const far = event.shiftKey ? 4 : 1, drawing = this.asking === "polygon";
-    const click = () => this.#clicked(this.middle);
-    const undo = () => this.#corners(this.corners.slice(0, -1));
+    const far = event.shiftKey ? 4 : 1;
     /** @type {Record<string, () => void>} */
     const actions = {
       ArrowLeft: () => this.pan(STEP * far, 0),
@@ -277,18 +246,12 @@ export class MapView {
       "=": () => this.zoom(1.5),
       "-": () => this.zoom(1 / 1.5),
       0: () => this.home(),
-      ...(drawing ? { " ": click, Enter: () => this.#close(), Backspace: undo, Escape: () => this.#corners([]) } : this.onClick ? { Enter: click } : {}),
+      Enter: () => this.onClick?.(...cameras.toWorld(this.camera, ...this.middle)),
     };
     const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : actions[event.key];
     if (!action) return;
     event.preventDefault();
     action();
-  }
-
-  /** @param {Point[]} corners */
-  #corners(corners) {
-    this.corners = corners;
-    this.draw(false);
   }
 
   /** Keys point with the cross. */
@@ -458,7 +421,6 @@ export class MapView {
     });
     const drawn = this.down && this.far && cameras.selection(camera, this.domain, this.down, this.far);
     if (drawn) this.#outline(context, drawn, style.mark);
-    this.#drawCorners(context);
     for (const area of this.layer?.pointed ?? []) this.#outline(context, area, style.text);
     if (this.top.matches(":focus-visible")) this.#drawCross(context);
     this.written.length = kept;
@@ -473,18 +435,6 @@ export class MapView {
       cross.lineTo(x + 13 * dx, y + 13 * dy);
     }
     this.#stroke(context, cross, this.style.text);
-  }
-
-  /** The corners of a polygon that is not closed yet. @param {CanvasRenderingContext2D} context */
-  #drawCorners(context) {
-    const line = new Path2D();
-    for (const corner of this.corners) {
-      const [left, top] = cameras.toScreen(this.camera, ...corner);
-      line.lineTo(left, top);
-      line.rect(left - 2, top - 2, 4, 4);
-      line.moveTo(left, top);
-    }
-    this.#stroke(context, line, this.style.mark);
   }
 
   /** A line with a halo. @param {CanvasRenderingContext2D} context @param {Path2D} line @param {string} colour */
@@ -506,16 +456,5 @@ export class MapView {
     this.#stroke(context, line, colour);
     context.font = "600 12px system-ui, sans-serif";
     if (name) this.#text(context, name, left + 5, top + 10);
-  }
-
-  /** The map as a PNG. @returns {Promise<Blob>} */
-  picture() {
-    this.drawNow();
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [this.base.width, this.base.height];
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    context.drawImage(this.base, 0, 0);
-    context.drawImage(this.top, 0, 0);
-    return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("no picture"))), "image/png"));
   }
 }

@@ -1,14 +1,13 @@
-// Ask the map: rectangles and polygons, counts with intervals, a list with names, a file to save. A server answers, or the tree
+// Ask the map: rectangles, counts with intervals, a list with names, a file to save. A server answers, or the tree
 // of counts in a file.
 
+/** @import { Area, Rect } from "#map/camera.js" */
 import { html } from "#vendor/lit-html.js";
 import { bounds } from "#map/camera.js";
 import * as api from "#views/api.js";
 import { corners, count, digits, interval, save } from "#views/parts.js";
 
 /**
- * @typedef {import("#map/camera.js").Rect} Rect
- * @typedef {import("#map/camera.js").Area} Area
  * @typedef {{name: string, area: Area, value: number, stderr: number, low: number, high: number}} Answer
  */
 
@@ -17,14 +16,6 @@ export function boxOf(rect, domain) {
   return domain.lower.length === 1 ? [[rect.x0], [rect.x1]] : [[rect.x0, rect.y0], [rect.x1, rect.y1]];
 }
 
-/** An area in GeoJSON. @param {Area} area */
-function polygonOf({ x0, y0, x1, y1, ring = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]] }) {
-  return { type: "Polygon", coordinates: [[...ring, ring[0]]] };
-}
-
-/** What to send to ask about an area. @param {Area} area @param {import("#map/camera.js").Domain} domain */
-export const questionOf = (area, domain) => (area.ring ? { polygons: [polygonOf(area)] } : { boxes: [boxOf(area, domain)] });
-
 /** @param {string} value */
 const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
 
@@ -32,12 +23,9 @@ const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '"
 export function csvOf(answers, domain) {
   const [first, second = ""] = domain.names;
   const names = [`${first}_lower`, `${second}_lower`, `${first}_upper`, `${second}_upper`].filter((name) => !name.startsWith("_"));
-  const drawn = answers.some(({ area }) => area.ring); // of a polygon, the corners are those of the box around it
-  const head = ["name", ...names, "count", "stderr", "low", "high", ...(drawn ? ["polygon"] : [])].map(quoted).join(",");
-  /** @param {Area} area */
-  const text = (area) => (area.ring ? quoted(`POLYGON ((${polygonOf(area).coordinates[0].map((corner) => corner.join(" ")).join(", ")}))`) : "");
+  const head = ["name", ...names, "count", "stderr", "low", "high"].map(quoted).join(",");
   const lines = answers.map(({ name, area, value, stderr, low, high }) =>
-    [quoted(name), ...boxOf(area, domain).flat(), value, stderr, low, high, ...(drawn ? [text(area)] : [])].join(","));
+    [quoted(name), ...boxOf(area, domain).flat(), value, stderr, low, high].join(","));
   return [head, ...lines, ""].join("\n");
 }
 
@@ -47,7 +35,7 @@ export function csvOf(answers, domain) {
  */
 
 /** A campaign's server as a source. @param {string} task @param {import("#map/camera.js").Domain} domain @returns {Source} */
-const serverOf = (task, domain) => (area) => api.json(`/tasks/${task}/counts`, { method: "POST", body: questionOf(area, domain) });
+const serverOf = (task, domain) => (area) => api.json(`/tasks/${task}/counts`, { method: "POST", body: { boxes: [boxOf(area, domain)] } });
 
 /** An interval as a bar on a scale from 0 to the largest end. @param {Answer} answer @param {number} most */
 function bar({ value, low, high }, most) {
@@ -84,7 +72,7 @@ export class Ask {
     try {
       const answer = await this.source(area);
       const [{ value, stderr, interval: [low, high] }] = answer.counts;
-      this.answers = [...this.answers, { name: name || (area.ring ? "polygon" : "rectangle"), area, value, stderr, low, high }];
+      this.answers = [...this.answers, { name: name || "rectangle", area, value, stderr, low, high }];
       this.note = answer.note;
       this.error = "";
     } catch (error) {
@@ -136,7 +124,7 @@ export class Ask {
     return html`<section class=${`card ask ${first ? "first" : ""}`} aria-labelledby="ask-title">
       <h2 id="ask-title">${this.fixed ? "What was asked" : "Ask the map"}</h2>
       ${this.fixed ? "" : domain.lower.length > 2 ? html`<p class="quiet">This page asks about one or two dimensions. The server takes boxes of ${domain.lower.length}: <code>POST /tasks/${this.task}/counts</code>.</p>` : ready ? html`
-        <p class="quiet">Choose “Ask” above the map and drag ${labelled ? "over a part, or pick a label:" : flat ? "over a part, or type its ends:" : "a rectangle, or “Polygon” and set its corners, or type a rectangle:"}</p>
+        <p class="quiet">Choose “Ask” above the map and drag ${labelled ? "over a part, or pick a label:" : flat ? "over a part, or type its ends:" : "a rectangle, or type it:"}</p>
         ${places.length ? html`<label class="pick">${labelled ? domain.names[0] : "or pick a place"} <select @change=${(/** @type {Event} */ event) => this.#pick(/** @type {HTMLSelectElement} */ (event.target))}>
           <option value="">choose…</option>${places.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>` : ""}
         ${labelled ? "" : html`<form @submit=${(/** @type {Event} */ event) => this.submit(event)}>

@@ -180,7 +180,6 @@ export class CampaignView {
           ${this.#pair ? operatorsCard(about) : ""}
           ${promiseCard(this.results?.privacy ?? about.promise, about.public)}
           ${this.ask?.card(this.#ready, Boolean(this.panel?.map.asking))}
-          ${this.#rounds()}
           ${state ? this.admin.card(state.phase, about.enrolment, /** @type {any} */ (state).confirmed) : ""}
           ${this.#files(state)}
         </div>
@@ -209,18 +208,6 @@ export class CampaignView {
       ${state.fault ? html`<p class="error">${state.fault}</p>` : ""}
       ${open && !progress ? html`<p class="quiet">How many have answered the open round is not public: it would tell when reports come in.</p>` : ""}
     </section>`;
-  }
-
-  #rounds() {
-    const rounds = this.timeline?.rounds ?? [];
-    if (!rounds.length || this.#pair) return "";
-    return html`<section class="card"><details><summary><h2>Rounds</h2></summary><div class="scroll"><table>
-      <thead><tr><th class="number">round</th><th>asks for</th><th class="number">received</th><th class="number">expected</th><th class="number">missing</th></tr></thead>
-      <tbody>${rounds.map((one) => {
-        const expected = one.expected ?? this.state?.enrolled ?? 0;
-        return html`<tr><td class="number">${one.round}</td><td>${one.what ?? "regions"}</td><td class="number">${count(one.received)}</td>
-          <td class="number">${count(expected)}</td><td class="number">${count(Math.max(0, expected - (one.received ?? 0)))}</td></tr>`;
-      })}</tbody></table></div></details></section>`;
   }
 
   /** @param {State | null} state */

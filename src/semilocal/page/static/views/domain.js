@@ -47,10 +47,9 @@ export class DomainMap {
   render(changed) {
     const { map } = this;
     if (!map) return "";
-    const drawing = map.asking !== "";
     return html`<div class="wide domain"><div class="toolbar" role="toolbar" aria-label="Map of the domain">
-      <button type="button" aria-pressed=${drawing} @click=${() => {
-        map.setAsking(drawing ? "" : "rectangle");
+      <button type="button" aria-pressed=${map.asking} @click=${() => {
+        map.setAsking(!map.asking);
         changed();
       }}>Draw</button>${zoomButtons(map)}</div>${map.element}</div>`;
   }

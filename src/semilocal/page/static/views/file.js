@@ -1,5 +1,5 @@
 // A map in a file of its own: what a command wrote, with the same tools as the page. It can reach nothing outside. The address
-// keeps what is seen and what was asked: #view=x,y,width&q=name;x0,y0,x1,y1, of a polygon all its corners.
+// keeps what is seen and which rectangles were asked about: #view=x,y,width&q=name;x0,y0,x1,y1.
 
 import { html, render } from "#vendor/lit-html.js";
 import { CountTree } from "#map/answer.js";
@@ -27,23 +27,23 @@ export function open(data) {
   function keep() {
     const { seen } = panel.map;
     const parts = seen ? [`view=${seen.map((number) => Number(number.toPrecision(7))).join(",")}`] : [];
-    if (tree) for (const { name, area: { x0, y0, x1, y1, ring } } of ask.answers) parts.push(`q=${encodeURIComponent(name)};${(ring?.flat() ?? [x0, y0, x1, y1]).map((number) => Number(number.toPrecision(9))).join(",")}`);
+    if (tree) for (const { name, area: { x0, y0, x1, y1, ring } } of ask.answers) if (!ring) parts.push(`q=${encodeURIComponent(name)};${[x0, y0, x1, y1].map((number) => Number(number.toPrecision(9))).join(",")}`);
     const hash = parts.length ? `#${parts.join("&")}` : "";
     if (location.protocol !== "about:" && hash !== location.hash) history.replaceState(null, "", hash || location.pathname + location.search);
   }
 
-  /** Take questions and view from the address, or else the questions of the command. */
+  /** The questions of the command, then view and questions of the address. */
   async function restore() {
+    ask.answers = data.asked.map((/** @type {any} */ { ring, ...one }) => ({ ...one, area: areaOf(pairs(ring)) }));
     const [x, y, span] = (asked.get("view") ?? "").split(",").map(Number);
     if (span > 0 && Number.isFinite(x + y)) panel.map.lookAt({ x0: x - span / 2, y0: y, x1: x + span / 2, y1: y }, 0);
     for (const one of tree ? asked.getAll("q") : []) {
       const at = one.lastIndexOf(";");
       const corners = one.slice(at + 1).split(",").map(Number);
-      if (at < 0 || corners.length < 4 || !corners.every(Number.isFinite)) continue;
+      if (at < 0 || corners.length !== 4 || !corners.every(Number.isFinite)) continue;
       const [x0, y0, x1, y1] = corners;
-      await ask.ask(corners.length > 4 ? areaOf(pairs(corners)) : { x0, y0, x1, y1 }, one.slice(0, at));
+      await ask.ask({ x0, y0, x1, y1 }, one.slice(0, at));
     }
-    if (!asked.has("q")) ask.answers = data.asked.map((/** @type {any} */ { ring, ...one }) => ({ ...one, area: areaOf(pairs(ring)) }));
   }
 
   function page() {

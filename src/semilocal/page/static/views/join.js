@@ -121,7 +121,7 @@ class JoinView {
     const form = /** @type {JoinForm} */ (this.form);
     const vault = /** @type {Vault} */ (this.vault);
     const notify = (/** @type {string} */ line) => this.note(line);
-    const options = { token: form.token.trim(), notify, allowBucket: form.allowBucket, agreed: form.pinned.plan?.digest, value, words: this.about.participant ?? null };
+    const options = { token: form.token.trim(), notify, agreed: form.pinned.plan?.digest, value, words: this.about.participant ?? null };
     const { Channel } = await import("#device/channel.js");
     const connect = (/** @type {string} */ origin) => new Channel(origin, { signal: this.stopping.signal, notify });
     if (form.pinned.pair) {

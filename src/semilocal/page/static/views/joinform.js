@@ -35,7 +35,6 @@ export class JoinForm {
     this.minSide = "";
     this.token = "";
     this.consent = false;
-    this.allowBucket = false;
     this.note = ""; // what the browser said when it was asked
   }
 
@@ -44,11 +43,6 @@ export class JoinForm {
     const { lower, upper } = this.tree.box;
     const numbers = this.texts.map(numberOf);
     return numbers.every((x, axis) => lower[axis] <= x && x <= upper[axis]) ? numbers : null;
-  }
-
-  /** The names that a position can have; empty if it has numbers. */
-  get leaves() {
-    return this.tree.leafNames;
   }
 
   /** Which of the names the position has; -1 while there is no position. */
@@ -62,7 +56,7 @@ export class JoinForm {
     if (this.texts.some((text) => text.trim() === "")) return "";
     const strange = this.texts.findIndex((text) => Number.isNaN(numberOf(text)));
     if (strange >= 0) return `${names[strange]} needs a number; got ${this.texts[strange]}.`;
-    if (this.position) return `Your position: ${this.leaves[this.leaf] ?? this.texts.join(", ")}.`;
+    if (this.position) return `Your position: ${this.tree.leafNames[this.leaf] ?? this.texts.join(", ")}.`;
     return `That is outside the domain of this campaign: ${names.map((name, axis) => `${name} ${lower[axis]} to ${upper[axis]}`).join(", ")}.`;
   }
 
@@ -96,7 +90,7 @@ export class JoinForm {
     try {
       const policy = this.policy;
       if (pair) {
-        checkPair(pair, policy, this.allowBucket);
+        checkPair(pair, policy);
         return [];
       }
       const reasons = refusals(task, plan, policy).map(({ reason }) => reason);
@@ -144,7 +138,7 @@ export class JoinForm {
     const choose = (/** @type {Event} */ event) => "middle" in tree && this.setPosition(tree.middle(BigInt(/** @type {HTMLSelectElement} */ (event.target).value)));
     return html`<label class="wide">${tree.box.names[0]} <select @change=${choose}>
       <option disabled .selected=${leaf < 0}>choose…</option>
-      ${this.leaves.map((name, place) => html`<option value=${place} .selected=${place === leaf}>${name}</option>`)}</select></label>`;
+      ${this.tree.leafNames.map((name, place) => html`<option value=${place} .selected=${place === leaf}>${name}</option>`)}</select></label>`;
   }
 
   /** @param {() => void} start */
@@ -163,9 +157,9 @@ export class JoinForm {
         <form @submit=${stay}><label class="wide">${ownWords(this.own)}
           <input inputmode="decimal" autocomplete="off" .value=${this.valueText} @input=${(/** @type {Event} */ event) => edit(() => (this.valueText = text(event)))}></label></form></section>` : ""}
       <section class="card" aria-labelledby="where" ?hidden=${!this.needsPosition}><h2 id="where">1. Where you are</h2>
-        <p class="quiet">${words.position} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it)${this.leaves.length ? ", or choose its name" : tree.isGeographic ? ", type it, or ask your browser" : ", or type it"}.</p>
+        <p class="quiet">${words.position} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it)${this.tree.leafNames.length ? ", or choose its name" : tree.isGeographic ? ", type it, or ask your browser" : ", or type it"}.</p>
         <form @submit=${stay}>
-          ${this.leaves.length ? this.#names() : tree.box.names.map((name, axis) => html`<label>${name}
+          ${this.tree.leafNames.length ? this.#names() : tree.box.names.map((name, axis) => html`<label>${name}
             <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}
               @input=${(/** @type {Event} */ event) => edit(() => Object.assign(this, { texts: this.texts.with(axis, text(event)), note: "" }))}></label>`)}
           ${tree.isGeographic ? html`<button class="wide" type="button" @click=${() => this.locate()}>Ask my browser</button>` : ""}
@@ -179,9 +173,8 @@ export class JoinForm {
         <form @submit=${stay}>
           ${LIMITS.filter(({ name }) => pinned.task || name.startsWith("max_e")).map(({ name, label }) => html`<label>${label}
             <input inputmode="decimal" autocomplete="off" .value=${this.limits[name]} @input=${(/** @type {Event} */ event) => edit(() => (this.limits = { ...this.limits, [name]: text(event) }))}></label>`)}
-          ${this.needsPosition ? html`<label>${SIDE} (${tree.isGeographic ? "km" : this.leaves.length ? "labels" : "units of the axes"}; one number, or one per axis with commas; may be empty)
+          ${this.needsPosition ? html`<label>${SIDE} (${tree.isGeographic ? "km" : this.tree.leafNames.length ? "labels" : "units of the axes"}; one number, or one per axis with commas; may be empty)
             <input inputmode="decimal" autocomplete="off" .value=${this.minSide} @input=${(/** @type {Event} */ event) => edit(() => (this.minSide = text(event)))}></label>` : ""}
-          ${pinned.pair?.bucket_depth ? html`<label class="wide check"><span><input type="checkbox" .checked=${this.allowBucket} @change=${() => edit(() => (this.allowBucket = !this.allowBucket))}> My coarse cell may be public</span></label>` : ""}
         </form>
         ${this.reasons.map((reason) => html`<p class="error">${reason}</p>`)}</section>
       <section class="card" aria-labelledby="agree"><h2 id="agree">4. Take part</h2>

@@ -6,7 +6,7 @@ import { bounds } from "#map/camera.js";
 import { OPEN, Timeline } from "#map/cells.js";
 import { CellLayer } from "#map/layer.js";
 import { MapView } from "#map/view.js";
-import { corners, count, digits, people, save, sure } from "#views/parts.js";
+import { corners, count, digits, people, sure } from "#views/parts.js";
 
 const PAUSE = 700; // milliseconds that a round is shown
 const AROUND_A_CITY = 0.25; // degrees to each side
@@ -41,8 +41,6 @@ export const zoomButtons = (map) => html`<span class="group">
   <button type="button" aria-label="zoom in" @click=${() => map.zoom(1.5)}>+</button><button type="button" aria-label="zoom out" @click=${() => map.zoom(1 / 1.5)}>−</button>
   <button type="button" @click=${() => map.home()}>All</button></span>`;
 
-const COLOURS = /** @type {const} */ (["density", "uncertainty"]);
-const MAP = "Map. Arrow keys move, plus and minus zoom, 0 shows everything. While a polygon is drawn, space sets a corner, Enter closes it.";
 
 export class MapPanel {
   /**
@@ -58,7 +56,7 @@ export class MapPanel {
     this.following = true;
     this.playing = 0; // a timer
     this.missing = ""; // a place that was not found
-    this.map = new MapView(domain, { onHover: changed, onSelect, words: MAP });
+    this.map = new MapView(domain, { onHover: changed, onSelect });
     this.layer = this.map.layer = new CellLayer();
     this.layer.show(this.timeline.frame(0));
   }
@@ -66,12 +64,7 @@ export class MapPanel {
   /** Show the map after a round. @param {number} number */
   show(number) {
     this.shown = number;
-    this.#draw(this.timeline.frame(number));
-  }
-
-  /** @param {import("#map/cells.js").Frame} frame @param {import("#map/cells.js").Colour} [colour] */
-  #draw(frame, colour) {
-    this.layer.show(frame, colour);
+    this.layer.show(this.timeline.frame(number));
     this.map.draw();
     this.changed();
   }
@@ -119,15 +112,6 @@ export class MapPanel {
     this.changed();
   }
 
-  /** A button that lets the pointer draw. @param {import("#map/view.js").Asking} what @param {string} word @param {boolean} ready */
-  #toggle(what, word, ready) {
-    const on = this.map.asking === what;
-    return html`<button class="toggle" aria-pressed=${on} ?disabled=${!ready} @click=${() => {
-      this.map.setAsking(on ? "" : what);
-      this.changed();
-    }}>${word}</button>`;
-  }
-
   /** @param {boolean} ready whether questions can be asked @param {boolean} [live] whether rounds are to come */
   render(ready, live = false) {
     const { map, layer, domain } = this;
@@ -135,17 +119,16 @@ export class MapPanel {
     const places = this.places;
     return html`
       <div class="toolbar" role="toolbar" aria-label="Map">
-        <label>colour <select @change=${(/** @type {Event} */ event) =>
-          this.#draw(layer.frame, /** @type {any} */ (/** @type {HTMLSelectElement} */ (event.target).value))}>${COLOURS.filter((value) => value !== "uncertainty" || !layer.frame.isExact).map((value) => html`<option value=${value} ?selected=${layer.colour === value}>${value}</option>`)}</select></label>
         ${zoomButtons(map)}
-        ${this.askable ? html`<span class="group">${this.#toggle("rectangle", "Ask", ready)}${domain.lower.length === 2 ? this.#toggle("polygon", "Polygon", ready) : ""}</span>` : ""}
-        <button @click=${() => void map.picture().then((blob) => save("map.png", blob))}>PNG</button>
+        ${this.askable ? html`<button class="toggle" aria-pressed=${map.asking} ?disabled=${!ready} @click=${() => {
+          map.setAsking(!map.asking);
+          this.changed();
+        }}>Ask</button>` : ""}
         ${places.size ? html`<label class="find"><span class="hidden">find a place</span>
           <input type="search" list="places" placeholder="find a place" @change=${(/** @type {Event} */ event) => this.find(/** @type {HTMLInputElement} */ (event.target).value)} />
           <datalist id="places">${[...places.keys()].map((name) => html`<option value=${name}></option>`)}</datalist></label>` : ""}
       </div>
       ${this.missing ? html`<p class="quiet" role="status">No place on this map is called “${this.missing}”.</p>` : ""}
-      ${map.asking === "polygon" ? html`<p class="quiet" role="status">Click the corners; click the first one again to close. By keys: space sets a corner at the cross, Backspace takes it back, Enter closes, Escape begins again.</p>` : ""}
       <div class="over">${map.element}${cellCard(layer, map, domain)}</div>
       <div class="under">
         ${layer.legend(map.theme, domain.unit)}
