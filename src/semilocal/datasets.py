@@ -32,5 +32,5 @@ def california_housing() -> tuple[Floats, Floats]:
     """
     source = importlib.resources.files("semilocal") / "data" / "california_housing.csv.gz"
     with importlib.resources.as_file(source) as path:
-        table = read_points(path, x="longitude", y="latitude", values=["median_house_value"])
+        table = read_points(path, columns=["longitude", "latitude"], values=["median_house_value"])
     return table.points, table.values["median_house_value"]

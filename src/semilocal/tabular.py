@@ -6,7 +6,7 @@ Knows columns and how many of their digits are known. Knows no participants.
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from .outputs import output
 
-__all__ = ["Tabular", "aligned", "known"]
+__all__ = ["Tabular", "aligned", "known", "rounded"]
 
 MOST_ROWS = 10  # that a table shows of itself
+_ESTIMATES = ("crowd", "stderr", "mean", "mean_stderr")  # columns whose digits a standard error limits
 
 
 def known(values: npt.ArrayLike, errors: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -33,6 +34,21 @@ def known(values: npt.ArrayLike, errors: npt.ArrayLike) -> npt.NDArray[np.float6
     digits = np.where(error > 0, 1 - np.floor(np.log10(np.where(error > 0, error, 1.0))), 9.0)
     scale = 10.0 ** np.clip(digits, 0, 12)
     return np.asarray(np.rint(value * scale) / scale)
+
+
+def rounded(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Columns as files have them: estimates and errors with the digits that are :func:`known`.
+
+    Examples
+    --------
+    >>> rounded({"cell": np.array([3]), "crowd": np.array([799.12]), "stderr": np.array([38.2])})["crowd"].tolist()
+    [799.0]
+    """
+    errors = {name: columns.get("mean_stderr" if "mean" in name else "stderr", 0.0) for name in _ESTIMATES}
+    return {
+        name: known(column, errors.get(name, 0.0)) if column.dtype.kind == "f" else column
+        for name, column in columns.items()
+    }
 
 
 class Tabular:

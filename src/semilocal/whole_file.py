@@ -9,7 +9,7 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,15 +19,8 @@ _parts: set[Path] = set()  # the files that SIGTERM must remove
 
 
 @contextmanager
-def whole_file(target: Path, *, publish: Callable[[Path, Path], object] = os.replace) -> Iterator[Path]:
-    """A file to write into, which gets the target's name at the end; after an error or SIGTERM it is gone.
-
-    Parameters
-    ----------
-    target : Path
-    publish : callable
-        ``publish(part, target)`` gives it the name: ``os.replace``, or ``os.link``, which replaces nothing.
-    """
+def whole_file(target: Path) -> Iterator[Path]:
+    """A file to write into, which gets the target's name at the end; after an error or SIGTERM it is gone."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
     part = Path(name)
@@ -35,7 +28,7 @@ def whole_file(target: Path, *, publish: Callable[[Path, Path], object] = os.rep
         with _removed_by_sigterm(part):
             yield part
             part.chmod(_rights(target))
-            publish(part, target)
+            os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
 

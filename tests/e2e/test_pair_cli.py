@@ -120,8 +120,8 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
     found = [httpx2.get(f"{url}/transcript").content for url in base]
     assert found[0] == found[1]
     assert SignedTree.from_bytes(found[0]).published()[0].people == PEOPLE
-    assert main(["campaign", "show", "walkers", "--json", *helper]) == 0
-    assert json.loads(capsys.readouterr().out)["accepted"] == PEOPLE
+    assert main(["campaign", "show", "walkers", *helper]) == 0
+    assert f"{PEOPLE} take part" in capsys.readouterr().out
     assert main(["campaign", "list", *leader]) == 0
     assert "done" in capsys.readouterr().out
     drawn = tmp_path / "map.html"
@@ -169,12 +169,12 @@ def test_the_mean_of_a_value_from_create_to_results(
     fares = np.append(rng.uniform(5, 25, PEOPLE - 1).round(2), 12.5)
     table = tmp_path / "people.csv"
     table.write_text("\n".join(["fare", *map(str, fares[:-1].tolist())]) + "\n")
-    swarm = ["swarm", base[0], "--points", str(table), "--quiet", "--rows-are-people"]
+    swarm = ["swarm", base[0], "--points", str(table), "--quiet"]
     capsys.readouterr()
     assert main([*swarm, "--devices", "1"]) == 2  # without values nothing is sent
     assert "--value is missing: the task asks for fare from 0 to 50" in capsys.readouterr().err
     assert main([*swarm, "--value", "fare"]) == 0
-    assert f"{PEOPLE - 1} values from the column fare; the task needs no positions." in capsys.readouterr().out
+    assert f"{PEOPLE - 1} values from the columns fare; the task needs no positions." in capsys.readouterr().out
     for url in base:
         until(url, "done")
     capsys.readouterr()
@@ -214,7 +214,6 @@ def test_a_server_with_a_wrong_part_in_pairs_does_not_start(
     ("words", "reason"),
     [
         (["--k", "5"], "no meaning"),
-        (["--db", "sqlite:///x.db", "--peer-key", "0" * 64], "running leader"),
         ([], "--peer-key is missing"),
         (
             ["--trust", "nobody", "--k", "5", "--delta", "0.01", "--peer-key", "0" * 64],

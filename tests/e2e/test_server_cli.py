@@ -1,4 +1,4 @@
-"""The server's commands, against a real server and on a database directly."""
+"""The server's commands, against a real server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import csv
 import io
 import json
-import re
 from pathlib import Path
 
 import httpx2
@@ -16,12 +15,11 @@ import pytest
 from semilocal import Task
 from semilocal.cli.main import main
 from semilocal.io.map_rows import REGION
-from semilocal.protocol.messages import Report, decode, encode
+from semilocal.protocol.messages import decode
 from semilocal.protocol.plan import Plan
-from semilocal.service.rounds import advance
-from semilocal.service.stores.base import Enrolment, Incoming, open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
 from tests.helpers import HANG
+from tests.helpers.forked import ForkedServer
 from tests.helpers.pages import data_of
 from tests.helpers.service import Device, follow_campaign
 
@@ -69,17 +67,12 @@ def test_a_campaign_from_the_command_line_to_files(tmp_path: Path, capsys: pytes
         assert "Everybody learns, under your pseudonym, which region you are in." in capsys.readouterr().out
         folder = tmp_path / "out"
         assert main(["results", "walkers", "--out", str(folder), *office]) == 0
-        assert "epsilon = 2 for any two places of one's region" in capsys.readouterr().out
+        assert "(epsilon = 2, delta = 0 between any two places of one's region)" in capsys.readouterr().out
         document = json.loads((folder / "results.json").read_text())
         assert sum(region["crowd"] for region in document["regions"]) == 60
         drawn = json.loads((folder / "regions.geojson").read_text())
         assert sum(f["properties"].get("crowd", 0) for f in drawn["features"]) == 60
         assert "e^6" in (folder / "statement.txt").read_text()
-        other = tmp_path / "direct"
-        assert main(["results", "walkers", "--out", str(other), "--db", server.database]) == 0
-        for name in ("results.json", "regions.geojson", "statement.txt"):
-            assert (other / name).read_text() == (folder / name).read_text()
-        capsys.readouterr()
         check_counts(tmp_path, capsys, ["results", "walkers", *office])
     finally:
         server.stop()
@@ -135,75 +128,34 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
         assert sentence in capsys.readouterr().err
 
 
-def test_the_office_works_on_a_database_directly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    office = ["--db", f"sqlite:///{tmp_path / 'service.db'}"]
-    assert main([*CREATE, *office]) == 0
-    assert main(["tokens", "new", "--count", "3", "--campaign", "walkers", *office]) == 0
-    assert len(capsys.readouterr().out.split("slt_")) == 4
-    assert main(["results", "walkers", "--out", str(tmp_path), *office]) == 2
-    assert "the campaign is enrolling" in capsys.readouterr().err
-    assert main(["campaign", "start", "walkers", *office]) == 0
-    assert main(["campaign", "close", "walkers", *office]) == 0
-    assert "cancelled" in capsys.readouterr().out
-    assert main(["campaign", "show", "nobody", *office]) == 2
-    assert "0 campaigns match 'nobody'; there are:" in capsys.readouterr().err
-    assert main([*CREATE, "--label", "again", *office]) == 0
-    assert main(["campaign", "show", "walkers", *office]) == 2
-    assert "2 campaigns match 'walkers'" in (err := capsys.readouterr().err)
-    assert "give the beginning of its id" in err
-    assert main(["campaign", "list", *office]) == 0
-    shown = []
-    for line in capsys.readouterr().out.splitlines():
-        assert main(["campaign", "show", line.split()[0], *office]) == 0
-        shown.append(capsys.readouterr().out)
-    assert sum("label 'again'" in text for text in shown) == 1  # what tells the second from the first
-
-
-@pytest.mark.parametrize("words", ["campaign list", "campaign show x", "campaign start x", "results x --out ."])
-def test_no_database_is_made_by_a_command_that_looks_into_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
-) -> None:
-    assert main([*words.split(), "--db", f"sqlite:///{tmp_path / 'typo.db'}"]) == 2
-    assert "there is no file" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_show_says_how_many_are_missing_and_how_long_it_takes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    database = f"sqlite:///{tmp_path / 'service.db'}"
-    office = ["--db", database]
-    assert main([*CREATE, "--capacity", "7", "--enrolment", "open", "--unsigned", *office]) == 0
-    store = open_store(database)
-    (task,) = store.statuses()
-    names = [bytes([number]) * 16 for number in range(7)]
-    store.apply([Enrolment(task, name, name * 2, None, None) for name in names[:6]])
-    assert main(["campaign", "show", "walkers", *office]) == 0
-    assert "enrolling: 6 enrolled; round 1 opens when 7 are enrolled\n" in capsys.readouterr().out
-    assert main(["campaign", "start", "walkers", *office]) == 0
-    definition = store.campaign(task)
-    assert definition is not None
-    ends = definition.task.hierarchy.ends
-    reports = [(name, encode(Report(task, 1, name, *ends, None, name))) for name in names[:4]]
-    bodies = {name: data.partition(bytes([0xC4, 16]) + name)[2] for name, data in reports}
-    store.apply([Incoming(task, 1, name, name * 2, bodies[name], True) for name in names[:4]])
-    capsys.readouterr()
-    assert main(["campaign", "show", "walkers", *office]) == 0
-    words = capsys.readouterr().out
-    assert re.match(
-        r"collecting: round 1 is open, 4 of 6 answers received, 2 missing; it closes in [\w ]+; 6 enrolled\n", words
-    )
-    assert main(["campaign", "show", "walkers", "--json", *office]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert (document["received"], document["expected"], document["needed"]) == (4, 6, 6)
-    with store.lock(task) as held:
-        assert held is not None
-        held.move("collecting", round_=1, closed=0, needed=6, deadline=1, fold=held.fold)
-    assert advance(store, task, 100.0) is not None
-    store.close()
-    assert main(["campaign", "show", "walkers", "--json", *office]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert (document["received"], document["expected"]) == (0, 4)
+def test_two_campaigns_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = ForkedServer(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
+    server.start()
+    office = ["--url", server.url, "--admin-token", ADMIN_TOKEN]
+    try:
+        assert main([*CREATE, *office]) == 0
+        assert main(["results", "walkers", "--out", str(tmp_path), *office]) == 2
+        assert "the campaign is enrolling" in capsys.readouterr().err
+        assert main(["campaign", "start", "walkers", *office]) == 0
+        capsys.readouterr()
+        assert main(["campaign", "show", "walkers", *office]) == 0
+        assert "collecting: round 1 is open, 0 of 0 answers received, 0 missing" in capsys.readouterr().out
+        assert main(["campaign", "close", "walkers", *office]) == 0
+        assert "cancelled" in capsys.readouterr().out
+        assert main(["campaign", "show", "nobody", *office]) == 2
+        assert "0 campaigns match 'nobody'; there are:" in capsys.readouterr().err
+        assert main([*CREATE, "--label", "again", *office]) == 0
+        assert main(["campaign", "show", "walkers", *office]) == 2
+        assert "2 campaigns match 'walkers'" in (err := capsys.readouterr().err)
+        assert "give the beginning of its id" in err
+        assert main(["campaign", "list", *office]) == 0
+        shown = []
+        for line in capsys.readouterr().out.splitlines():
+            assert main(["campaign", "show", line.split()[0], *office]) == 0
+            shown.append(capsys.readouterr().out)
+        assert sum("label 'again'" in text for text in shown) == 1  # what tells the second from the first
+    finally:
+        server.kill()
 
 
 @pytest.mark.parametrize(
@@ -213,13 +165,7 @@ def test_show_says_how_many_are_missing_and_how_long_it_takes(
         (["serve", "--db", "oracle://x"], "--db must be sqlite:///file or postgresql://"),
         (["serve", "--db", "sqlite:///{tmp}/a.db", "--workers", "0"], "from 1 to 64; got"),
         (["campaign", "list", "--url", "http://127.0.0.1:1"], "does not answer"),
-        (["campaign", "list", "--url", "http://x", "--db", "sqlite:///x"], "not both"),
-        (
-            [*CREATE, "--release", "median:x:1", "--db", "sqlite:///{tmp}/a.db"],
-            "--release must be counts, points, mean:",
-        ),
-        ([*CREATE, "--capacity", "4", "--db", "sqlite:///{tmp}/a.db"], "4 participants are no crowd of k = 5"),
-        ([*CREATE, "--bounds=a,b,c,d", "--db", "sqlite:///{tmp}/a.db"], "bounds must be numbers"),
+        ([*CREATE, "--capacity", "4"], "4 participants are no crowd of k = 5"),
     ],
 )
 def test_wrong_arguments_are_refused_with_a_sentence(

@@ -110,7 +110,6 @@ def test_from_serve_to_the_map(
     (tmp_path / "tokens.txt").write_text("\n".join(tokens[1:]))
     code, out, err = run(
         capsys, "swarm", f"{helper}/tasks/{task}", "--points", points, "--tokens", tmp_path / "tokens.txt", "--quiet",
-        "--rows-are-people",
     )  # fmt: skip
     assert code == 0, (out, err)
     assert f"{PEOPLE} uploaded" in out

@@ -1,9 +1,8 @@
-"""The administrator's client: one set of calls, to a running server or to the application in this process.
+"""The administrator's client: calls to a running server, and what it answers, in words.
 
-Knows the administrator's routes (``spec/http.md``) and the options that lead to a server. With a database, the
-application runs in process and gets the same requests. Answers are bounded in size and time, redirects are not
-followed, and what is not an answer of a semilocal server is refused with a reason. Text in answers is for people and
-comes from elsewhere, so it is made plain here, once.
+Knows the administrator's routes (``spec/http.md``) and the options that lead to a server. Answers are bounded in size
+and time, redirects are not followed, and what is not an answer of a semilocal server is refused with a reason. Text in
+answers is for people and comes from elsewhere, so it is made plain here, once.
 """
 
 from __future__ import annotations
@@ -11,12 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-import os
-import secrets
-import time
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -31,14 +26,13 @@ from ..service.pair.form import PairForm
 from ..sharing import is_pair_task
 from ..sharing.pair import PairTask
 from ..words import number_of
-from .options import HIDDEN_HELP, advanced, flat, not_empty, option, read_hidden, server_url
+from .options import HIDDEN_HELP, flat, not_empty, option, read_hidden, server_url
 
 __all__ = [
-    "ADMIN_TOKEN", "CAMPAIGN", "DEFAULT_URL", "PAGE", "AdminClient", "CampaignName", "CampaignState", "Office",
-    "PairState", "Results", "connect", "read_document",
+    "ADMIN_TOKEN", "CAMPAIGN", "PAGE", "AdminClient", "CampaignName", "CampaignState", "Office",
+    "PairState", "connect",
 ]  # fmt: skip
 
-DEFAULT_URL = "http://127.0.0.1:8000"
 ADMIN_TOKEN = "SEMILOCAL_ADMIN_TOKEN"
 PAGE = 10_000  # tokens that a server makes at once
 TIMEOUT = 60.0
@@ -56,28 +50,18 @@ CampaignName = Annotated[str, option(CAMPAIGN, "CAMPAIGN", not_empty)]
 class Office:
     """Where the server is."""
 
-    url: Annotated[str | None, option(f"the server ({DEFAULT_URL})", "URL", server_url)] = None
+    url: Annotated[str, option("the server", "URL", server_url)] = "http://127.0.0.1:8000"
     admin_token: Annotated[
         str | None, option(f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}", "TOKEN", dash=True)
     ] = None
-    db: Annotated[str | None, advanced("work on this database directly instead of asking a server", read=not_empty)] = (
-        None
-    )
 
 
-def connect(office: Office, *, new: bool = False) -> AdminClient:
-    """The client that the options ask for, to be used in a ``with`` statement; a database is made only if ``new``."""
-    from ..service.stores.base import check_database
-
-    if office.db and office.url:
-        raise InvalidInput("give --db or --url, not both")
-    if office.db:
-        check_database(office.db, new=new)
-        return AdminClient(database=office.db)
+def connect(office: Office) -> AdminClient:
+    """The client that the options ask for, to be used in a ``with`` statement."""
     token = read_hidden(office.admin_token, option="--admin-token", variable=ADMIN_TOKEN)
     if not (token.isascii() and token.isprintable()):
         raise InvalidInput(f"--admin-token or {ADMIN_TOKEN}: is no token of a server: it has letters that none has")
-    return AdminClient(office.url or DEFAULT_URL, token)
+    return AdminClient(office.url, token)
 
 
 # -- what a server answers ---------------------------------------------------------------------------------------------
@@ -196,62 +180,6 @@ class PairState(msgspec.Struct, frozen=True):
         return "; ".join(parts)
 
 
-class Region(msgspec.Struct, frozen=True):
-    """A region with its crowd."""
-
-    crowd: int
-
-
-class ReleaseDocument(msgspec.Struct, frozen=True):
-    """A release; all but the kind belong to means."""
-
-    kind: str
-    function: str = ""
-    epsilon: float = 0.0
-    adjacency: str = ""
-    mean: float | None = None
-    stderr: float | None = None
-    interval: tuple[float, float] | None = None
-    level: float = 0.95
-
-    def text(self) -> str:
-        """A mean with its interval; empty for other releases."""
-        if self.mean is None or self.interval is None:
-            return ""
-        return "{:.6g}, {:g} % interval {:.6g} to {:.6g}".format(self.mean, 100 * self.level, *self.interval)
-
-
-class Results(msgspec.Struct, frozen=True):
-    """What a finished campaign publishes."""
-
-    regions: list[Region]
-    releases: list[ReleaseDocument]
-
-    @property
-    def means(self) -> list[ReleaseDocument]:
-        """The releases that are one number with its interval."""
-        return [release for release in self.releases if release.text()]
-
-    def text(self) -> str:
-        """How many regions and participants there are."""
-        members = number_of(sum(region.crowd for region in self.regions), "participant")
-        return f"{number_of(len(self.regions), 'region')} with {members} (public by design)"
-
-
-def read_document(document: Any, kind: type[T], what: str) -> T:
-    """The document as a value of a type, with plain text.
-
-    Raises
-    ------
-    InvalidInput
-        If it is something else.
-    """
-    try:
-        return msgspec.convert(_plain(document, MOST_DEPTH), kind)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise InvalidInput(f"{what} is not what a semilocal server sends: {printable(str(error))}") from None
-
-
 def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return printable(value)
@@ -271,56 +199,31 @@ class AdminClient:
         Of the server, such as ``http://127.0.0.1:8000``.
     token : str
         The admin token; empty for what everybody may read.
-    database : str, optional
-        Run the application on this database in process instead; needs no token.
     """
 
-    def __init__(self, url: str = "", token: str = "", *, database: str = "") -> None:
+    def __init__(self, url: str, token: str = "") -> None:
         try:
             import httpx2
 
             from ..device.transport import HttpxWire
         except ImportError:
             raise MissingExtra("httpx2", "service") from None
-        self._runner = asyncio.Runner()
-        self._service: Any = None
-        options: dict[str, Any] = {}
-        if database:
-            url, token = "http://in.process", secrets.token_urlsafe(24)
-            options["transport"] = httpx2.ASGITransport(self._application(database, token))
         self.url, self._token = url.rstrip("/"), token
+        self._runner = asyncio.Runner()
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx2.Timeout(TIMEOUT, connect=CONNECT)
         try:
-            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False, **options)
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False)
             httpx2.URL(self.url)
         except httpx2.InvalidURL as error:
             raise InvalidInput(f"{self.url} is not an address of a server: {error}") from None
         self._wire = HttpxWire(self._client, most_bytes=MOST_BYTES, seconds=LONGEST_ANSWER)
 
-    def _application(self, database: str, token: str) -> Any:
-        from ..service.admin import admin_hash
-        from ..service.app import App
-        from ..service.keys import ENVIRONMENT, key_file, open_keys, registered_key
-        from ..service.stores.base import open_store
-        from ..service.worker import Service
-
-        store = open_store(database, worker="office")
-        if registered_key(store) is None:  # no server has used it: campaigns need a key to pin
-            open_keys(store, file=key_file(database), environment=os.environ.get(ENVIRONMENT, ""))
-        self._service = Service(store, clock=time.time, interval=None)
-        return App(self._service, admin=admin_hash(token))
-
     def __enter__(self) -> AdminClient:
-        if self._service is not None:
-            self._runner.run(self._service.start())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._runner.run(self._client.aclose())
-        if self._service is not None:
-            self._runner.run(self._service.stop())
-            self._service.store.close()
         self._runner.close()
 
     def request(self, method: str, path: str, body: object = None, *, admin: bool = False, accept: str = JSON) -> bytes:
@@ -357,43 +260,46 @@ class AdminClient:
             advice = "redirects are not followed, or the token would go elsewhere: give the address itself with --url"
         raise InvalidInput(f"{method} {path}: {self.url} answered {describe(answer)}; {advice}")
 
-    def _parsed(self, data: bytes, path: str, kind: type[T], what: str) -> T:
+    def _parsed(self, data: bytes, path: str, kind: type[T]) -> T:
         try:
             document = msgspec.json.decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError):
             raise InvalidInput(f"{self.url}{path}: the answer is cut off or no JSON; try again") from None
-        return read_document(document, kind, what)
+        try:
+            return msgspec.convert(_plain(document, MOST_DEPTH), kind)
+        except (msgspec.ValidationError, RecursionError) as error:
+            reason = printable(str(error))
+            raise InvalidInput(f"{self.url}{path} is not what a semilocal server sends: {reason}") from None
 
-    def _get(self, path: str, kind: type[T], what: str, *, admin: bool = False) -> T:
-        return self._parsed(self.request("GET", path, admin=admin), path, kind, what)
+    def _get(self, path: str, kind: type[T], *, admin: bool = False) -> T:
+        return self._parsed(self.request("GET", path, admin=admin), path, kind)
 
-    def _post(self, path: str, body: object, kind: type[T], what: str) -> T:
-        return self._parsed(self.request("POST", path, body, admin=True), path, kind, what)
+    def _post(self, path: str, body: object, kind: type[T]) -> T:
+        return self._parsed(self.request("POST", path, body, admin=True), path, kind)
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def key(self) -> bytes:
         """The server's public key."""
-        return bytes.fromhex(self._get("/key", Key, "the key").server_key)
+        return bytes.fromhex(self._get("/key", Key).server_key)
 
     def create(self, form: CampaignForm | PairForm) -> str:
         """Create a campaign, or a pair of two servers; its task."""
-        path = "/tasks" if isinstance(form, CampaignForm) else "/pairs"
-        return self._post(path, form, Created, "the answer").task
+        return self._post("/tasks" if isinstance(form, CampaignForm) else "/pairs", form, Created).task
 
-    def confirm(self, task: str) -> None:
-        """Agree to a pair of two servers."""
-        self.request("POST", f"/tasks/{task}/confirm", admin=True)
+    def move(self, task: str, action: Literal["confirm", "start", "close"]) -> None:
+        """Agree to a pair of two servers; end enrolment and open round 1; or cancel a campaign."""
+        self.request("POST", f"/tasks/{task}/{action}", admin=True)
 
     def campaigns(self) -> list[Row]:
         """All campaigns."""
-        return self._get("/tasks", list[Row], "the list of campaigns")
+        return self._get("/tasks", list[Row])
 
-    def find(self, name: str) -> str:
-        """The task of the campaign with this task id, the beginning of one, or name."""
+    def find(self, name: str) -> Row:
+        """The campaign with this task id, the beginning of one, or name."""
         rows = self.campaigns()
-        exact = [row.task for row in rows if row.task == name]
-        found = exact or [row.task for row in rows if row.task.startswith(name) or row.name == name]
+        exact = [row for row in rows if row.task == name]
+        found = exact or [row for row in rows if row.task.startswith(name) or row.name == name]
         if len(found) == 1:
             return found[0]
         listed = ", ".join(f"{row.task[:12]} ({row.name})" for row in rows[:20]) or "none"
@@ -402,18 +308,13 @@ class AdminClient:
             f"{len(found)} campaigns match {name!r}; there are: {listed}{', …' * (len(rows) > 20)}{advice}"
         )
 
-    def name(self, task: str) -> str:
-        """The name of a campaign, for people."""
-        return next((row.name for row in self.campaigns() if row.task == task), task[:12])
-
     def state(self, task: str) -> CampaignState | PairState:
         """Where a campaign stands, with the reports of the open round for who has the admin token."""
-        what = "progress" if self._token else "state"
-        path, words = f"/tasks/{task}/{what}", "the state of the campaign"
+        path = f"/tasks/{task}/{'progress' if self._token else 'state'}"
         data = self.request("GET", path, admin=bool(self._token))
-        if self._parsed(data, path, dict[str, Any], words).get("kind") == "pair":
-            return self._parsed(data, path, PairState, words)
-        return self._parsed(data, path, CampaignState, words)
+        if self._parsed(data, path, dict[str, Any]).get("kind") == "pair":
+            return self._parsed(data, path, PairState)
+        return self._parsed(data, path, CampaignState)
 
     def task(self, task: str) -> bytes:
         """The bytes of the task; its id is checked."""
@@ -454,40 +355,25 @@ class AdminClient:
         """The plan of releases."""
         return decode(self.request("GET", f"/tasks/{task}/plan", accept=MSGPACK), Plan)
 
-    def start(self, task: str) -> None:
-        """End enrolment and open round 1."""
-        self.request("POST", f"/tasks/{task}/start", admin=True)
-
-    def close(self, task: str) -> None:
-        """Cancel a campaign."""
-        self.request("POST", f"/tasks/{task}/close", admin=True)
-
     def tokens(self, task: str, count: int) -> list[str]:
         """New one-time enrolment tokens."""
         out: list[str] = []
         while len(out) < count:
             asked = min(PAGE, count - len(out))
-            page = self._post(f"/tasks/{task}/tokens", {"count": asked}, Tokens, "the list of tokens").tokens
+            page = self._post(f"/tasks/{task}/tokens", {"count": asked}, Tokens).tokens
             if len(page) != asked:
                 raise InvalidInput(f"the server made {len(page)} tokens instead of {asked}")
             out += page
         return out
 
-    def results(self, task: str) -> tuple[dict[str, Any], Results]:
-        """What a finished campaign publishes: as it came, for a file, and as what a command shows of it."""
-        path = f"/tasks/{task}/results"
-        data = self.request("GET", path)
-        found = self._parsed(data, path, Results, "the results")
-        return msgspec.json.decode(data, type=dict[str, Any]), found
-
-    def geojson(self, task: str) -> dict[str, Any] | None:
-        """The regions as they came, for a file; None if they cannot be drawn on a map."""
-        path = f"/tasks/{task}/regions.geojson"
+    def document(self, task: str, name: str, *, accept: str = JSON) -> dict[str, Any] | None:
+        """A document of a finished campaign as it came, for a file; None if there is none, as no map of one axis."""
+        path = f"/tasks/{task}/{name}"
         try:
-            data = self.request("GET", path, accept=GEOJSON)
+            data = self.request("GET", path, accept=accept)
         except Refused as error:
             if error.token == "no-such-route":
                 return None
             raise
-        self._parsed(data, path, dict[str, Any], "the map")
+        self._parsed(data, path, dict[str, Any])
         return msgspec.json.decode(data, type=dict[str, Any])

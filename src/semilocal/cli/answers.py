@@ -20,11 +20,10 @@ from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.tables import areas_geoparquet
 from ..protocol.mark import Mark
 from ..release.answers import CountAnswers
+from ..tabular import known
 from .options import advanced, file, flat, number, option, share
 
-__all__ = ["ANSWERS", "NO_BOXES", "QueryOptions", "answer_columns", "queries_of", "write_answers"]
-
-NO_BOXES = "say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32"
+__all__ = ["ANSWERS", "QueryOptions", "answer_columns", "queries_of", "write_answers"]
 
 ANSWERS = ("count", "stderr", "low", "high")
 _OURS = (*ANSWERS, SEED)
@@ -65,14 +64,15 @@ def queries_of(options: QueryOptions, box: Box, tree: AnyTree | None = None) -> 
 
     Warns about queries that reach outside the domain, and about columns that the answers replace.
     """
+    if not options.asked and not (isinstance(tree, TableTree) and tree.leaves):
+        raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
     if options.grid is not None:
         queries = grid_queries(options.grid, box)
     elif options.queries is not None:
         queries = read_queries(options.queries, box, tree)
-    elif isinstance(tree, TableTree) and tree.leaves:
-        queries = label_queries(tree)
     else:
-        raise InvalidInput(NO_BOXES)
+        assert isinstance(tree, TableTree)
+        queries = label_queries(tree)
     if words := outside_words(queries.areas, box):
         warnings.warn(words, OutsideWarning, stacklevel=2)
     if taken := [name for name in queries.properties if name in _OURS]:
@@ -98,7 +98,7 @@ def answer_columns(
     return {
         **{name: list(column) for name, column in queries.properties.items() if name not in _OURS},
         **places,
-        **{name: column.tolist() for name, column in zip(ANSWERS, values, strict=True)},
+        **{name: known(column, answers.stderr).tolist() for name, column in zip(ANSWERS, values, strict=True)},
         **seed_column(mark, len(queries)),
     }
 

@@ -71,8 +71,8 @@ def named_domain(bounds: str, names: Sequence[str]) -> tuple[Box, AnyTree | None
     first, second = (name.lower() for name in (*names, "", "")[:2])
     if "," not in bounds and first in LATITUDE and second in LONGITUDE:
         raise InvalidInput(
-            f"the axes are swapped: --bounds {bounds} has longitude first, and the first column is {names[0]!r}. "
-            "Exchange --x and --y"
+            f"the axes are swapped: --bounds {bounds} has longitude first, and the first column is {names[0]!r}; "
+            f"write --columns {names[1]},{names[0]}"
         )
     return as_box(bounds, names=names), None
 
@@ -81,7 +81,7 @@ def _check_axes(tree: AnyTree, names: Sequence[str]) -> None:
     if len(names) != tree.box.dimensions:
         raise InvalidInput(
             f"the tree has {tree.box.dimensions} axes, {', '.join(tree.box.names)}, and the positions {len(names)}; "
-            "name the columns with --x and --y, or --columns"
+            "name the columns with --columns"
         )
     lowered = [name.lower() for name in names]
     if isinstance(tree, SphereTree) and lowered[0] in LATITUDE and lowered[1] in LONGITUDE:

@@ -1,7 +1,7 @@
 """Every command: its group in the help, one line about it, examples, and what exit code 1 means.
 
 Knows words. A command is the function ``run`` of the module of its name in ``cli.commands``, an action such as
-``campaign create`` the function ``run_create``; none is loaded here. A test parses all examples.
+``campaign create`` the function ``run_create``; none is loaded here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["ACTIONS", "BAD_INPUT", "COMMANDS", "DONE", "EXIT_CODES", "FOUND", "GROUPS", "STOPPED", "Command"]
+__all__ = ["BAD_INPUT", "COMMANDS", "DONE", "EXIT_CODES", "FOUND", "GROUPS", "STOPPED", "Command"]
 
 DONE = 0
 FOUND = 1
@@ -35,19 +35,21 @@ class Command(NamedTuple):
     Attributes
     ----------
     group : str
-        One of ``GROUPS``; of an action, that of its command.
+        One of ``GROUPS``; empty for an action.
     about : str
         One line.
     examples : tuple of str
         Shown first.
     found : str
         When it ends with 1; empty for commands that check nothing, which end with 0 or 2.
+    actions : mapping of str to Command
     """
 
     group: str
     about: str
     examples: tuple[str, ...] = ()
     found: str = ""
+    actions: Mapping[str, Command] = MappingProxyType({})
 
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
@@ -86,8 +88,38 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             _COLLECT, "copy a server's database while it is served, and check the copy",
             ("semilocal backup --db sqlite:////var/lib/semilocal/service.db --out backup.db",),
         ),
-        "campaign": Command(_COLLECT, "create, list, show, start or close campaigns on a server"),
-        "tokens": Command(_COLLECT, "make one-time enrolment tokens for a campaign"),
+        "campaign": Command(
+            _COLLECT, "create, list, show, start or close campaigns on a server",
+            actions={
+                "create": Command(
+                    "", "create a campaign",
+                    ("semilocal campaign create --name walkers --bounds california --epsilon 2 --k 20 --delta 1e-6",
+                     "semilocal campaign create --name fares --bounds porto --trust two-servers --epsilon 1 "
+                     "--peer-key 5f0c… --value fare --range 0,100"),
+                ),
+                "list": Command("", "all campaigns", ("semilocal campaign list",)),
+                "show": Command(
+                    "", "where a campaign stands, and its promise", ("semilocal campaign show walkers",)
+                ),
+                "confirm": Command(
+                    "", "two servers: agree to a pair, as the operator of this server",
+                    ("semilocal campaign confirm fares --peer-key 5f0c…",),
+                ),
+                "start": Command(
+                    "", "end enrolment and open round 1; two servers: end uploads and count",
+                    ("semilocal campaign start walkers",),
+                ),
+                "close": Command("", "cancel a running campaign", ("semilocal campaign close walkers",)),
+            },
+        ),
+        "tokens": Command(
+            _COLLECT, "make one-time enrolment tokens for a campaign",
+            actions={
+                "new": Command(
+                    "", "print new tokens, one per line", ("semilocal tokens new --count 100 --campaign walkers",)
+                ),
+            },
+        ),
         "join": Command(
             _COLLECT, "take part in a campaign with one position",
             ("semilocal join https://count.example.org --position - --dry-run",
@@ -129,46 +161,18 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             _CHECK, "make the figures of the paper",
             ("semilocal reproduce --list", "semilocal reproduce --quick --out results"),
         ),
-        "data": Command(_CHECK, "datasets of the experiments: origin, terms, what is on disk"),
-    }
-)  # fmt: skip
-
-ACTIONS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
-    {
-        "campaign": {
-            "create": Command(
-                _COLLECT, "create a campaign",
-                ("semilocal campaign create --name walkers --bounds california --epsilon 2 --k 20 --delta 1e-6",
-                 "semilocal campaign create --name fares --bounds porto --trust two-servers --epsilon 1 "
-                 "--peer-key 5f0c… --value fare --range 0,100"),
-            ),
-            "list": Command(_COLLECT, "all campaigns", ("semilocal campaign list",)),
-            "show": Command(
-                _COLLECT, "where a campaign stands, and its promise", ("semilocal campaign show walkers",)
-            ),
-            "confirm": Command(
-                _COLLECT, "two servers: agree to a pair, as the operator of this server",
-                ("semilocal campaign confirm fares --peer-key 5f0c…",),
-            ),
-            "start": Command(
-                _COLLECT, "end enrolment and open round 1; two servers: end uploads and count",
-                ("semilocal campaign start walkers",),
-            ),
-            "close": Command(_COLLECT, "cancel a running campaign", ("semilocal campaign close walkers",)),
-        },
-        "tokens": {
-            "new": Command(
-                _COLLECT, "print new tokens, one per line", ("semilocal tokens new --count 100 --campaign walkers",)
-            ),
-        },
-        "data": {
-            "list": Command(_CHECK, "all datasets and what is on disk", ("semilocal data list",)),
-            "fetch": Command(
-                _CHECK, "get a dataset from its public home, checked", ("semilocal data fetch gowalla",)
-            ),
-            "describe": Command(
-                _CHECK, "origin, terms, checksum, domain and state of a dataset", ("semilocal data describe gowalla",)
-            ),
-        },
+        "data": Command(
+            _CHECK, "datasets of the experiments: origin, terms, what is on disk",
+            actions={
+                "list": Command("", "all datasets and what is on disk", ("semilocal data list",)),
+                "fetch": Command(
+                    "", "get a dataset from its public home, checked", ("semilocal data fetch gowalla",)
+                ),
+                "describe": Command(
+                    "", "origin, terms, checksum, domain and state of a dataset",
+                    ("semilocal data describe gowalla",),
+                ),
+            },
+        ),
     }
 )  # fmt: skip

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -21,9 +19,10 @@ from .options import advanced, flat, number, option, server_url
 
 if TYPE_CHECKING:
     from ..device.channel import Channel
+    from ..pooled.asked import AskedValue
     from ..sharing.pair import PairTask
 
-__all__ = ["Consent", "Found", "TaskUrl", "answering", "check_asked", "find_task", "reach", "say", "server_of"]
+__all__ = ["Consent", "Found", "TaskUrl", "find_task", "reach", "say"]
 
 
 class Found(NamedTuple):
@@ -32,6 +31,21 @@ class Found(NamedTuple):
     name: str
     task: Task | PairTask
     plan: Plan | None
+
+    def check_value(self, value: float | None) -> None:
+        """Refuse a value of people's own that is missing, that the task does not ask for, or outside its range."""
+        if isinstance(self.task, Task):
+            asked: Plan | AskedValue | None = self.plan
+            words = "" if self.plan is None else self.plan.own_words
+        else:
+            asked = self.task.asked
+            words = asked.words if asked is not None and asked.own else ""
+        if value is None and words:
+            raise InvalidInput(f"--value is missing: the task asks for {words}")
+        if value is not None and not words:
+            raise InvalidInput("--value: the task asks for no value of people's own; leave the option out")
+        if value is not None and asked is not None:
+            asked.check_value(value)
 
 
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
@@ -66,13 +80,14 @@ def say(line: str) -> None:
 
 
 async def reach(server: str, *, patience: float) -> None:
-    """Wait until the server answers at all; says so when it does not.
+    """Wait until a semilocal server answers at all, and no portal or other site; says so when it does not.
 
     Raises
     ------
     Unreachable
         If it does not within the patience.
     """
+    from ..device.channel import JSON, describe
     from ..device.transport import HttpxWire, new_client
     from ..errors import Lost, Unreachable
 
@@ -83,9 +98,9 @@ async def reach(server: str, *, patience: float) -> None:
         while True:
             try:
                 answer = await wire.request("GET", f"{server}/healthz", None, {})
-                if answer.status < 500:
+                if answer.status == 200 and answer.media_type == JSON:
                     return
-                reason = f"status {answer.status}"
+                reason = describe(answer)
             except Lost as error:
                 reason = str(error)
             left = patience - (loop.time() - began)
@@ -96,34 +111,12 @@ async def reach(server: str, *, patience: float) -> None:
                 )
             if left <= 0:
                 raise Unreachable(
-                    f"the server at {server} did not answer for {patience:g} s ({reason}); check the address, or try "
-                    "later: nothing has been sent"
+                    f"no semilocal server answered at {server} for {patience:g} s ({reason}); check the address, or "
+                    "try later: nothing has been sent"
                 )
             say(f"{server} does not answer ({reason}); trying again for {math.ceil(left)} s")
             await asyncio.sleep(min(pause, left))
             pause = min(2 * pause, 5.0)
-
-
-@asynccontextmanager
-async def answering(server: str, *, patience: float) -> AsyncIterator[None]:
-    """Give up on what is before the server, or in its place, and answers something else: a portal, another site.
-
-    Raises
-    ------
-    Unreachable
-        If what is asked inside takes longer than the patience.
-    """
-    from ..errors import Unreachable
-
-    longest = max(patience, FIRST_ANSWER)
-    try:
-        async with asyncio.timeout(longest):
-            yield
-    except TimeoutError:
-        raise Unreachable(
-            f"{server} gave no answer of a semilocal server for {longest:g} s; check the address, or try later: "
-            "nothing has been sent"
-        ) from None
 
 
 async def find_task(channel: Channel, url: str) -> Found:
@@ -140,22 +133,3 @@ async def find_task(channel: Channel, url: str) -> Found:
     elif task is not None:
         return Found(name, task, None)
     raise ServerViolation("malformed", "the server does not publish its task and its plan")
-
-
-def check_asked(found: Found, *, given: bool) -> None:
-    """Refuse a value of people's own that is missing, or that the task does not ask for."""
-    if isinstance(found.task, Task):
-        words = "" if found.plan is None else found.plan.own_words
-    else:
-        words = found.task.asked.words if found.task.asked is not None and found.task.asked.own else ""
-    if words and not given:
-        raise InvalidInput(f"--value is missing: the task asks for {words}")
-    if given and not words:
-        raise InvalidInput("--value: the task asks for no value of people's own; leave the option out")
-
-
-def server_of(url: str) -> str:
-    """The server of a URL."""
-    from ..device.channel import split_url
-
-    return split_url(url)[0]

@@ -1,6 +1,7 @@
-"""The options of every job (partition, counts, mean, points), and those of people and cells that others share.
+"""The options of every job (partition, counts, mean, points), and those that other commands share with them.
 
-Knows options and their words. Reads no file and computes nothing.
+One dataclass for each idea: what is promised, where the positions are, whose rows they are, what is asked, how it is
+shown. Knows options and their words. Reads no file and computes nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from ..protocol.promise import Trust
 from ..release.job import DELTA, TRUSTS, K
 from ..simulation.people import MAX_ROWS_PER_USER
 from .arguments import BOX_HELP, TREE_HELP
-from .options import advanced, file, flat, number, option, path, positive, share, whole
+from .options import advanced, file, flat, option, path, positive, share, whole
 
 __all__ = [
-    "CellRule", "JobFile", "JobOptions", "MapFiles", "OutputOptions", "PageFiles", "People", "PeopleWithRows",
-    "PositionOptions", "Promise", "task_options",
+    "CellRule", "JobFile", "JobOptions", "MapFiles", "OutputOptions", "People", "PositionOptions", "Promise",
+    "TranscriptFile", "task_options",
 ]  # fmt: skip
 
 JobFile = Annotated[Path, option("positions: .csv, .csv.gz, .parquet, GeoParquet or .geojson", "FILE")]
+TranscriptFile = Annotated[Path | None, advanced("write all that was published: .slt", "FILE", path)]
 
 
 @flat
@@ -47,8 +49,8 @@ class Promise:
 
     bounds: Annotated[
         str,
-        option(f"the public domain: {BOX_HELP}; {TREE_HELP}. It is never taken from the data in silence, because that "
-               "would leak; 'data' publishes the extremes", "BOX", dash=True),
+        option(f"the public domain: {BOX_HELP}; {TREE_HELP}. It is never taken from the data, because that would leak",
+               "BOX", dash=True),
     ]  # fmt: skip
     trust: Annotated[
         Trust, option("whom the participants trust. " + "; ".join(f"{name}: {words}" for name, words in TRUSTS.items()))
@@ -62,7 +64,6 @@ class Promise:
     delta: Annotated[
         float | None, advanced(f"trust nobody: chance that a crowd is below k ({DELTA:g})", "SHARE", share)
     ] = None
-    cap: Annotated[float | None, advanced("refuse if anybody could lose more", "EPSILON", number(0))] = None
     cells: CellRule = CellRule()
 
 
@@ -71,11 +72,10 @@ class Promise:
 class PositionOptions:
     """Where the positions are in the file."""
 
-    x: Annotated[str | None, option("column of the first axis (longitude)", "COLUMN")] = None
-    y: Annotated[str | None, option("column of the second axis (latitude)", "COLUMN")] = None
     columns: Annotated[
-        str | None, advanced("columns of positions with other than two dimensions", "A,B,C")
-    ] = None  # fmt: skip
+        str | None,
+        option("the columns of positions, one per axis (longitude,latitude or x,y in their usual spellings)", "A,B"),
+    ] = None
     engine: Annotated[
         Literal["auto", "memory", "arrow"],
         advanced("what reads and counts the rows; auto reads files up to 512 MiB into memory and streams larger ones "
@@ -83,9 +83,6 @@ class PositionOptions:
                  "memory"),
     ] = "auto"  # fmt: skip
     clip: Annotated[bool, advanced("move positions outside the box to its edge, at most a tenth")] = False
-    public_data: Annotated[
-        bool, advanced("the positions are public: pictures show them, and --bounds may be data")
-    ] = False  # fmt: skip
 
 
 @flat
@@ -97,33 +94,11 @@ class People:
     rows_are_people: Annotated[
         bool, advanced("every row is another person, whatever the columns are called")
     ] = False  # fmt: skip
-
-    @property
-    def rows_each(self) -> int:
-        """Rows that one person may have."""
-        return 1
-
-
-@flat
-@dataclass(frozen=True, kw_only=True)
-class PeopleWithRows(People):
-    """Whose row it is, where a person may have several."""
-
     rows_per_user: Annotated[
         int,
         advanced("rows per person; with trust nobody a person loses M times what is promised to one row, with the "
                  "others there is M times as much noise", "M", whole(1, MAX_ROWS_PER_USER)),
     ] = 1  # fmt: skip
-
-    @property
-    def counted_in(self) -> str:
-        """What is counted: participants, or rows where a person may have several."""
-        return "participants" if self.rows_per_user == 1 else "rows"
-
-    @property
-    def rows_each(self) -> int:
-        """Rows that one person may have."""
-        return self.rows_per_user
 
 
 @flat
@@ -153,28 +128,20 @@ class JobOptions:
     """The options of every job beside its promise."""
 
     data: PositionOptions = PositionOptions()
-    people: PeopleWithRows = PeopleWithRows()
+    people: People = People()
     output: OutputOptions = OutputOptions()
 
 
 @flat
 @dataclass(frozen=True, kw_only=True)
-class PageFiles:
-    """The map in one file."""
+class MapFiles:
+    """The map in one file, and as a picture."""
 
     html: Annotated[Path | None, file("write an interactive map, one file that needs no net")] = None
+    plot: Annotated[Path | None, file("draw the map: .png, .svg or .pdf")] = None
     basemap: Annotated[
         Path | None, advanced("lines behind the map of --html, GeoJSON; else land and sea", "FILE", path)
     ] = None  # fmt: skip
-
-
-@flat
-@dataclass(frozen=True, kw_only=True)
-class MapFiles(PageFiles):
-    """The map in one file, as a picture, and the transcript."""
-
-    plot: Annotated[Path | None, file("draw the map: .png, .svg or .pdf")] = None
-    transcript: Annotated[Path | None, advanced("write all that was published: .slt", "FILE", path)] = None
 
 
 _TASK = ("epsilon", "delta", "k", "rule", "resolution", "label")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -117,7 +116,15 @@ class ArrowSource(Source):
             labels = encoded.dictionary.to_pylist()
             chosen.add(labels, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), seen)
             seen += len(batch)
+        self._seen = seen
         return chosen.rows()
+
+    @property
+    def rows_in_all(self) -> int:
+        """All rows, chosen or not."""
+        if self.person is None:
+            return self.count()
+        return len(self._people) and self._seen
 
     # -- checks --------------------------------------------------------------------------------------------
 
@@ -196,7 +203,7 @@ def write_rows(
     """Write rows with their regions to a Parquet file, batch by batch; it appears when it is complete.
 
     ``parts`` are the columns that are kept, of these fields, and the regions int32[b] of the same rows. What is to
-    ``add`` follows from the region. The file must not be there yet, and is none of the ``inputs``.
+    ``add`` follows from the region. The file is none of the ``inputs``; one that is there is replaced.
     """
     arrow = load_arrow()
     added = {name: np.asarray(values) for name, values in add.items()}
@@ -212,14 +219,12 @@ def write_rows(
 
 @contextlib.contextmanager
 def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
-    """A file that is there when everything was written, and not at all otherwise."""
-    if path.exists() or any(path.resolve() == source.resolve() for source in inputs):
-        raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file")
+    """A file that is there when everything was written, and not at all otherwise; none of the ``inputs``."""
+    if any(path.resolve() == source.resolve() for source in inputs):
+        raise InvalidInput(f"{path} is an input, which nothing overwrites: name another file")
     try:
-        with whole_file(path, publish=os.link) as unfinished:  # refuses a file that came in between
+        with whole_file(path) as unfinished:
             yield unfinished
-    except FileExistsError:
-        raise InvalidInput(f"{path} is there already; nothing is overwritten: name another file") from None
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise InvalidInput(f"{path}: the disk is full; free some space, or write to another disk") from None

@@ -64,8 +64,6 @@ class Table:
 def read_points(
     path: str | Path,
     *,
-    x: str | None = None,
-    y: str | None = None,
     columns: Sequence[str] | None = None,
     values: Sequence[str] = (),
     labels: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = (),
@@ -80,11 +78,9 @@ def read_points(
         ``.csv``, ``.tsv``, ``.txt`` (with a header line; comma, semicolon or tab), ``.parquet`` (columns of numbers,
         or the points of a GeoParquet file), ``.geojson`` or ``.json`` (a FeatureCollection of Points: longitude first,
         by the rule of GeoJSON). A third number, the height, is not read. The text formats may end in ``.gz``.
-    x, y : str, optional
-        Names of the two columns, longitude and latitude for positions on Earth. Left out, a column called
-        lon, lng, long, longitude or x, and one called lat, latitude or y, is taken if there is exactly one.
     columns : sequence of str, optional
-        The columns of points with any number of dimensions, instead of `x` and `y`.
+        The columns of points, one per axis; longitude before latitude for positions on Earth. Left out, a column called
+        lon, lng, long, longitude or x, and one called lat, latitude or y, is taken if there is exactly one.
     values : sequence of str
         Other numeric columns (for GeoJSON: properties) to read along.
     labels : sequence of str, or callable
@@ -108,14 +104,10 @@ def read_points(
         For Parquet without pyarrow.
     """
     path = Path(path)
-    _check_columns(x, y, columns)
     if columns is not None and not columns:
         raise InvalidInput("columns is empty; name at least one column")
-    if not path.is_file():
-        other = "is a pipe or a device, not a file" if path.exists() else "no such file"
-        raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else other}; check the path")
-    file = open_file(path)
-    names = _choose(file, x=x, y=y, columns=columns)
+    file = _opened(path)
+    names = _choose(file, columns)
     others = [file.spelled(name) for name in values]
     coded = [file.spelled(name) for name in (labels(file.columns) if callable(labels) else labels)]
     stand = [] if words is None else [_stand_for(file, name, words) for name in names]
@@ -161,29 +153,26 @@ def read_located(path: Path, columns: Sequence[str], tree: Hierarchy) -> SortedC
 
 
 def choose_columns(
-    path: Path, *, x: str | None = None, y: str | None = None, columns: Sequence[str] | None = None,
-    values: Sequence[str] = (),
-) -> tuple[list[str], tuple[str, ...], tuple[str, ...]]:  # fmt: skip
+    path: Path, *, columns: Sequence[str] | None = None, values: Sequence[str] = ()
+) -> tuple[list[str], tuple[str, ...], tuple[str, ...]]:
     """The columns that hold the positions and values of a file, as it spells them, and all columns that it has.
 
     Parameters are those of :func:`read_points`.
     """
-    _check_columns(x, y, columns)
-    file = open_file(path)
-    names = _choose(file, x=x, y=y, columns=columns)
+    file = _opened(path)
+    names = _choose(file, columns)
     return names, tuple(map(file.spelled, values)), file.columns
 
 
-def _check_columns(x: str | None, y: str | None, columns: Sequence[str] | None) -> None:
-    if columns is not None and (x is not None or y is not None):
-        raise InvalidInput("give either x and y, or columns; not both")
+def _opened(path: Path) -> TableFile:
+    if not path.is_file():
+        other = "is a pipe or a device, not a file" if path.exists() else "no such file"
+        raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else other}; check the path")
+    return open_file(path)
 
 
-def _choose(file: TableFile, *, x: str | None, y: str | None, columns: Sequence[str] | None) -> list[str]:
-    if columns is not None:
-        names = [file.spelled(name) for name in columns]
-    else:
-        names = [file.recognised(axis) if name is None else file.spelled(name) for axis, name in enumerate((x, y))]
+def _choose(file: TableFile, columns: Sequence[str] | None) -> list[str]:
+    names = [file.recognised(axis) for axis in (0, 1)] if columns is None else [file.spelled(name) for name in columns]
     if len(set(names)) != len(names):
         raise InvalidInput(f"{file.path}: the same column is named twice ({', '.join(names)}); name different columns")
     return names
@@ -208,8 +197,8 @@ def _stand_for(file: TableFile, name: str, words: Mapping[str, float]) -> Floats
 MOST_CLIPPED = 0.1  # share of the rows that may be moved to the edge
 
 
-def fit(table: Table, box: Box, *, clip: bool = False, devices: bool = False) -> tuple[Floats, int]:
-    """The points inside a box, float64[n, d], and how many were moved to its edge.
+def fit(table: Table, box: Box, *, clip: bool = False) -> Floats:
+    """The points inside a box, float64[n, d].
 
     Parameters
     ----------
@@ -217,8 +206,6 @@ def fit(table: Table, box: Box, *, clip: bool = False, devices: bool = False) ->
     box : Box
     clip : bool
         Move points outside to the nearest edge, but not more than a tenth of them.
-    devices : bool
-        The points are those of devices, for which messages advise other options: columns are chosen by their names.
 
     Raises
     ------
@@ -226,19 +213,16 @@ def fit(table: Table, box: Box, *, clip: bool = False, devices: bool = False) ->
         With the first place in the file and the likely mistake; never with a position.
     """
     if box.holds(table.points):
-        return table.points, 0
+        return table.points
     clipped, moved = box.nearest(table.points)
-    exchange = "Exchange their names in the first line" if devices else "Exchange --x and --y"
-    mistake = mistake_words(table.points, box, exchange=exchange)
+    mistake = mistake_words(table.points, box)
     share = moved / len(table)
     if clip and share <= MOST_CLIPPED and not mistake:
-        return clipped, moved
+        return clipped
     row = int(np.argmax((clipped != table.points).any(axis=1)))
     what = f"{table.path}: {moved:,} of {len(table):,} positions lie outside {box}, the first in {table.place(row)}"
     if mistake:
         raise OutsideDomain(f"{what}. {mistake}")
-    if devices:
-        raise OutsideDomain(f"{what}; remove them, or leave them out with --drop-outside")
     if clip:
         raise OutsideDomain(
             f"{what}; --clip moves at most a tenth of them, more would change the result. Take a larger public box"

@@ -22,6 +22,7 @@ from ..hierarchy.base import Polygons
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
+from ..tabular import known, rounded
 from .files import replacing, write_text
 from .tables import geoparquet, map_boxes, marked
 
@@ -80,21 +81,23 @@ def regions_json(partition: AnyPartition) -> bytes:
     tree, mark = partition.task.hierarchy, partition.mark
     geometries = region_geometries(partition)
     sizes = partition.areas if not tree.cells_are_boxes else areas_in_units(partition)
-    densities = (partition.crowds / sizes).tolist()
     seeded = None if mark is None else mark.seed
-    crowds = partition.crowds.tolist()
+    errors = partition.stderr if isinstance(partition, PooledPartition) else np.sqrt(partition.crowds)
+    densities = known(partition.crowds / sizes, errors / sizes).tolist()
     if isinstance(partition, PooledPartition):
-        columns = zip(partition.cells.tolist(), crowds, densities, partition.stderr.tolist(), strict=True)
+        crowds, errors = known(partition.crowds, errors), known(errors, errors)
+        columns = zip(partition.cells.tolist(), crowds.tolist(), densities, errors.tolist(), strict=True)
         properties = [
             _Properties("cell", str(cell), crowd, density, stderr, simulation_seed=seeded)
             for cell, crowd, density, stderr in columns
         ]
         note = {}
     else:
-        rows = zip(partition.names, crowds, densities, np.diff(partition.walls.first).tolist(), strict=True)
+        walls = np.diff(partition.walls.first)
+        rows = zip(partition.names, partition.crowds.tolist(), densities, walls.tolist(), strict=True)
         properties = [
-            _Properties("region", name, crowd, density, walls=walls, simulation_seed=seeded)
-            for name, crowd, density, walls in rows
+            _Properties("region", name, crowd, density, walls=number, simulation_seed=seeded)
+            for name, crowd, density, number in rows
         ]
         note = {"note": UNPROTECTED}
     features = list(map(_Feature, geometries, properties))
@@ -184,7 +187,7 @@ def regions_geoparquet(partition: AnyPartition) -> bytes:
 
 def _table(partition: AnyPartition) -> dict[str, npt.NDArray[Any]]:
     seeds = seed_column(partition.mark, len(partition))
-    return {**partition.to_table(), **{name: np.array(column) for name, column in seeds.items()}}
+    return {**rounded(partition.to_table()), **{name: np.array(column) for name, column in seeds.items()}}
 
 
 def write_geojson(partition: AnyPartition, path: str | Path) -> None:

@@ -22,6 +22,7 @@ from ..geometry.box import Box
 from ..geometry.units import crs_of, latitude_first
 from ..protocol.cellmap import CodeMap
 from ..protocol.mark import NAME, Mark
+from ..tabular import rounded
 from .files import replacing
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
 ]  # fmt: skip
 
 Columns = Mapping[str, npt.NDArray[Any]]
-DECIMALS = 2  # of estimates in GeoParquet: far below their noise, and a third of the size
 _RECTANGLE = np.frombuffer(  # little-endian; a polygon; one ring; five corners
     b"\x01" + b"".join(number.to_bytes(4, "little") for number in (3, 1, 5)), dtype=np.uint8
 )
@@ -89,7 +89,7 @@ def write_geoparquet(columns: Columns, drawn: CodeMap, path: str | PathLike[str]
 def geoparquet(columns: Columns, drawn: CodeMap) -> bytes:
     """The outlines of a map's regions, and columns, as a GeoParquet 1.1 file.
 
-    Bounds are in the geometry and nowhere else. Estimates are rounded to 0.01 people.
+    Bounds are in the geometry and nowhere else. Estimates have the digits that are known.
     """
     hierarchy = drawn.task.hierarchy
     box = hierarchy.box
@@ -101,8 +101,7 @@ def geoparquet(columns: Columns, drawn: CodeMap) -> bytes:
     bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
     kept = {name: column for name, column in columns.items() if name not in bounds}
     small = [name for name, column in kept.items() if column.dtype.kind != "u"]
-    rounded = {name: _rounded(column) for name, column in kept.items()}
-    return _file(rounded, geometry, kinds, places, box, small, drawn.mark)
+    return _file(rounded(kept), geometry, kinds, places, box, small, drawn.mark)
 
 
 def areas_geoparquet(
@@ -205,10 +204,6 @@ def _binary(boxes: Floats) -> Any:
     ends = np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1]
     buffers = [None, arrow.py_buffer(ends.tobytes()), arrow.py_buffer(rows.tobytes())]
     return arrow.BinaryArray.from_buffers(arrow.binary(), len(rows), buffers)
-
-
-def _rounded(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.round(column, DECIMALS) if column.dtype.kind == "f" else column
 
 
 def _around(boxes: Floats) -> list[float]:

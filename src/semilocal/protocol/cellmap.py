@@ -81,7 +81,7 @@ class WaysOut(Tabular):
         return output("tables").to_geodataframe(self._regions(), self._map)
 
     def to_geoparquet(self, path: str | PathLike[str]) -> None:
-        """Write the regions as GeoParquet (two dimensions only); estimates are rounded to 0.01 people."""
+        """Write the regions as GeoParquet (two dimensions only); estimates have the digits that are known."""
         output("tables").write_geoparquet(self._regions(), self._map, path)
 
     def to_geojson(self) -> dict[str, Any]:

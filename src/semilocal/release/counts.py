@@ -213,7 +213,7 @@ class Mapped(WaysOut):
         """Write the result with its promise to a JSON file, which :func:`semilocal.load` reads.
 
         It holds what this result shows and nothing else; it answers the same afterwards. A file that is there already
-        is not overwritten.
+        is replaced in one step.
         """
         from .saved import save
 

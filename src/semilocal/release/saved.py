@@ -83,10 +83,8 @@ class _Content(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def save(result: Mapped, path: str | os.PathLike[str]) -> None:
-    """Write a result to a file that is not there yet; see :meth:`semilocal.release.Counts.save`."""
+    """Write a result to a file, in one step; see :meth:`semilocal.release.Counts.save`."""
     target = Path(path)
-    if target.exists():
-        raise InvalidInput(f"{target}: is there already; nothing is overwritten: name another file")
     if not target.parent.is_dir():
         raise InvalidInput(f"{target}: there is no folder {target.parent}; make it first")
     content = msgspec.json.encode(
@@ -94,7 +92,7 @@ def save(result: Mapped, path: str | os.PathLike[str]) -> None:
     )
     digest = hashlib.sha256(content).hexdigest()
     file = _File(FORMAT, VERSION, result.guarantee.sentence(), digest, msgspec.Raw(content))
-    with whole_file(target, publish=os.link) as part:
+    with whole_file(target) as part:
         part.write_bytes(msgspec.json.encode(file) + b"\n")
 
 

@@ -16,7 +16,7 @@ from ..errors import InvalidInput
 from ..geometry.frames import column_names, count_content, is_frame
 
 __all__ = [
-    "CALL", "COMMAND", "DEVICES", "POPULATION", "SOURCE", "Filled", "Ways", "check_frame", "check_rows_are_people",
+    "CALL", "COMMAND", "POPULATION", "SOURCE", "Filled", "Ways", "check_frame", "check_rows_are_people",
     "count_filled", "person_columns", "refuse_content_as_person", "refuse_person_columns",
 ]  # fmt: skip
 
@@ -50,7 +50,6 @@ class Ways(NamedTuple):
 
 
 COMMAND = Ways("--user {name!r}", "--rows-per-user M", "--rows-are-people")
-DEVICES = COMMAND._replace(several="")  # a device is one person
 CALL = Ways("users={name!r}", "rows_per_user=M", "rows_are_people=True")
 POPULATION = Ways("semilocal.draw_rows(frame[{name!r}], rng=rng)", "", "so with the columns of positions alone")
 SOURCE = Ways("person={name!r}", "rows_per_person=M", "rows_are_people=True")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from semilocal.cli import admin
-from semilocal.cli.admin import AdminClient
+from semilocal.cli.admin import GEOJSON, AdminClient
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput, Refused, SemilocalError
 from tests.helpers.hostile import MSGPACK, Hostile, answer, problem
@@ -43,26 +43,26 @@ def test_what_is_no_answer_of_our_server_is_refused_with_a_reason(monkeypatch: p
 def test_a_redirect_takes_the_token_nowhere() -> None:
     with Hostile() as elsewhere, Hostile(otherwise=redirect(f"{elsewhere.url}/tasks")) as server:
         with AdminClient(server.url, TOKEN) as client:
-            for call in (client.campaigns, lambda: client.start(NAME), lambda: client.tokens(NAME, 1)):
+            for call in (client.campaigns, lambda: client.move(NAME, "start"), lambda: client.tokens(NAME, 1)):
                 with pytest.raises(InvalidInput, match="redirects are not followed"):
                     call()
         assert elsewhere.asked == []
 
 
 @pytest.mark.parametrize(
-    ("document", "words"),
+    "document",
     [
-        ([{"task": "../../key", "name": "x", "phase": "enrolling", "enrolled": 0}], "list of campaigns"),
-        ([{"task": NAME, "name": 5, "phase": "enrolling", "enrolled": 0}], "list of campaigns"),
-        ({"tasks": []}, "list of campaigns"),
-        (None, "list of campaigns"),
+        [{"task": "../../key", "name": "x", "phase": "enrolling", "enrolled": 0}],
+        [{"task": NAME, "name": 5, "phase": "enrolling", "enrolled": 0}],
+        {"tasks": []},
+        None,
     ],
 )
-def test_a_list_that_is_none_is_refused(document: object, words: str) -> None:
+def test_a_list_that_is_none_is_refused(document: object) -> None:
     with (
         Hostile({"/tasks": answer(json.dumps(document).encode())}) as server,
         AdminClient(server.url) as client,
-        pytest.raises(InvalidInput, match=words),
+        pytest.raises(InvalidInput, match="/tasks is not what a semilocal server sends"),
     ):
         client.campaigns()
 
@@ -74,7 +74,7 @@ def test_fewer_or_strange_tokens_are_refused() -> None:
         with pytest.raises(InvalidInput, match="made 0 tokens instead of 5"):
             client.tokens(NAME, 5)
         server.routes[path] = answer(b'{"tokens": ["\\u001b[2J"]}', status=201)
-        with pytest.raises(InvalidInput, match="list of tokens"):
+        with pytest.raises(InvalidInput, match="tokens is not what a semilocal server sends"):
             client.tokens(NAME, 1)
         assert server.asked == [f"POST {path} HTTP/1.1"] * 2  # it does not ask again and again
 
@@ -91,10 +91,10 @@ def test_another_task_than_the_one_asked_for_is_refused() -> None:
 def test_a_map_that_cannot_be_drawn_is_none_and_another_refusal_is_not() -> None:
     path = f"/tasks/{NAME}/regions.geojson"
     with Hostile({path: problem(404, "no-such-route", "")}) as server, AdminClient(server.url) as client:
-        assert client.geojson(NAME) is None
+        assert client.document(NAME, "regions.geojson", accept=GEOJSON) is None
         server.routes[path] = problem(404, "not-closed-yet", "")
         with pytest.raises(Refused, match="not-closed-yet"):
-            client.geojson(NAME)
+            client.document(NAME, "regions.geojson", accept=GEOJSON)
 
 
 def test_tokens_that_were_made_are_printed_whatever_happens_to_the_rest(

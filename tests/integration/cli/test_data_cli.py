@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,6 @@ def test_list_names_every_dataset_with_and_without_a_folder(tmp_path: Path, caps
         said = capsys.readouterr().out
         assert all(f"\n{name} " in f"\n{said}" for name in CATALOGUE)
         assert "checksum verified" in said
-    assert call("list", "--json", "--data", str(tmp_path)) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in rows] == list(CATALOGUE)
-    assert [row["path"] is None for row in rows] == [False] + [True] * (len(CATALOGUE) - 1)
 
 
 @pytest.mark.parametrize("name", list(CATALOGUE))

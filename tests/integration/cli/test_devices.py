@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import re
@@ -16,14 +15,9 @@ from pathlib import Path
 import pytest
 
 from semilocal.cli import devices
-from semilocal.cli.commands.join import JoinOptions
-from semilocal.cli.commands.swarm import SwarmOptions, _positions
-from semilocal.cli.job_options import People
 from semilocal.cli.main import main
 from semilocal.device.vault import Vault
-from semilocal.errors import InvalidInput
-from semilocal.protocol.task import Task
-from semilocal.testing import ADMIN_TOKEN, cluster, unit_box
+from semilocal.testing import ADMIN_TOKEN, cluster
 from tests.helpers.commands import refused, run, write_people
 from tests.helpers.forked import ForkedServer
 
@@ -95,7 +89,7 @@ def test_a_server_that_does_not_answer_is_tried_visibly_and_given_up(
         assert out == ""
         assert f"{url} does not answer" in err.splitlines()[0]
         assert "trying again" in err.splitlines()[0]
-        assert "did not answer for 1 s" in err.splitlines()[-1]
+        assert f"no semilocal server answered at {url} for 1 s" in err.splitlines()[-1]
         assert "nothing has been sent" in err
     assert not (tmp_path / "vault").exists()
 
@@ -137,13 +131,8 @@ def test_another_site_is_given_up_as_well(
         assert code == 2
         assert out == ""
         assert "does not answer (status 404" in err.splitlines()[0]
-        assert f"{other_site} gave no answer of a semilocal server for 1 s" in err.splitlines()[-1]
+        assert f"no semilocal server answered at {other_site} for 1 s (status 404" in err.splitlines()[-1]
         assert "nothing has been sent" in err
-
-
-def test_silence_is_spoken_of_within_three_seconds() -> None:
-    """The wait before the first line is a constant of the program; how fast this machine is does not enter."""
-    assert devices.FIRST_ANSWER < 3
 
 
 def test_a_server_that_comes_late_is_waited_for(
@@ -322,7 +311,6 @@ def test_a_campaign_is_shown_in_words(capsys: pytest.CaptureFixture[str], campai
     assert code == 0
     assert re.match("enrolling: 0 enrolled; round 1 opens when the administrator starts it\ntask [0-9a-f]{64}\n", out)
     assert "Everybody learns, under your pseudonym, which region you are in." in out
-    assert '"phase": "enrolling"' in run(capsys, "campaign", "show", "walkers", "--url", campaign, "--json")[1]
 
 
 def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_word(
@@ -359,47 +347,3 @@ def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_wor
     assert (code, "You have a region." in out) == (0, True)
     with Vault.open(vault) as opened:
         assert len(opened.contents.memberships) == 2
-
-
-def test_how_many_were_left_out_is_not_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    task = Task.build(unit_box(), epsilon=1.0)
-    said = set()
-    for outside in (0, 3):
-        points = cluster(50)
-        points[:outside] = 5.0
-        options = SwarmOptions(points=write_people(tmp_path / "people.csv", points), drop_outside=True)
-        assert len(_positions(options, People(), task)[0]) == 50 - outside
-        said.add(capsys.readouterr().out)
-        with pytest.raises(InvalidInput) as caught:
-            _positions(dataclasses.replace(options, devices=51), People(), task)
-        said.add(str(caught.value))
-        capsys.readouterr()
-    assert len(said) == 2, said
-    assert any("those outside the domain are left out" in line for line in said)
-
-
-def test_join_answers_late_by_jitter_unless_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
-    assert JoinOptions().spread == 1.0
-    assert "send up to S seconds late [default: 1]" in " ".join(run(capsys, "join", "--help")[1].split())
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (("--capacity", "3"), "capacity must be at least k"),
-        (("--quorum", "2"), "quorum"),
-        (("--epsilon", "1000"), "epsilon"),
-        (("--max-depth", "90"), "depth"),
-        (("--release", "mean:coordinate:0:900"), "epsilon"),
-        (("--label", "x" * 5_000), "label"),
-        (("--name", "x" * 5_000), "name"),
-        (("--names", "lon,lon"), "names"),
-    ],
-)
-def test_a_campaign_that_is_refused_leaves_no_database(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], reason: str
-) -> None:
-    given = {"--name": "walkers", "--bounds": "0,0,1,1", "--epsilon": "1", "--delta": "1e-4", "--k": "20"}
-    given |= {words[0]: words[1], "--db": f"sqlite:///{tmp_path / 'new.db'}"}
-    assert reason in refused(capsys, "campaign", "create", *(word for pair in given.items() for word in pair))
-    assert not list(tmp_path.iterdir())

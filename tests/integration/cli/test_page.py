@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.cli.catalogue import ACTIONS, COMMANDS, EXIT_CODES, GROUPS
+from semilocal.cli.catalogue import COMMANDS, EXIT_CODES, GROUPS
 from semilocal.cli.main import read_words
 from semilocal.errors import InvalidInput
 
@@ -67,15 +67,15 @@ def test_every_command_in_the_documentation_is_understood(
             raise AssertionError(f"{command}: {error}") from None
 
 
-EXAMPLES = [line for command in COMMANDS.values() for line in command.examples]
-EXAMPLES += [line for actions in ACTIONS.values() for action in actions.values() for line in action.examples]
+EVERY = dict(COMMANDS) | {f"{name} {action}": c for name in COMMANDS for action, c in COMMANDS[name].actions.items()}
+EXAMPLES = [line for command in EVERY.values() for line in command.examples]
 
 
 def test_every_command_has_examples_first_and_few_options(capsys: pytest.CaptureFixture[str]) -> None:
     """What a newcomer sees: examples, at most twelve options, then the rest."""
     pytest.importorskip("httpx2")
-    for name, command in [*COMMANDS.items(), *((f"{n} {a}", c) for n in ACTIONS for a, c in ACTIONS[n].items())]:
-        assert command.examples or name in ACTIONS, name
+    for name, command in EVERY.items():
+        assert command.examples or command.actions, name
         read_words([*name.split(), "--help"])()
         shown = capsys.readouterr().out
         assert all(line in shown.partition("Usage:")[0] for line in command.examples)

@@ -7,10 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semilocal.cli.job_options import People, PeopleWithRows
-from semilocal.cli.people import person_labels, row_owners
-from semilocal.errors import InvalidInput
-from semilocal.io.points import read_points
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
 PEOPLE = 1_000
@@ -37,6 +33,8 @@ def test_one_row_per_person_is_drawn(capsys: pytest.CaptureFixture[str], table: 
     assert found["participants"] == PEOPLE
     assert found["privacy"]["epsilon"] == pytest.approx(2.0)
     assert run_json(capsys, *words, "--rows-are-people")["participants"] == 3 * PEOPLE
+    assert "1,000 people, one row each of 3,000" in "".join(run(capsys, *words, "--user", "user_id")[1:])
+    assert "3,000 people" in "".join(run(capsys, *words, "--rows-are-people")[1:])
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -51,10 +49,7 @@ def test_with_more_rows_the_promise_is_scaled(capsys: pytest.CaptureFixture[str]
     assert two["privacy"]["epsilon"] == pytest.approx(2 * one["privacy"]["epsilon"])
     said = "".join(run(capsys, *words, "2")[1:])
     assert "One person may have 2 rows" in said
-    assert f"{2 * PEOPLE:,} participants" not in said
-    assert (f"{2 * PEOPLE:,} rows" in said) == (job in ("partition", "mean"))
-    assert ("Counts are of rows: one person may be in them 2 times." in said) == (job == "counts")
-    assert "Counts are of rows" not in "".join(run(capsys, *words, "1")[1:])
+    assert f"{2 * PEOPLE:,} rows, up to 2 of each person, of {3 * PEOPLE:,}" in said
 
 
 @pytest.mark.parametrize("engine", ["memory", "arrow"])
@@ -67,14 +62,6 @@ def test_the_value_that_is_asked_for_is_no_person(
     found = run_json(capsys, "mean", *words, "--value", "Vehicles", "--range", "0,4")
     assert found["participants"] == PEOPLE
     assert "'vehicles' looks like a person" in refused(capsys, "counts", *words, "--grid", "2x2")
-
-
-@pytest.mark.parametrize(("options", "several"), [(People(), False), (PeopleWithRows(), True)])
-def test_a_refusal_advises_only_options_that_the_command_has(table: Path, options: People, several: bool) -> None:
-    found = read_points(table, labels=person_labels(options))
-    with pytest.raises(InvalidInput, match="--user 'user_id'") as refusal:
-        row_owners(options, found, pooled=False)
-    assert ("--rows-per-user" in str(refusal.value)) == several == hasattr(options, "rows_per_user")
 
 
 def test_what_is_said_about_people_must_fit(capsys: pytest.CaptureFixture[str], table: Path) -> None:
@@ -103,12 +90,6 @@ def test_a_user_that_looks_like_no_person_beside_one_that_does_is_pointed_at(
     words = ("counts", path, *UNIT, *COMMON, "--grid", "2x2", "--engine", engine, "--user")
     assert "--user 'trip': column 'taxi' looks like a person, too" in run(capsys, *words, "trip")[2]
     assert "looks like a person" not in run(capsys, *words, "taxi")[2]
-
-
-def test_a_cap_that_is_too_small_is_named_as_it_was_given(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    people = ("--user", "user_id", "--rows-per-user", "4")
-    said = refused(capsys, "counts", table, *UNIT, *COMMON, "--grid", "2x2", *people, "--cap", "6")
-    assert "the cap is 6; the total would be epsilon = 8 " in said
 
 
 @pytest.mark.parametrize("engine", ["memory", "arrow"])

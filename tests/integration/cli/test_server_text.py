@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from semilocal import Task
-from semilocal.cli.admin import Results, read_document
 from semilocal.errors import is_plain
 from semilocal.geometry.box import Box
 from semilocal.protocol.messages import encode
@@ -36,12 +35,6 @@ RESULTS = {
         }
     ],
 }  # fmt: skip
-
-
-def test_regions_are_counted_in_words() -> None:
-    regions = [{"region": "a", "crowd": crowd} for crowd in (5, 7)]
-    found = read_document({"regions": regions, "releases": []}, Results, "results")
-    assert found.text() == "2 regions with 12 participants (public by design)"
 
 
 def json_answer(document: object) -> bytes:
@@ -80,7 +73,6 @@ def shown(out: str, err: str) -> None:
     [
         ("campaign", "list"),
         ("campaign", "show", NAME),
-        ("campaign", "show", NAME, "--json"),
         ("campaign", "show", "another"),
         ("campaign", "start", NAME, "--admin-token", "a-token-of-more-than-enough-length-0123"),
         ("results", NAME, "--out", "results"),
@@ -95,8 +87,7 @@ def test_the_administrators_commands(
     code, out, err = run(capsys, *words, "--url", server.url)
     assert code in (0, 2)
     assert out + err
-    if "--json" not in words:
-        assert "good" in out + err or "campaigns match" in err
+    assert "good" in out + err or "campaigns match" in err or "not finished" in err
     shown(out, err)
 
 

@@ -43,7 +43,6 @@ def test_what_belongs_to_nobody_is_refused(
     assert "error: --delta: not with --trust " in refused(capsys, *words, "--delta", "1e-6")
     assert "error: --rule: not with --trust " in refused(capsys, *words, "--rule", "all")
     assert "above 0" in run(capsys, *words, "--epsilon", "0")[2]
-    assert "cap is 0.5" in refused(capsys, *words, "--cap", "0.5")
     if job != "mean":
         assert "measure 55.7 x 55.7 km and" in refused(capsys, *words, "--resolution", "60")
 

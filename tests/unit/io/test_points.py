@@ -71,15 +71,10 @@ def test_all_formats_give_the_same_points_longitude_first(tmp_path: Path) -> Non
 
 def test_columns_can_be_named_in_any_case_and_any_number(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "A,b,c\n1,2,3\n")
-    assert read_points(path, x="a", y="c").points.tolist() == [[1, 3]]
+    assert read_points(path, columns=["a", "c"]).points.tolist() == [[1, 3]]
     table = read_points(path, columns=["c", "A", "b"])
     assert table.points.tolist() == [[3, 1, 2]]
     assert table.names == ("c", "A", "b")
-
-
-def test_only_the_missing_axis_is_recognised(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "east,lat\n1,2\n")
-    assert read_points(path, x="east").points.tolist() == [[1, 2]]
 
 
 def test_result_cannot_be_changed(tmp_path: Path) -> None:
@@ -96,11 +91,16 @@ def test_result_cannot_be_changed(tmp_path: Path) -> None:
         ("a.csv", "lat,lon\n", {}, ["has no data lines"]),
         ("a.csv", "1.5,2.5\n3,4\n", {}, ["line 1", "numbers, not names"]),
         ("a.csv", "lat,lon,lat\n1,2,3\n", {}, ["line 1", "'lat' is there twice"]),
-        ("a.csv", TEXT, {"x": "longitude"}, ["no column 'longitude'", "'user', 'lat', 'lon', 'score'"]),
+        ("a.csv", TEXT, {"columns": ["longitude", "lat"]}, ["no column 'longitude'", "'user', 'lat', 'lon', 'score'"]),
         ("a.csv", "a,b\n1,2\n", {}, ["lon, lng", "'a', 'b'"]),
         ("a.csv", "id,geometry\n1,POINT\n", {}, ["lon, lng", "write longitude and latitude as columns"]),
         ("a.csv", f"anna,{PRIVATE}\nbob,13.4,52.5\n", {}, ["lon, lng", "is there a first line with names?"]),
-        ("a.csv", f"anna,{PRIVATE}\n", {"x": "lon"}, ["no column 'lon'", "is there a first line with names?"]),
+        (
+            "a.csv",
+            f"anna,{PRIVATE}\n",
+            {"columns": ["lon", "lat"]},
+            ["no column 'lon'", "is there a first line with names?"],
+        ),
         ("a.csv", f"{PRIVATE},anna,{PRIVATE}\n", {}, ["line 1", "there twice"]),
         ("a.csv", "lat,lon,x\n1,2,3\n", {}, ["'lon', 'x' could all be the x column"]),
         ("a.csv", "lat,lon\n1,2\n\n3,north\n", {}, ["line 4", "'lon' is not a number"]),
@@ -111,8 +111,7 @@ def test_result_cannot_be_changed(tmp_path: Path) -> None:
         ("a.csv", 'n,lat,lon\n"a\nb",1,2\nc,3,nan\n', {}, ["line 4", "'lon' is NaN", "finite"]),
         ("a.csv", "lat,lon\n1,inf\n", {}, ["line 2", "inf"]),
         ("a.csv", 'lat,lon\n1,"2\n', {}, ["line 2", "not CSV"]),
-        ("a.csv", "lat,lon\n1,2\n", {"x": "lon", "y": "lon"}, ["named twice"]),
-        ("a.csv", "lat,lon\n1,2\n", {"x": "lon", "columns": ["lat"]}, ["not both"]),
+        ("a.csv", "lat,lon\n1,2\n", {"columns": ["lon", "lon"]}, ["named twice"]),
         ("a.csv", "lat,lon\n1,2\n", {"columns": []}, ["columns is empty"]),
         ("a.csv", "lat,lon\n1,2\n", {"values": ["score"]}, ["no column 'score'"]),
         ("a.dat", "lat,lon\n1,2\n", {}, ["cannot tell the format"]),

@@ -88,12 +88,11 @@ def test_a_saved_transcript_is_the_same(tmp_path: Path) -> None:
     assert published.to_bytes() == RESULTS["counts, curator"].published.to_bytes()
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "map.json"
     file.write_text("mine")
-    with pytest.raises(InvalidInput, match="is there already; nothing is overwritten"):
-        RESULTS["counts, curator"].save(file)
-    assert file.read_text() == "mine"
+    RESULTS["counts, curator"].save(file)
+    assert sl.load(file).total == RESULTS["counts, curator"].total
     with pytest.raises(InvalidInput, match="there is no folder"):
         RESULTS["counts, curator"].save(tmp_path / "none" / "map.json")
     assert [path.name for path in tmp_path.iterdir()] == ["map.json"]

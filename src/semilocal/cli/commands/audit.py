@@ -9,11 +9,10 @@ import msgspec
 import numpy as np
 
 from ...errors import InvalidInput
-from ...io.files import check_outputs, read_text, write_text
 from ...protocol.task import Task
 from ...protocol.thresholds import level
 from ..catalogue import DONE, FOUND
-from ..options import existing, file, option, whole
+from ..options import existing, option, whole
 
 __all__ = ["run"]
 
@@ -21,7 +20,6 @@ _NO_PAIRS = (
     "hardly anybody is asked about places inside its region, as in a leaf of a table, so there is nothing to tell two "
     "positions inside it apart by."
 )
-_MARKS = ("<!-- audit: begin -->", "<!-- audit: end -->")
 
 
 def run(
@@ -31,13 +29,10 @@ def run(
     liars: Annotated[int | None, option("show what M lying devices can do instead", "M", whole(0))] = None,
     responders: Annotated[int, option("of the region that the liars are in", "N", whole(1))] = 2000,
     seed: Annotated[int, option("of the attacks' randomness", "S", whole(0))] = 1,
-    out: Annotated[Path | None, file("also write the table into this page, between its audit marks")] = None,
 ) -> int:
     """Audit; 0 if every claim holds and every planted fault was caught."""
     from ...lab.audit import CASES, audit_task, default_task, finding_table
 
-    check_outputs({"--out": (out, ())}, inputs=[task])
-    page = None if out is None else _page(out)
     audited = default_task() if task is None else _read_task(task)
     rng = np.random.default_rng(seed)
     if liars is not None:
@@ -51,26 +46,13 @@ def run(
             )
     else:
         findings = [finding for case in CASES for finding in case(runs, rng)]
-    table = finding_table(findings)
-    print(table)
-    if out is not None and page is not None:
-        write_text(out, f"{page[0]}{_MARKS[0]}\n{table}\n{_MARKS[1]}{page[1]}")
+    print(finding_table(findings))
     print(
         "\nLosses have delta 0; those of a transcript are between two positions inside the region that it publishes "
         "for one participant. Measured is what an attacker reached: a lower bound on the true loss, not the loss "
         "itself."
     )
     return DONE if all(finding.verdict in ("holds", "caught") for finding in findings) else FOUND
-
-
-def _page(path: Path) -> tuple[str, str]:
-    """What stands before and after the marks of a page."""
-    text = read_text(path)
-    before, first, rest = text.partition(_MARKS[0])
-    _, second, after = rest.partition(_MARKS[1])
-    if not first or not second:
-        raise InvalidInput(f"{path} has no lines {_MARKS[0]} and {_MARKS[1]} to write between")
-    return before, after
 
 
 def _audit_liars(task: Task, liars: int, responders: int, rng: np.random.Generator) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as formats
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -24,7 +22,7 @@ from ...service.campaign import CampaignForm
 from ...service.pair.form import PairForm
 from ...sharing import is_pair_task
 from ...sharing.pair import PairTask
-from ..admin import DEFAULT_URL, AdminClient, CampaignName, CampaignState, Office, PairState, connect
+from ..admin import CampaignName, CampaignState, Office, PairState, connect
 from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_function, parse_release
 from ..catalogue import DONE
 from ..job_options import CellRule, task_options
@@ -74,13 +72,11 @@ class CampaignOptions:
     label: Annotated[
         str | None, advanced("a date or a number, part of the task: the same collection again needs another one")
     ] = None
-    tree: Annotated[Literal["binary", "quad"], advanced("how a cell is split: in two or in four")] = "binary"
     max_depth: Annotated[int | None, advanced("how deep the finest cells are", "D", whole(1))] = None
     quorum: Annotated[
         float, advanced("share of the expected reports that closes a round early", "SHARE", number(0))
     ] = 1.0
     window: Annotated[int, advanced("seconds that a round stays open", "S", whole(1))] = 3600
-    unsigned: Annotated[bool, advanced("do not pin the server's key; checkpoints are not signed")] = False
     enrolment_seconds: Annotated[int | None, advanced("round 1 opens after this time at the latest", "S", whole(1))] = (
         None
     )
@@ -138,7 +134,7 @@ class PairOptions:
 
 
 _ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth", "value", "range", "mean_of", "per_cell")
-_ONLY_CAMPAIGNS = ("k", "delta", "rule", "release", "unsigned")
+_ONLY_CAMPAIGNS = ("k", "delta", "rule", "release")
 
 
 def run_create(
@@ -150,14 +146,14 @@ def run_create(
 ) -> int:
     """Create a campaign, or a pair on its leader, which proposes it to the helper."""
     if options.trust == "two-servers":
-        form: PairForm | CampaignForm = _pair_form(options, cells, pair, office)
+        form: PairForm | CampaignForm = _pair_form(options, cells, pair)
     else:
         form = _campaign_form(options, cells, pair)
-        campaign = form.build()  # refuses before a database is made
+        campaign = form.build()  # refuses before a server is asked
         for token, reason, change in foreseen(campaign.task, campaign.plan):  # devices with default limits
             warnings.warn(f"{reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
-    with connect(office, new=True) as client:
-        if isinstance(form, CampaignForm) and not options.unsigned:
+    with connect(office) as client:
+        if isinstance(form, CampaignForm):
             task = msgspec.structs.replace(form.task, server_key=client.key())
             form = msgspec.structs.replace(form, task=task)
         identity = client.create(form)
@@ -166,7 +162,7 @@ def run_create(
         if isinstance(form, PairForm):
             own = f"semilocal campaign confirm {identity[:12]}"
             print(f"Now both operators confirm it, each on their own server: {own}")
-        print(f"devices join at {(office.url or DEFAULT_URL).rstrip('/')}/tasks/{identity}")
+        print(f"devices join at {client.url}/tasks/{identity}")
     return DONE
 
 
@@ -181,7 +177,7 @@ def _campaign_form(options: CampaignOptions, cells: CellRule, pair: PairOptions)
     hierarchy = read_tree(options.bounds)
     domain: dict[str, Any] = {"hierarchy": hierarchy}
     if hierarchy is None:
-        domain = {"box": _box(options), "tree": options.tree, "max_depth": options.max_depth}
+        domain = {"box": _box(options), "max_depth": options.max_depth}
     task = Task.build(**domain, quorum=options.quorum, window=options.window, **task_options(options, cells))
     releases = tuple(parse_release(text, task.box.names) for text in options.release)
     return CampaignForm(
@@ -189,7 +185,7 @@ def _campaign_form(options: CampaignOptions, cells: CellRule, pair: PairOptions)
     )  # fmt: skip
 
 
-def _pair_form(options: CampaignOptions, cells: CellRule, pair: PairOptions, office: Office) -> PairForm:
+def _pair_form(options: CampaignOptions, cells: CellRule, pair: PairOptions) -> PairForm:
     """What a leader is asked for; refuses options of another campaign."""
     if read_tree(options.bounds) is not None:
         raise InvalidInput("--bounds: campaign create with two servers takes a box; build the pair in Python")
@@ -198,8 +194,6 @@ def _pair_form(options: CampaignOptions, cells: CellRule, pair: PairOptions, off
         raise InvalidInput(f"{_dashed(named[0])} has no meaning with --trust two-servers; leave it out")
     if pair.peer_key is None:
         raise InvalidInput("--peer-key is missing: the helper's signing key, as its operator told you")
-    if office.db:
-        raise InvalidInput("a pair is created on the running leader: give --url, not --db")
     asked = pair.asked(box)
     epsilon = options.epsilon / 2 if asked is not None and asked.per_cell else options.epsilon
     task = PooledTask.build(
@@ -228,21 +222,12 @@ def run_list(*, office: Office = Office()) -> int:
     return DONE
 
 
-def run_show(
-    campaign: CampaignName,
-    /,
-    *,
-    json: Annotated[bool, option("the state as one JSON object")] = False,
-    office: Office = Office(),
-) -> int:
+def run_show(campaign: CampaignName, /, *, office: Office = Office()) -> int:
     """Where a campaign stands, and its promise."""
     with connect(office) as client:
-        task = client.find(campaign)
-        state = client.state(task)
-        if json:
-            print(formats.dumps(msgspec.to_builtins(state), indent=2))
-            return DONE
-        data = client.task(task)  # a label tells a repeated collection from the one before
+        task = client.find(campaign).task
+        state, data = client.state(task), client.task(task)
+        # a label tells a repeated collection from the one before
         label = PairTask.from_bytes(data).pooled.label if is_pair_task(data) else decode(data, Task).label
         print(state.text())
         print(f"task {task}" + (f", label {printable(label)!r}" if label else ""))
@@ -259,7 +244,7 @@ def run_confirm(
 ) -> int:
     """Agree to a pair."""
     with connect(office) as client:
-        task = client.find(campaign)
+        task = client.find(campaign).task
         print(client.statement(task))
         state = client.state(task)
         if peer_key is not None and isinstance(state, PairState):
@@ -270,38 +255,34 @@ def run_confirm(
                     f"the pair names {other.name} with the key {other.signing_key.hex()}, not {peer_key}; nothing was "
                     "confirmed. Ask the operator in person which one is right"
                 )
-        client.confirm(task)
+        client.move(task, "confirm")
         print(f"confirmed. {client.state(task).text()}")
     return DONE
 
 
 def run_start(campaign: CampaignName, /, *, office: Office = Office()) -> int:
     """End enrolment and open round 1; two servers: end uploads and count."""
-    return _move(campaign, office, _start)
+    return _move(campaign, office, "start")
 
 
 def run_close(campaign: CampaignName, /, *, office: Office = Office()) -> int:
     """Cancel a running campaign."""
-    return _move(campaign, office, AdminClient.close)
+    return _move(campaign, office, "close")
 
 
-def _start(client: AdminClient, task: str) -> None:
-    state = client.state(task)
-    if isinstance(state, CampaignState):
-        asked = decode(client.task(task), Task)
-        if asked.keeps_crowd and state.enrolled < asked.k:
-            warnings.warn(
-                f"{state.enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, "
-                "without the crowd that was promised",
-                UserWarning,
-                stacklevel=2,
-            )
-    client.start(task)
-
-
-def _move(campaign: str, office: Office, move: Callable[[AdminClient, str], None]) -> int:
+def _move(campaign: str, office: Office, action: Literal["start", "close"]) -> int:
     with connect(office) as client:
-        task = client.find(campaign)
-        move(client, task)
+        task = client.find(campaign).task
+        state = client.state(task)
+        if action == "start" and isinstance(state, CampaignState):
+            asked = decode(client.task(task), Task)
+            if asked.keeps_crowd and state.enrolled < asked.k:
+                warnings.warn(
+                    f"{state.enrolled:,} enrolled are fewer than k = {asked.k}: the only region is the whole domain, "
+                    "without the crowd that was promised",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        client.move(task, action)
         print(f"task {task} is {client.state(task).phase}")
     return DONE

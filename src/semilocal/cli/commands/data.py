@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as formats
 import os
 from typing import Annotated
 
@@ -17,18 +16,10 @@ Name = Annotated[str, option(", ".join(CATALOGUE))]
 Folder = Annotated[str | None, option(f"data folder (or set {datasets.VARIABLE})", "FOLDER")]
 
 
-def run_list(*, json: Annotated[bool, option("for machines")] = False, data: Folder = None) -> int:
+def run_list(*, data: Folder = None) -> int:
     """All datasets and what is on disk."""
-    found = datasets.status(data)
-    if json:
-        rows = [
-            {"name": row.name, "path": str(row.path) if row.path else None, "bytes": row.bytes, "state": row.state}
-            for row in found
-        ]
-        print(formats.dumps(rows, indent=1))
-        return DONE
     width = max(map(len, CATALOGUE))
-    for row in found:
+    for row in datasets.status(data):
         print(f"{row.name:<{width}}  {row.state:<32}  {CATALOGUE[row.name].title}")
     named = data or os.environ.get(datasets.VARIABLE)
     print(f"data folder: {named or f'none (--data FOLDER or {datasets.VARIABLE})'}")

@@ -42,7 +42,7 @@ from ..admin import AdminClient
 from ..answers import answer_columns
 from ..catalogue import DONE
 from ..options import folder, option, whole
-from .results import found_of, write_map
+from .results import Found, found_of, write_map
 
 __all__ = ["run"]
 
@@ -73,6 +73,7 @@ def run(
     if not (live or two_servers):
         return _simulated(points, out, seed)
     chosen = np.random.default_rng(seed).permutation(points)[:DEVICES]  # who is asked; the noise is the devices' own
+    _ask(chosen, LIVE_PLACE)
     with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder:
         return (_two_servers if two_servers else _live)(chosen, Path(folder), out)
 
@@ -158,32 +159,35 @@ def _live(points: Floats, folder: Path, out: Path) -> int:
     """Collect from devices where nobody is trusted."""
     from ...service.campaign import CampaignForm, ReleaseForm
 
-    _ask(points, LIVE_PLACE)
     with _server(folder, "demo") as url, AdminClient(url, ADMIN_TOKEN) as client:
         task = Task.build(named_box("california"), epsilon=2.0, delta=1e-3, window=60, server_key=client.key())
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
         form = CampaignForm("demo", task, wanted, "tokens", DEVICES, 60)
         identity = client.create(form)
         _join(client, identity, points, form.build().total_epsilon)
-        found = found_of(client, identity, whole=True)
-    assert isinstance(found.counts, Counts)
+        found = found_of(client, identity)
     print("\n".join(found.words))
-    _tell({"nobody": found.counts}, LIVE_PLACE, found.promise)
-    asked = _on_map(found.counts, LIVE_PLACE)
-    write_map(found, out / "live.html", title=f"{len(points)} devices in California", asked=asked)
-
-    print(f"\nThe map, round by round: {out / 'live.html'} opens in a browser; ask it about other places.")
+    _show(found, "nobody", out / "live.html", f"{len(points)} devices in California")
     return DONE
+
+
+def _show(found: Found, trust: str, path: Path, title: str) -> None:
+    """Print answer and promise of a live collection, and write its map."""
+    assert isinstance(found.counts, Counts)
+    _tell({trust: found.counts}, LIVE_PLACE, found.promise)
+    if trust == "two-servers":
+        print("If both operators collude they have every position.")
+    write_map(found, path, title=title, asked=_on_map(found.counts, LIVE_PLACE))
+    print(f"\nThe map: {path} opens in a browser; ask it about other places.")
 
 
 def _join(client: AdminClient, task: str, points: Floats, epsilon: float) -> None:
     """Let a device at every point take part."""
     from ...device.swarm import run_swarm
 
-    url = f"{client.url}/tasks/{task}"
     print(f"\n{len(points)} devices join {client.url}/tasks/{task[:16]}…", flush=True)
-    tokens = client.tokens(task, len(points))
-    result = asyncio.run(run_swarm(url, points, policy=Policy(max_epsilon=epsilon), tokens=tokens))
+    policy, tokens = Policy(max_epsilon=epsilon), client.tokens(task, len(points))
+    result = asyncio.run(run_swarm(f"{client.url}/tasks/{task}", points, policy=policy, tokens=tokens))
     print(result.text().splitlines()[0])
     if any(summary.outcome not in ("finished", "uploaded") for summary in result.summaries) or result.failures:
         raise InvalidInput(f"not every device took part: {result.text()}")
@@ -197,7 +201,6 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> int:
     def options(role: str, *more: str) -> tuple[str, ...]:
         return ("--role", role, "--operator", OPERATORS[role], "--processes", "1", *more)
 
-    _ask(points, LIVE_PLACE)
     key = secrets.token_bytes(32)
     with ExitStack() as stack:
         helper = stack.enter_context(
@@ -208,20 +211,16 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> int:
         second = stack.enter_context(AdminClient(helper, ADMIN_TOKEN))
         task = _agreed(first, second)
         _join(first, task, points, PAIR_EPSILON)
-        _wait(lambda: first.state(task).phase == "done", lambda: f"the pair stands at: {first.state(task).text()}")
-        found, other = found_of(first, task, whole=True), second.transcript(task)
+        _wait(first, lambda: first.state(task).phase == "done")
+        found, other = found_of(first, task), second.transcript(task)
     data = found.files["transcript.slt"]
     checked = verify_pair(data, other=other)
-    if not (checked.sound and isinstance(found.counts, Counts)):
+    if not checked.sound:
         raise InvalidInput("\n".join(["the transcript does not hold", *checked.lines()]))
     print("Both servers published the same, and it follows from what was sent.")
-    _tell({"two-servers": found.counts}, LIVE_PLACE)
-    print("If both operators collude they have every position.")
-    asked = _on_map(found.counts, LIVE_PLACE)
-    write_map(found, out / "two-servers.html", title=f"{len(points)} devices, two servers", asked=asked)
+    _show(found, "two-servers", out / "two-servers.html", f"{len(points)} devices, two servers")
     with replacing(out / "two-servers.slt") as stream:
         stream.write(data)
-    print(f"\nThe map: {out / 'two-servers.html'} opens in a browser; ask it about other places.")
     print(f"What both servers published: semilocal verify {out / 'two-servers.slt'}")
     return DONE
 
@@ -234,18 +233,18 @@ def _agreed(leader: AdminClient, helper: AdminClient) -> str:
         named_box("california"), epsilon=PAIR_EPSILON, trust="two-servers", resolution=RESOLUTION, label="demo"
     )
     task = leader.create(PairForm("demo", pooled, helper.key().hex(), capacity=DEVICES))
-    leader.confirm(task)
-    # the leader proposes it in its own time
-    _wait(lambda: task in {row.task for row in helper.campaigns()}, lambda: "the helper was not asked")
-    helper.confirm(task)
-    _wait(lambda: leader.state(task).phase == "open", lambda: f"the pair stands at: {leader.state(task).text()}")
+    leader.move(task, "confirm")
+    _wait(helper, lambda: task in {row.task for row in helper.campaigns()})  # the leader proposes it in its own time
+    helper.move(task, "confirm")
+    _wait(leader, lambda: leader.state(task).phase == "open")
     return task
 
 
-def _wait(there: Callable[[], bool], reason: Callable[[], str]) -> None:
+def _wait(client: AdminClient, there: Callable[[], bool]) -> None:
     """Wait until something is there, but not for ever."""
     deadline = time.monotonic() + PATIENCE
     while not there():
         if time.monotonic() > deadline:
-            raise InvalidInput(f"the demo's servers take too long: {reason()}")
+            states = "; ".join(client.state(row.task).text() for row in client.campaigns())
+            raise InvalidInput(f"the demo's servers take too long: {states or 'the helper was not asked'}")
         time.sleep(0.1)

@@ -25,7 +25,7 @@ from ...sharing.envelope import OVERHEAD, REPORT_ID
 from ...sharing.pair import PairTask
 from ..arguments import describe_position, parse_position
 from ..catalogue import DONE, FOUND
-from ..devices import Consent, Found, TaskUrl, answering, check_asked, find_task, reach, say, server_of
+from ..devices import Consent, Found, TaskUrl, find_task, reach, say
 from ..options import HIDDEN_HELP, advanced, amount, file, flat, number, option, read_hidden, whole
 
 if TYPE_CHECKING:
@@ -76,14 +76,16 @@ class JoinOptions:
     allow: Consent = Consent()
 
 
-class _Request(NamedTuple):
-    """What an owner asks for: the address, what was hidden, and the options."""
+class _Owner(NamedTuple):
+    """What an owner asks for: the task's address and its server, what was hidden, the options; and how to reach it."""
 
     url: str
+    server: str
     token: str
     position: str
-    value: str
+    value: float | None
     options: JoinOptions
+    connect: Channels
 
 
 def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
@@ -93,46 +95,46 @@ def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
         raise InvalidInput(f"--vault {place}: is a folder; give the name of a file")
     if not (options.yes or options.dry_run or sys.stdin.isatty()):
         raise InvalidInput("nobody can be asked here: give --yes to take part, or --dry-run to see what would be sent")
-    token = read_hidden(options.token, option="--token", variable="SEMILOCAL_TOKEN")
-    position = read_hidden(options.position, option="--position", variable="SEMILOCAL_POSITION")
-    value = read_hidden(options.value, option="--value", variable="SEMILOCAL_VALUE")
+    token, position, value = (
+        read_hidden(getattr(options, name), option=f"--{name}", variable=f"SEMILOCAL_{name.upper()}")
+        for name in ("token", "position", "value")
+    )
     _limits(options, max_epsilon=math.inf)  # refuses before a server is asked
-    _read_value(value)
-    return asyncio.run(_follow(_Request(url, token, position, value, options), place))
+    return asyncio.run(_follow(url, token, position, _read_value(value), options, place))
 
 
-async def _follow(asked: _Request, place: Path) -> int:
-    from ...device.channel import Channels
+async def _follow(url: str, token: str, position: str, value: float | None, options: JoinOptions, place: Path) -> int:
+    from ...device.channel import Channels, split_url
     from ...device.transport import new_client
     from ...device.vault import Vault
 
-    server = server_of(asked.url)
-    await reach(server, patience=asked.options.allow.patience)
+    server = split_url(url)[0]
+    await reach(server, patience=options.allow.patience)
     async with new_client(connections=4) as client:
         connect = Channels(lambda origin: client, notify=say)
-        if asked.options.dry_run:
-            async with answering(server, patience=asked.options.allow.patience):
-                found = await find_task(connect(server), asked.url)
-            print(await _shown(asked, found, connect, server))
-            if refused := _refused(asked.options, found, place):
+        owner = _Owner(url, server, token, position, value, options, connect)
+        if options.dry_run:
+            found = await find_task(connect(server), url)
+            print(await _shown(owner, found))
+            if refused := _refused(options, found, place):
                 print(f"With these limits your device would refuse, and send none of it: {refused}.")
             print("Nothing was sent and nothing was written.")
             return DONE
         with Vault.open(place) as vault:
-            return await _join(asked, vault, connect, server)
+            return await _join(owner, vault)
 
 
-async def _shown(asked: _Request, found: Found, connect: Channels, server: str) -> str:
+async def _shown(owner: _Owner, found: Found) -> str:
     """What the owner sees before deciding; a pair is compared on both servers first."""
     name, task, plan = found
-    _own_value(found, asked.value)
+    found.check_value(owner.value)
     if isinstance(task, Task):
         assert plan is not None
-        _warn_plain_http(server)
-        return _preview(task, plan, _position(asked, task), server)
+        _warn_plain_http(owner.server)
+        return _preview(task, plan, _position(owner, task), owner.server)
     from ...device.upload import fetch_both
 
-    for given, limit in (("--min-k", asked.options.min_k), ("--max-delta", asked.options.max_delta)):
+    for given, limit in (("--min-k", owner.options.min_k), ("--max-delta", owner.options.max_delta)):
         if limit is not None:  # an owner who asks for a crowd gets none here
             raise InvalidInput(
                 f"{given}: a task of two servers keeps no crowd, because nobody's region is published; leave the "
@@ -140,64 +142,65 @@ async def _shown(asked: _Request, found: Found, connect: Channels, server: str) 
             )
     for operator in (task.leader, task.helper):
         _warn_plain_http(operator.origin)
-        await reach(operator.origin, patience=asked.options.allow.patience)
-    async with answering(f"{task.leader.origin} or {task.helper.origin}", patience=asked.options.allow.patience):
-        pair = await fetch_both(name, server, connect)
-    return _pair_preview(pair, _position(asked, pair))
+        await reach(operator.origin, patience=owner.options.allow.patience)
+    pair = await fetch_both(name, owner.server, owner.connect)
+    return _pair_preview(pair, _position(owner, pair))
 
 
-async def _join(asked: _Request, vault: Vault, connect: Channels, server: str) -> int:
+async def _join(owner: _Owner, vault: Vault) -> int:
+    from ...device.agent import Agent
+    from ...device.upload import Uploader
     from ...device.vault import check_servers
 
-    running = [entry for entry in vault.contents.memberships if entry.server == server and not entry.over]
-    url = asked.url
-    if url.rstrip("/") == server:
-        joined = [f"{server}/tasks/{entry.task_id.hex()}" for entry in running]
-        url = joined[0] if len(joined) == 1 else _stored_url(vault, server) or url
-    async with answering(server, patience=asked.options.allow.patience):
-        found = await find_task(connect(server), url)
+    server, allow = owner.server, owner.options.allow
+    url = owner.url if owner.url.rstrip("/") != server else _unfinished(vault, server) or owner.url
+    found = await find_task(owner.connect(server), url)
     name, task, _ = found
     task_id = bytes.fromhex(name)
     if vault.contents.membership(task_id) is None and vault.contents.upload(task_id) is None:
-        if not asked.options.allow.new_server:  # before the owner reads and decides
+        if not allow.new_server:  # before the owner reads and decides
             check_servers(vault.contents, task, server)
-        print(await _shown(asked, found, connect, server), flush=True)
-        if not asked.options.yes and not _agreed():
+        print(await _shown(owner, found), flush=True)
+        if not owner.options.yes and input("Take part? [y/N] ").strip().lower() not in ("y", "yes"):
             print("Nothing was sent.")
             return DONE
     else:
         _warn_plain_http(server)
         print(f"You joined this task before; going on with it. Your secret stays in {vault.path}.", flush=True)
-    device = _device(asked, f"{server}/tasks/{name}", found, vault, connect)
+    found.check_value(owner.value)
+    options: dict[str, Any] = {
+        "policy": _policy(owner.options, vault), "token": owner.token, "spread": owner.options.spread,
+        "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": allow.new_server,
+        "value": owner.value, "position": _position(owner, task),
+    }  # fmt: skip
+    url = f"{server}/tasks/{name}"
+    if isinstance(task, Task):
+        device: Device = Agent(url, vault, channel=owner.connect(server), **options)
+    else:
+        device = Uploader(url, vault, connect=owner.connect, allow_bucket=allow.allow_bucket, **options)
     summary = await device.run()
     print(printable(summary.text(), most=MOST_LINES, lines=True))
     return DONE if summary.outcome in ("finished", "stopped", "uploaded") else FOUND
 
 
-def _device(asked: _Request, url: str, found: Found, vault: Vault, connect: Channels) -> Device:
-    from ...device.agent import Agent
-    from ...device.upload import Uploader
-
-    task, allow = found.task, asked.options.allow
-    options: dict[str, Any] = {
-        "policy": _policy(asked.options, vault), "token": asked.token, "spread": asked.options.spread,
-        "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": allow.new_server,
-        "value": _own_value(found, asked.value),
-    }  # fmt: skip
-    position = _position(asked, task)
-    if isinstance(task, Task):
-        return Agent(url, vault, position=position, channel=connect(server_of(url)), **options)
-    return Uploader(url, vault, position=position, connect=connect, allow_bucket=allow.allow_bucket, **options)
+def _unfinished(vault: Vault, server: str) -> str:
+    """The address of the only task of this server that the vault has not finished; empty if there is none, or more."""
+    tasks = [entry.task_id for entry in vault.contents.memberships if entry.server == server and not entry.over]
+    for entry in vault.contents.uploads:
+        pair = PairTask.from_bytes(entry.task)
+        if not entry.receipt and server in (pair.leader.origin, pair.helper.origin):
+            tasks.append(entry.task_id)
+    return f"{server}/tasks/{tasks[0].hex()}" if len(tasks) == 1 else ""
 
 
-def _position(asked: _Request, task: Task | PairTask) -> tuple[float, ...]:
+def _position(owner: _Owner, task: Task | PairTask) -> tuple[float, ...]:
     """The owner's position in the order of the task's axes; empty if the task needs none."""
     if not (isinstance(task, Task) or task.needs_place):
         return ()
-    if not asked.position:
+    if not owner.position:
         raise InvalidInput("--position is missing; --position - asks for it, so that no list of processes shows it")
     tree = task.hierarchy if isinstance(task, Task) else task.pooled.hierarchy
-    return parse_position(asked.position, tree.box, leaves=tree.leaves, hints=sys.stderr.isatty())
+    return parse_position(owner.position, tree.box, leaves=tree.leaves, hints=sys.stderr.isatty())
 
 
 def _preview(task: Task, plan: Plan, position: tuple[float, ...], server: str) -> str:
@@ -266,29 +269,6 @@ def _pair_preview(pair: PairTask, position: tuple[float, ...]) -> str:
     )
 
 
-def _stored_url(vault: Vault, server: str) -> str:
-    """The task of the only upload for this server that has no receipt yet; empty if there is none, or several."""
-    found = []
-    for entry in vault.contents.uploads:
-        pair = PairTask.from_bytes(entry.task)
-        if not entry.receipt and server in (pair.leader.origin, pair.helper.origin):
-            found.append(f"{server}/tasks/{entry.task_id.hex()}")
-    return found[0] if len(found) == 1 else ""
-
-
-def _own_value(found: Found, text: str) -> float | None:
-    """The owner's value as a number; None if none was given and none is asked for."""
-    check_asked(found, given=bool(text))
-    value = _read_value(text)
-    if value is None:
-        return None
-    if found.plan is not None:
-        found.plan.check_value(value)
-    elif not isinstance(found.task, Task) and found.task.asked is not None:
-        found.task.asked.check_value(value)
-    return value
-
-
 def _read_value(text: str) -> float | None:
     """The number that a text is, None for an empty one; the refusal does not repeat it: it may end up in a log."""
     if not text:
@@ -308,10 +288,6 @@ def _warn_plain_http(url: str) -> None:
             f"warning: {parts.scheme}://{parts.netloc} is not encrypted: anybody on the way learns that you take part "
             "and your token, and your region and your key where regions are public. Use https."
         )
-
-
-def _agreed() -> bool:
-    return input("Take part? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _refused(options: JoinOptions, found: Found, place: Path) -> str:

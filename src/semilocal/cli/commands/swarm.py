@@ -1,6 +1,6 @@
-"""``semilocal swarm``: one real device per position of a file, for tests and demonstrations.
+"""``semilocal swarm``: one real device per row of a file, for tests and demonstrations.
 
-One process then knows everybody's position.
+One process then knows everybody's position. Every row is another device, whoever it belongs to.
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from ...io.files import read_text
 from ...io.points import fit, read_for_box, read_points
 from ...protocol.participant import Policy
 from ...protocol.task import Task
-from ...simulation.people import draw_rows
 from ...words import number_of
 from ..catalogue import DONE, FOUND
-from ..devices import Consent, TaskUrl, answering, check_asked, find_task, reach, say, server_of
-from ..job_options import People
+from ..devices import Consent, TaskUrl, find_task, reach, say
 from ..options import advanced, existing, flat, number, option, whole
-from ..people import person_labels, row_owners
 
 if TYPE_CHECKING:
     from ...sharing.pair import PairTask
@@ -47,47 +44,43 @@ class SwarmOptions:
     value: Annotated[str | None, option("column with the devices' own values, if the task asks for one", "COLUMN")] = (
         None
     )
-    drop_outside: Annotated[bool, option("leave out positions outside the domain")] = False
     seed: Annotated[int, option("which positions are drawn, not the noise", "S", whole(0))] = 0
     quiet: Annotated[bool, option("no progress")] = False
     max_epsilon: Annotated[float, advanced("as for join, per device", "E", number(0))] = 1e6
     min_k: Annotated[int, advanced("smallest crowd to accept", "K", whole(1))] = 2
-    max_delta: Annotated[float | None, advanced("largest chance of missing that crowd (any)", "D", number(0))] = None
+    max_delta: Annotated[float, advanced("largest chance of missing that crowd", "D", number(0))] = 1.0
     allow: Consent = Consent()
 
 
-def run(url: TaskUrl, /, *, options: SwarmOptions, people: People = People()) -> int:
+def run(url: TaskUrl, /, *, options: SwarmOptions) -> int:
     """Run a crowd of devices; 0 if every device has a region."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_crowd(url, options, people))
+        return runner.run(_crowd(url, options))
 
 
-async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
-    from ...device.channel import Channels
+async def _crowd(url: str, args: SwarmOptions) -> int:
+    from ...device.channel import Channels, split_url
     from ...device.swarm import AT_ONCE, run_swarm
     from ...device.transport import LeanWire
 
-    tokens = (
-        [] if args.tokens is None else [line.strip() for line in read_text(args.tokens).splitlines() if line.strip()]
-    )
+    lines = [] if args.tokens is None else read_text(args.tokens).splitlines()
     policy = Policy(
-        max_epsilon=args.max_epsilon, min_k=args.min_k,
-        max_delta=1.0 if args.max_delta is None else args.max_delta, allow_no_crowd=args.allow.allow_no_crowd,
+        max_epsilon=args.max_epsilon, min_k=args.min_k, max_delta=args.max_delta,
+        allow_no_crowd=args.allow.allow_no_crowd,
     )  # fmt: skip
-    server = server_of(url)
+    server = split_url(url)[0]
     await reach(server, patience=args.allow.patience)
     connect = Channels(LeanWire, at_once=AT_ONCE, notify=say, kept=False)
     try:
-        async with answering(server, patience=args.allow.patience):
-            found = await find_task(connect(server), url)
-        name, task, _ = found
-        check_asked(found, given=args.value is not None)
-        points, values = _positions(args, people, task)
-        options: dict[str, Any] = {
-            "policy": policy, "tokens": tokens, "show": not args.quiet, "values": values,
-        }  # fmt: skip
-        task_url = f"{server}/tasks/{name}"
-        result = await run_swarm(task_url, points, connect=connect, allow_bucket=args.allow.allow_bucket, **options)
+        found = await find_task(connect(server), url)
+        if args.value is None:
+            found.check_value(None)
+        points, values = _positions(args, found.task)
+        result = await run_swarm(
+            f"{server}/tasks/{found.name}", points, connect=connect, allow_bucket=args.allow.allow_bucket,
+            policy=policy, tokens=[line.strip() for line in lines if line.strip()], show=not args.quiet,
+            values=values,
+        )  # fmt: skip
     finally:
         await connect.aclose()
     print(printable(result.text(), most=MOST_LINES, lines=True))
@@ -95,41 +88,25 @@ async def _crowd(url: str, args: SwarmOptions, people: People) -> int:
     return DONE if everybody and not result.failures else FOUND
 
 
-def _positions(args: SwarmOptions, people: People, task: Task | PairTask) -> tuple[Floats, Floats | None]:
+def _positions(args: SwarmOptions, task: Task | PairTask) -> tuple[Floats, Floats | None]:
     """Positions of the devices, float64[n, 0] if the task needs none, and their values if a column is named."""
-    rng = np.random.default_rng(args.seed)
     tree = task.hierarchy if isinstance(task, Task) else task.pooled.hierarchy
-    needed = isinstance(task, Task) or task.needs_place
-    columns: dict[str, Any] = {"labels": person_labels(people), "values": () if args.value is None else (args.value,)}
-    if needed:
-        table = read_for_box(args.points, tree.box, words=tree.leaves or None, **columns)
-        line = f"{number_of(len(table), 'position')} from the columns {', '.join(table.names)}"
-        if args.drop_outside:  # how many are outside is not public: it is the difference of both numbers
-            line = f"positions from the columns {', '.join(table.names)}; those outside the domain are left out"
+    values = () if args.value is None else (args.value,)
+    if isinstance(task, Task) or task.needs_place:
+        table = read_for_box(args.points, tree.box, words=tree.leaves or None, values=values)
+        points = fit(table, tree.box)
+        what, words = "position", ""
     else:
-        table = read_points(args.points, columns=columns["values"], **columns)
-        line = f"{number_of(len(table), 'value')} from the column {table.names[0]}; the task needs no positions"
-    owners = row_owners(people, table, pooled=not isinstance(task, Task))
-    rows = np.arange(len(table)) if owners is None else draw_rows(owners, rows_per_user=1, rng=rng)
-    if not needed:
-        points = np.empty((len(rows), 0))
-    elif args.drop_outside:
-        rows = rows[tree.box.inside(table.points)[rows]]
-        points = table.points[rows]
-    else:
-        points = fit(table, tree.box, devices=True)[0][rows]
-    print(f"{line}.", flush=True)
+        table = read_points(args.points, columns=values, values=values)
+        points = np.empty((len(table), 0))
+        what, words = "value", "; the task needs no positions"
+    print(f"{number_of(len(table), what)} from the columns {', '.join(table.names)}{words}.", flush=True)
     wanted = len(points) if args.devices is None else args.devices
-    if wanted > len(points) or not len(points):
-        there = (
-            "people inside the domain"
-            if args.drop_outside
-            else f"{number_of(len(points), 'person', 'people')} in the file"
-        )
-        raise InvalidInput(f"--devices must be from 1 to the {there}; got {wanted}")
-    drawn = np.sort(rng.permutation(len(points))[:wanted])
-    values = [column[rows[drawn]] for column in table.values.values()]
-    return points[drawn], values[0] if values else None
+    if wanted > len(points):
+        raise InvalidInput(f"--devices must be from 1 to the {number_of(len(points), 'row')} in the file; got {wanted}")
+    drawn = np.sort(np.random.default_rng(args.seed).permutation(len(points))[:wanted])
+    own: Any = list(table.values.values())
+    return points[drawn], own[0][drawn] if own else None
 
 
 def _loop_factory() -> Any:

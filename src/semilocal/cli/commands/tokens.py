@@ -19,7 +19,7 @@ def run_new(
 ) -> int:
     """Print new tokens, one per line."""
     with admin.connect(office) as client:
-        task = client.find(campaign)
+        task = client.find(campaign).task
         for start in range(0, count, admin.PAGE):  # what was made is printed, whatever happens to the rest
             print(*client.tokens(task, min(admin.PAGE, count - start)), sep="\n", flush=True)
     return DONE

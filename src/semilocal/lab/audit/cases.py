@@ -31,7 +31,7 @@ from ..tables import markdown
 from .attacker import Pair, attack, choose_neighbour
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, repeated_cut_failure, value_loss
-from .outputs import COMMANDS, SHARED, differing, equal_worlds
+from .outputs import COMMANDS, FILE, SHARED, differing, equal_worlds
 from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, attack_sums, worst_pair, worst_sums
 
 __all__ = ["CASES", "Finding", "audit_task", "default_task", "finding_table"]
@@ -178,9 +178,10 @@ def _as_a_set(delta: float, failed: int) -> float:
 
 
 def published(runs: int, rng: np.random.Generator) -> list[Finding]:
-    """Everything that commands write, in two worlds with equal transcripts; planted: a map that draws positions."""
+    """Everything that commands write, in two worlds with equal transcripts; planted: a curator's mean."""
     pairs = [equal_worlds(rng) for _ in range(min(max(runs // 50_000, 1), 4))]
-    leaky = ("partition", *SHARED, "--plot", "map.png", "--public-data")
+    task = ("--bounds", "0,0,1,1", "--trust", "curator", "--epsilon", "8", "--quiet")
+    leaky = ("mean", FILE, *task, "--function", "coordinate:x", "--json")  # with the same noise in both worlds
     found = [differing((*COMMANDS, leaky), worlds) for worlds in pairs]
     shares = [sum(map(bool, ways)) / len(pairs) for ways in zip(*found, strict=True)]
     method = f"{len(pairs)} pairs of worlds"
@@ -189,7 +190,7 @@ def published(runs: int, rng: np.random.Generator) -> list[Finding]:
         words = [word for word in command if word not in SHARED]
         what = f"semilocal {' '.join(words)}: writes more than the transcript tells"
         out.append(Finding(what, "share", 0.0, share, method))
-    what = "planted: semilocal partition that draws positions"
+    what = "planted: semilocal mean of a curator, which depends on the place inside a region"
     return [*out, Finding(what, "share", 0.0, shares[-1], method, broken=True)]
 
 

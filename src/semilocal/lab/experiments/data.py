@@ -151,7 +151,7 @@ def _people(source: Positions) -> Integers:
     """Which person each row belongs to."""
     if "user" not in dataset(source.name).columns:
         raise InvalidInput(f"{source.name} does not tell which rows belong to one person")
-    return read_points(source.path, x="longitude", y="latitude", labels=["user"]).labels["user"]
+    return read_points(source.path, columns=["longitude", "latitude"], labels=["user"]).labels["user"]
 
 
 def status(folder: str | Path | None = None) -> list[FileStatus]:
@@ -230,7 +230,7 @@ def _read(name: str, variant: Variant, path: Path, _changed: int, _size: int) ->
         if _check(path, variant) == "differs":
             notes.append(f"{path} is not the known file: its checksum differs")
         notes += [f"{reason}: {count:,} left out" for reason, count in _recorded(path).items()]
-        points = variant.box.check(read_points(path, x="longitude", y="latitude").points)
+        points = variant.box.check(read_points(path, columns=["longitude", "latitude"]).points)
     if not len(points):
         raise InvalidInput(f"{path}: holds no position inside {variant.box}; check the folder")
     points.setflags(write=False)
