@@ -84,7 +84,7 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
     out, err = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 8
-    assert sum(float(row["count"]) for row in rows) == pytest.approx(60)
+    assert sum(float(row["count"]) for row in rows) == pytest.approx(60, abs=8 * 0.05)  # of rounded numbers
     assert all(0 <= float(row["low"]) <= float(row["count"]) <= float(row["high"]) <= 60 for row in rows)
     assert "a factor e^6" in err  # the promise comes along, releases included
     queries = folder / "q.csv"
