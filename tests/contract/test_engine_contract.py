@@ -144,16 +144,13 @@ def test_bad_rows_are_refused_with_their_number_before_anything_is_released(
         sl.counts(source, box, epsilon=1.0, trust="curator", rng=np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("depth", [None, 2])
 @pytest.mark.parametrize(("dimensions", "rule", "tree"), [
     (1, "cut", "binary"), (2, "cut", "binary"), (2, "all", "quad"), (3, "cut", "binary"), (8, "all", "binary"),
 ])  # fmt: skip
-def test_the_same_seed_gives_the_same_bytes_as_in_memory(
-    opens: Opens, dimensions: int, rule: Any, tree: Any, depth: int | None
-) -> None:
+def test_the_same_seed_gives_the_same_bytes_as_in_memory(opens: Opens, dimensions: int, rule: Any, tree: Any) -> None:
     points, box = people(3000, dimensions, kind="rounded"), box_of(dimensions)
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule=rule, tree=tree)
-    compare(points, task, opens(points, box), depth=depth)
+    compare(points, task, opens(points, box))
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,10 @@ def _in_memory(points: bytes, dimensions: int, task: Task) -> Run:
     return simulate(np.frombuffer(points).reshape(-1, dimensions), task, rng=np.random.default_rng(SEED))
 
 
-def compare(points: Floats, task: Task, source: Source, *, depth: int | None = None) -> SourceRun:
+def compare(points: Floats, task: Task, source: Source) -> SourceRun:
     """Run the task in memory and over the source with the same seed, and compare everything, row by row."""
     ours = _in_memory(points.tobytes(), points.shape[1], task)
-    theirs = run_source(source, task, rng=np.random.default_rng(SEED), depth=depth)
+    theirs = run_source(source, task, rng=np.random.default_rng(SEED))
     assert digest(task, ours) == digest(task, theirs)
     assert theirs.participants == len(points)
     return theirs

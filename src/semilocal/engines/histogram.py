@@ -112,8 +112,7 @@ class HistogramRanks:
     """Ranks of people who are known by their cells only.
 
     ``refine(cells, depth, deeper)`` is the histogram at depth ``deeper`` of the people in these cells of depth
-    ``depth``. Called when a code inside a cell is asked about; then the people of that cell, and of all cells that are
-    as crowded, are known at the deepest level.
+    ``depth``. Called once, when cells of the histogram are opened; then their people are known at the deepest level.
     """
 
     def __init__(
@@ -125,62 +124,33 @@ class HistogramRanks:
         for begin in range(0, len(self._first), _CHUNK):
             self._first[begin : begin + _CHUNK] = hierarchy.span(histogram.cells[begin : begin + _CHUNK])[0]
         self._before = _sums_before(histogram.counts)
-        self._fine = np.full(len(self._first), histogram.depth == hierarchy.max_depth)
-        self.refined = False
 
     def __len__(self) -> int:
         return int(self._before[-1])
 
     def below(self, codes: Cells) -> Integers:
-        """People whose code is smaller than each of these: int64[m]. Refines the cells that a code lies inside of."""
-        self._refine_at(codes)
+        """People whose code is smaller than each of these: int64[m]."""
         return np.asarray(self._before[np.searchsorted(self._first, codes)])
 
     def open(self, cells: Cells) -> None:
-        """Refine the people of these cells if their children are smaller than the histogram's cells."""
-        if len(cells) and int(self._hierarchy.depth(cells[:1])[0]) >= self._depth:
-            first, last = self._hierarchy.span(cells)
-            entry = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)
-            self._refine_entries(entry[(self._first[entry] >= first) & (self._first[entry] <= last)])
-
-    def _refine_at(self, codes: Cells) -> None:
-        """Refine the cells of the histogram that codes lie inside of, and not at the beginning."""
-        if not len(self._first):
+        """Count the people of these cells once more if their children are smaller than the histogram's cells."""
+        deepest = self._hierarchy.max_depth
+        if not len(cells) or not self._depth == int(self._hierarchy.depth(cells[:1])[0]) < deepest:
             return
-        entry = np.maximum(np.searchsorted(self._first, codes, side="right") - 1, 0)
-        inside = (codes > self._first[entry]) & (codes < self._after(entry))
-        self._refine_entries(np.unique(entry[inside]))
-
-    def _after(self, entries: Integers) -> Cells:
-        """The code after the last one of each cell of the histogram."""
-        cells = np.where(
-            self._fine[entries],
-            self._hierarchy.ancestors(self._first[entries], self._hierarchy.max_depth),
-            self._hierarchy.ancestors(self._first[entries], self._depth),
-        )
-        return self._hierarchy.span(cells)[1] + np.uint64(1)
-
-    def _refine_entries(self, entries: Integers) -> None:
-        """Count the people of cells once more, at the deepest level, and those of all cells as crowded as these."""
-        entries = entries[~self._fine[entries]]
-        if not len(entries):
+        first = self._hierarchy.span(cells)[0]
+        place = np.searchsorted(self._first, first)
+        there = self._first[np.minimum(place, len(self._first) - 1)] == first
+        cells, place = cells[there], place[there]
+        if not len(cells):
             return
-        counts = np.diff(self._before)
-        crowded = np.flatnonzero((counts >= counts[entries].min()) & ~self._fine)
-        entries = np.union1d(entries, crowded)
-        self.refined = True
-        cells = self._hierarchy.ancestors(self._first[entries], self._depth)
-        finer = self._refine(cells, self._depth, self._hierarchy.max_depth)
-        if int(counts[entries].sum()) != finer.total:
+        finer, counts = self._refine(cells, self._depth, deepest), np.diff(self._before)
+        if int(counts[place].sum()) != finer.total:
             raise InvalidInput(CHANGED)
-        kept = np.ones(len(self._first), dtype=bool)
-        kept[entries] = False
+        others, counts = np.delete(self._first, place), np.delete(counts, place)
         finest = self._hierarchy.span(finer.cells)[0]
-        self._first = self._first[kept]
-        place = np.searchsorted(self._first, finest)
-        self._first = np.insert(self._first, place, finest)
-        self._fine = np.insert(self._fine[kept], place, True)
-        self._before = _sums_before(np.insert(counts[kept], place, finer.counts))
+        place = np.searchsorted(others, finest)
+        self._first = np.insert(others, place, finest)
+        self._before = _sums_before(np.insert(counts, place, finer.counts))
 
 
 def _sums_before(counts: Integers) -> Integers:

@@ -2,9 +2,8 @@
 
 One histogram is taken; all rounds or levels are played on it. The local protocol asks about cuts between any two
 people, so its histogram is that of the deepest level. A pooled tree opens crowded cells only: a sample suggests the
-depth, and if a cell of the histogram is opened, its people and those of all that are as crowded are counted once more,
-at the deepest level. What the sample suggests changes the cost, never the result: with the same seed, the same bytes
-come out as in memory.
+depth, and if cells of the histogram are opened, their people are counted once more, at the deepest level. What the
+sample suggests changes the cost, never the result: with the same seed, the same bytes come out as in memory.
 
 Knows the order of the steps. Rows are the source's, the rule is the curator's. Knows no rule.
 """
@@ -14,13 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..arrays import check_generator, short_repr
 from ..errors import InvalidInput
-from ..hierarchy.base import Cells, Hierarchy
+from ..hierarchy.base import Hierarchy
 from ..pooled import noise
 from ..pooled.counter import RankedCounter
 from ..pooled.play import Published
@@ -34,7 +34,7 @@ from ..simulation.simulate import check_task, partition_of, warn_if_small
 from .histogram import HistogramRanks, Lookup
 from .source import SAMPLE, Source
 
-__all__ = ["SourceRun", "check_box", "choose_depth", "count_source", "rank_source", "run_source"]
+__all__ = ["SourceRun", "choose_depth", "count_source", "run_source"]
 
 _RARE = 1e-3  # share of the people who may need the refining scan
 _ENOUGH = 32  # sampled rows that show how dense a cell is: fewer would let chance choose the depth
@@ -53,7 +53,6 @@ class SourceRun:
     lookup: Lookup  # which region each code is in
     source: Source
     participants: int
-    refined: bool  # whether some cells were counted again
     simulated: bool = True  # one program played all participants
 
     __repr__ = short_repr
@@ -64,58 +63,45 @@ class SourceRun:
 
 
 def run_source(
-    source: Source, task: Task, *, rng: np.random.Generator, depth: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> SourceRun:  # fmt: skip
+    source: Source, task: Task, *, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
+) -> SourceRun:
     """Play the protocol for the people of a source, with the regions of :func:`semilocal.simulate` for the same seed.
 
-    ``depth``, that of the histogram in levels (the deepest if left out), changes the cost, not the result. ``progress``
-    is called after every step with its number and the regions in play.
+    ``progress`` is called after every step with its number and the regions in play.
     """
     check_task(task)
     check_generator(rng, needed=True)
-    ranks = rank_source(source, task.hierarchy, depth=task.hierarchy.max_depth if depth is None else depth)
+    ranks = _ranks(source, task.hierarchy, lambda: task.hierarchy.max_depth)
     warn_if_small(len(ranks), task, stacklevel=2)
     played = play(task, ranks, rng, progress=progress)
     partition = partition_of(task, played, Mark(seeded=True))
     return SourceRun(
         task, partition, played.rounds, played.splits, played.answers, played.announcements, Lookup(partition.lower),
-        source, len(ranks), ranks.refined,
+        source, len(ranks),
     )  # fmt: skip
 
 
 def count_source(source: Source, task: PooledTask, words: noise.Words, *, mark: Mark | None) -> Published:
     """Play a pooled task over a source that has at most ``task.max_reports`` rows of every person.
 
+    The depth of the histogram is such that nearly all of its cells have so few people that they are likely not divided.
     Set the mark if the noise is seeded, or if one program plays both servers.
     """
-    ranks = rank_source(source, task.hierarchy, crowd=max(1, int(task.threshold)))
+    crowd = max(1, int(task.threshold))
+    ranks = _ranks(
+        source, task.hierarchy,
+        lambda: choose_depth(task.hierarchy, source.sample(SAMPLE), source.count(), crowd=crowd),
+    )  # fmt: skip
     return play_pooled(task, RankedCounter(task, ranks, words), mark=mark)
 
 
-def rank_source(source: Source, hierarchy: Hierarchy, *, depth: int | None = None, crowd: int = 1) -> HistogramRanks:
-    """The people of a source in the order of their codes, known by a histogram that refines itself where it must.
-
-    Its depth is chosen from a sample if left out, so that nearly all cells have fewer people than a ``crowd``, which
-    are likely not divided. Both change the cost, not the result.
-    """
-    check_box(source, hierarchy)
-    if not source.guarded:
-        source.check()
-    if depth is None:
-        depth = choose_depth(hierarchy, source.sample(SAMPLE), source.count(), crowd=crowd)
-    histogram = source.histogram(hierarchy, depth)
-
-    def refine(cells: Cells, from_depth: int, deeper: int) -> Any:
-        return source.refine(hierarchy, cells, from_depth, deeper)
-
-    return HistogramRanks(hierarchy, histogram, refine)
-
-
-def check_box(source: Source, hierarchy: Hierarchy) -> None:
-    """Refuse a source in another box than the task's."""
+def _ranks(source: Source, hierarchy: Hierarchy, depth: Callable[[], int]) -> HistogramRanks:
+    """The people of a source in the order of their codes, known by a histogram of this depth."""
     if (source.box.lower, source.box.upper) != (hierarchy.box.lower, hierarchy.box.upper):
         raise InvalidInput(f"the source is in {source.box}, the task in {hierarchy.box}; give both the same box")
+    if not source.guarded:
+        source.check()
+    return HistogramRanks(hierarchy, source.histogram(hierarchy, depth()), partial(source.refine, hierarchy))
 
 
 def choose_depth(hierarchy: Hierarchy, sample: Any, people: int, *, crowd: int) -> int:

@@ -271,7 +271,7 @@ def test_a_folder_or_a_pattern_may_name_one_small_file(
 def test_attached_batches_are_the_rows_of_memory(tmp_path: Path) -> None:
     points = people(5000, 2, kind="rounded")
     table = parquet.read_table(write(tmp_path / "in.parquet", points))
-    found = compare(points, TASK, source_of(lambda: table.to_reader(max_chunksize=777)), depth=2)
+    found = compare(points, TASK, source_of(lambda: table.to_reader(max_chunksize=777)))
     parts = list(found.attach())
     assert len(parts) > 1
     same_rows(points, TASK, type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True))))

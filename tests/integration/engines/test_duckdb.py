@@ -44,15 +44,15 @@ def attached(relation: Any, points: Floats) -> Attached:
     return Attached(points, found["where"])
 
 
-@pytest.mark.parametrize(("dimensions", "rule", "tree", "kind", "depth"), [
-    (1, "cut", "binary", "rounded", None), (2, "all", "quad", "normal", 3), (8, "cut", "binary", "spike", None),
+@pytest.mark.parametrize(("dimensions", "rule", "tree", "kind"), [
+    (1, "cut", "binary", "rounded"), (2, "all", "quad", "normal"), (8, "cut", "binary", "spike"),
 ])  # fmt: skip
 def test_duckdb_gives_the_same_bytes_and_rows_as_memory(
-    connection: Any, dimensions: int, rule: Any, tree: Any, kind: str, depth: int | None
+    connection: Any, dimensions: int, rule: Any, tree: Any, kind: str
 ) -> None:
     points, box = people(4000, dimensions, kind=kind), box_of(dimensions)
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule=rule, tree=tree)
-    found = compare(points, task, source_of(points, box, connection), depth=depth)
+    found = compare(points, task, source_of(points, box, connection))
     rows = attached(found.attach(region="where", keep=["row"]), points)
     same_rows(points, task, rows)
     crowds = np.bincount(rows.regions, minlength=len(found.partition))
@@ -112,7 +112,7 @@ def test_the_connection_is_as_it_was(connection: Any) -> None:
     points, box = people(4000, 2), box_of(2)
     before = state()
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
-    found = run_source(source_of(points, box, connection), task, rng=np.random.default_rng(1), depth=3)
+    found = run_source(source_of(points, box, connection), task, rng=np.random.default_rng(1))
     found.attach(region="where").fetchnumpy()
     assert state() == before
 

@@ -36,11 +36,10 @@ def attached(frame: Any, points: Floats) -> Attached:
     return Attached(points, found["where"].to_numpy())
 
 
-def test_spark_gives_the_same_bytes_and_rows_as_memory_also_where_it_refines(spark: Any) -> None:
+def test_spark_gives_the_same_bytes_and_rows_as_memory(spark: Any) -> None:
     points, box = people(4000, 2), box_of(2)
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20, tree="quad")
-    found = compare(points, task, source_of(points, box, spark), depth=2)
-    assert found.refined
+    found = compare(points, task, source_of(points, box, spark))
     assert len(found.partition) > 20
     crowds = found.partition.crowds
     out = found.attach(region="where", keep=["row"], add={"crowd": crowds})

@@ -57,32 +57,6 @@ def test_a_histogram_refuses_what_is_none(cells: list[int], counts: list[int]) -
         Histogram(1, np.array(cells, dtype=np.uint64), np.array(counts, dtype=np.int64))
 
 
-def test_cuts_inside_cells_of_a_histogram_are_counted_finer_once() -> None:
-    """Any codes, as the rule asks about them. Planted: without refining, people of a cell stay on one side."""
-    asked = []
-
-    def refine(cells: np.ndarray, depth: int, deeper: int) -> Histogram:
-        asked.append(len(cells))
-        return at(deeper, CODES[np.isin(TREE.ancestors(CODES, depth), cells)])
-
-    exact, rng = SortedCodes(CODES), np.random.default_rng(6)
-    ranks = HistogramRanks(TREE, at(8), refine)
-    begins = TREE.span(at(8).cells)[0]
-    assert ranks.below(begins).tolist() == exact.below(begins).tolist()
-    early = ranks.refined
-    cuts = CODES[rng.integers(0, len(CODES), 40)]
-    for cut in [*np.split(cuts, 8), np.array(TREE.ends, dtype=np.uint64)]:
-        assert ranks.below(cut).tolist() == exact.below(cut).tolist()
-        assert len(ranks) == 2000
-    assert (early, ranks.refined) == (False, True)
-    assert sum(asked) <= len(begins)  # no cell twice
-    before = len(asked)
-    assert ranks.below(cuts).tolist() == exact.below(cuts).tolist()
-    assert len(asked) == before
-    coarse = begins[np.searchsorted(begins, cuts, side="right") - 1]
-    assert exact.below(coarse).tolist() != exact.below(cuts).tolist()
-
-
 def test_a_lookup_covers_the_domain() -> None:
     cells = np.array([4, 5, 3], dtype=np.uint64)
     lookup = Lookup.plain(TREE, cells)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import semilocal as sl
 from semilocal import Task
 from semilocal.arrays import Floats
+from semilocal.engines import run as run_module
 from semilocal.engines import source as source_module
 from semilocal.engines.histogram import CHANGED
-from semilocal.engines.run import run_source
 from tests.helpers.engine_runs import PointsSource, box_of, compare, joined, people, same_rows
 
 CASES = [
@@ -30,27 +31,38 @@ def test_counts_give_the_same_bytes_as_sorted_codes(dimensions: int, rule: Any, 
     same_rows(points, task, joined(found.attach()))
 
 
-@pytest.mark.parametrize("depth", [None, 0, 1, 3, 7, 40])
-def test_the_depth_of_the_histogram_changes_nothing(depth: int | None) -> None:
+@pytest.mark.parametrize("depth", [0, 1, 3, 7, 40])
+def test_the_depth_of_the_histogram_changes_nothing(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     points, box = people(6000, 2), box_of(2)
-    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule="cut")
-    found = compare(points, task, PointsSource(points, box), depth=depth)
-    assert found.refined == (depth is not None and depth < 40)
-    assert len(found.partition) > 20
-    same_rows(points, task, joined(found.attach()))
+    monkeypatch.setattr(run_module, "choose_depth", lambda *_, **__: depth)
+    scans = []
+
+    class Counted(PointsSource):
+        def refine(self, *args: Any) -> Any:
+            scans.append(args[1:])
+            return super().refine(*args)
+
+    here, there = (
+        sl.counts(rows, box, epsilon=1.0, trust="curator", rng=np.random.default_rng(3)).published
+        for rows in (points, Counted(points, box))
+    )
+    assert here is not None
+    assert there is not None
+    assert here.to_bytes() == there.to_bytes()
+    assert len(scans) == (depth < 40)
 
 
-def test_a_row_that_is_lost_between_two_scans_is_noticed() -> None:
+def test_a_row_that_is_lost_between_two_scans_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     points, box = people(6000, 2), box_of(2)
+    monkeypatch.setattr(run_module, "choose_depth", lambda *_, **__: 1)
 
     class Losing(PointsSource):
-        def refine(self, *args, **named):  # type: ignore[no-untyped-def]
+        def refine(self, *args: Any) -> Any:
             self.points = self.points[:-3]
-            return super().refine(*args, **named)
+            return super().refine(*args)
 
-    task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
     with pytest.raises(ValueError, match=f"^{CHANGED}$"):
-        run_source(Losing(points, box), task, rng=np.random.default_rng(1), depth=1)
+        sl.counts(Losing(points, box), box, epsilon=1.0, trust="curator", rng=np.random.default_rng(1))
 
 
 def test_a_sample_keeps_no_batch_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
