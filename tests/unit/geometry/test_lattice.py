@@ -44,17 +44,6 @@ def test_where_the_rounding_is_known_the_error_is_smaller(trust: Any) -> None:
 
 
 @pytest.mark.parametrize("trust", ["curator", "two-servers"])
-def test_boxes_between_the_same_lines_have_nearly_the_same_answer(trust: Any) -> None:
-    _, result = counted(trust)
-    boxes = np.array(
-        [[[0.301, 0.352], [0.441, 0.463]], [[0.309, 0.358], [0.449, 0.4699]], [[0.31, 0.36], [0.45, 0.47]]]
-    )
-    answers = result.query(boxes, rounding=(STEP, STEP))
-    # Cells without a line hold nobody, but noise: that is all that differs.
-    assert np.ptp(answers.value) < 0.8 * np.ptp(result.query(boxes, rounding=0).value)
-
-
-@pytest.mark.parametrize("trust", ["curator", "two-servers"])
 def test_boxes_along_regions_have_the_answers_they_had(trust: Any) -> None:
     _, result = counted(trust)
     boxes = result.partition.boxes
@@ -114,10 +103,3 @@ def test_a_job_refuses_a_step_before_it_counts() -> None:
     for domain, words in (({"box": UNIT}, "at most a side"), ({"hierarchy": sl.SphereTree(10)}, "maps of boxes")):
         with pytest.raises(InvalidInput, match=words):
             sl.counts(np.zeros((9, 2)), epsilon=1.0, trust="curator", rounding=2.0, **domain)
-
-
-def test_a_server_that_is_asked_for_many_steps_keeps_few_walks() -> None:
-    _, result = counted("curator")
-    for step in range(1, 9):
-        result.query([[[0.3, 0.3], [0.4, 0.4]]], rounding=step / 100)
-    assert len(result._walks) <= 4

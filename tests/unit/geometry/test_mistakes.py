@@ -80,19 +80,6 @@ def test_a_few_points_are_no_evidence_that_axes_are_swapped(count: int) -> None:
             STATE.clip(points)
 
 
-def test_other_positions_outside_are_clipped_as_before() -> None:
-    points = lon_lat() + np.array([30, 0])
-    assert STATE.clip(points).moved > 300
-    with pytest.raises(OutsideDomain, match=r"take a larger box, remove them, or move them with Box.clip"):
-        STATE.check(points)
-
-
-def test_noise_may_lie_anywhere() -> None:
-    moved = STATE.nearest(lon_lat() * 1e6)
-    assert moved.moved == 500
-    assert STATE.holds(moved.points)
-
-
 @pytest.mark.parametrize(
     ("names", "upper", "shift"),
     [

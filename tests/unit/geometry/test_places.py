@@ -18,36 +18,6 @@ def test_every_place_is_a_box_inside_the_world() -> None:
         world.check([box.lower, box.upper])
 
 
-@pytest.mark.parametrize(
-    ("place", "longitude", "latitude"),
-    [
-        ("california", -118.24, 34.05),
-        ("usa", -97.74, 30.27),
-        ("europe", 2.35, 48.86),
-        ("porto", -8.61, 41.15),
-        ("portugal", -8.61, 41.15),
-        ("new-york", -73.97, 40.78),
-        ("beijing", 116.4, 39.9),
-        ("london", -0.13, 51.51),
-        ("germany", 13.4, 52.52),
-        ("tokyo", 139.69, 35.69),
-        ("san-francisco", -122.42, 37.77),
-        ("australia", 151.21, -33.87),
-        ("africa", 36.82, -1.29),
-        ("asia", 77.21, 28.61),
-        ("north-america", -99.13, 19.43),
-        ("south-america", -46.63, -23.55),
-    ],
-)
-def test_the_city_lies_in_its_place(place: str, longitude: float, latitude: float) -> None:
-    assert len(named_box(place).check([[longitude, latitude]])) == 1
-
-
-def test_places_cannot_be_changed() -> None:
-    with pytest.raises(TypeError):
-        PLACES["world"] = (0.0, 0.0, 1.0, 1.0)  # type: ignore[index]
-
-
 def test_bounds_are_lower_corner_then_upper_corner_in_any_dimension() -> None:
     assert as_box(" -1, -2,3 ,4.5") == Box((-1, -2), (3, 4.5))
     assert as_box("0,1") == Box((0,), (1,))

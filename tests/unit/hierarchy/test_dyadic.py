@@ -6,7 +6,6 @@ defines, and walks paths bit by bit along the curve of spec/reference_trees.py.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -181,19 +180,6 @@ def test_any_box_that_is_accepted_gives_every_point_one_cell(
     check_points(tree, points)
 
 
-@both
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_every_point_is_in_exactly_one_box_of_every_depth(d: int, kind: type[Tree]) -> None:
-    tree = kind(cube(d, *ODD), max_depth=6 // d if kind is Quadtree else 6)
-    points = hard_points(tree, np.random.default_rng(2), 60)
-    for depth in range(tree.max_depth + 1):
-        first = 1 << tree.level_bits * depth
-        cells = np.arange(first, 2 * first, dtype=np.uint64)
-        holds = np.array([inside(tree, np.repeat(tree.boxes([cell]), len(points), axis=0), points) for cell in cells])
-        assert (holds.sum(axis=0) == 1).all()
-        assert (cells[holds.argmax(axis=0)] == tree.locate(points, depth)).all()
-
-
 @dimensions
 def test_a_quadtree_has_the_codes_of_the_binary_tree_d_times_as_deep(d: int) -> None:
     box = cube(d, *ODD)
@@ -205,23 +191,6 @@ def test_a_quadtree_has_the_codes_of_the_binary_tree_d_times_as_deep(d: int) -> 
         cells = quad.locate(points, depth)
         assert (cells == binary.locate(points, depth * d)).all()
         assert (quad.boxes(cells) == binary.boxes(cells)).all()
-
-
-@both
-def test_points_that_are_not_in_the_domain_have_no_cell(kind: type[Tree]) -> None:
-    tree = kind(Box((0, 0), (1, 1)), 4)
-    for method in (tree.codes, tree.ticks, lambda points: tree.locate(points, 2)):
-        with pytest.raises(OutsideDomain, match=r"1 of 2 points .* index 1"):
-            method([[0.5, 0.5], [0.5, 1.5]])
-        with pytest.raises(OutsideDomain, match="1 of 1 points are NaN"):
-            method([[0.5, math.nan]])
-
-
-@both
-@pytest.mark.parametrize("depth", [-1, 5, 1.5, True, None])
-def test_a_depth_that_does_not_exist_is_refused(kind: type[Tree], depth: Any) -> None:
-    with pytest.raises(InvalidInput, match="depth must be an integer from 0 to 4"):
-        kind(Box((0,), (1,)), 4).locate([0.5], depth)
 
 
 # -- cells ---------------------------------------------------------------------------------------------------------
@@ -243,57 +212,12 @@ def trees_with_cells(draw: st.DrawFn) -> tuple[Tree, list[int]]:
 
 @fixed
 @given(trees_with_cells())
-def test_depth_parent_children_and_span_are_the_oracle_s(pair: tuple[Tree, list[int]]) -> None:
-    tree, cells = pair
-    bits, fanout = tree.level_bits, tree.fanout
-    depths = [(cell.bit_length() - 1) // bits for cell in cells]
-    assert tree.depth(cells).tolist() == depths
-    below_root = [cell for cell, depth in zip(cells, depths, strict=True) if depth]
-    assert tree.parent(below_root).tolist() == [cell // fanout for cell in below_root]
-    above_bottom = [cell for cell, depth in zip(cells, depths, strict=True) if depth < tree.max_depth]
-    children = tree.children(above_bottom).reshape(-1, fanout)
-    assert children.tolist() == [[cell * fanout + child for child in range(fanout)] for cell in above_bottom]
-    for child in range(min(fanout, 3)):
-        assert tree.parent(children[:, child]).tolist() == above_bottom
-        assert set(tree.number(children[:, child]).tolist()) <= {child}
-    assert tree.fanouts(cells).tolist() == [fanout if depth < tree.max_depth else 0 for depth in depths]
-    first, last = tree.span(cells)
-    for cell, depth, low, high in zip(cells, depths, first.tolist(), last.tolist(), strict=True):
-        levels = tree.max_depth - depth
-        assert (low, high) == (cell * fanout**levels, (cell + 1) * fanout**levels - 1)
-
-
-@fixed
-@given(trees_with_cells())
 def test_boxes_and_ticks_of_cells_are_the_oracle_s(pair: tuple[Tree, list[int]]) -> None:
     tree, cells = pair
     assert tree.boxes(cells).tolist() == [slow_box(tree, cell) for cell in cells]
     first, last = tree.tick_bounds(cells)
     for cell, low, high in zip(cells, first.tolist(), last.tolist(), strict=True):
         assert [(a, b + 1) for a, b in zip(low, high, strict=True)] == slow_ranges(tree, cell)
-
-
-@fixed
-@given(trees_with_cells())
-def test_ticks_interleave_to_the_cell_they_came_from(pair: tuple[Tree, list[int]]) -> None:
-    tree, cells = pair
-    first, last = tree.span(cells)
-    for ticks in tree.tick_bounds(cells):  # two corners of each
-        codes = tree.interleave(ticks)
-        assert ((first <= codes) & (codes <= last)).all()
-    low, high = tree.tick_bounds(first)
-    whole = tree.path_bits % tree.box.dimensions == 0
-    assert (tree.interleave(low) == first).all()
-    assert not whole or (low == high).all()
-
-
-@both
-@pytest.mark.parametrize("cells", [[0], [-1], [1.0], [[1]], 1, ["1"], [True], [1 << 61]])
-def test_what_is_no_cell_is_refused(kind: type[Tree], cells: Any) -> None:
-    tree = kind(Box((0, 0), (1, 1)), 4)
-    for method in (tree.depth, tree.parent, tree.children, tree.span, tree.boxes, tree.tick_bounds):
-        with pytest.raises(InvalidInput, match="cells"):
-            method(cells)
 
 
 def test_cells_between_levels_or_below_the_tree_are_refused() -> None:
@@ -328,20 +252,6 @@ def test_a_tree_deeper_than_its_codes_or_than_floats_can_tell_is_refused(d: int)
         Quadtree(box, 60 // d)
 
 
-def test_many_boxes_are_those_of_few() -> None:
-    tree = BinaryTree(Box((-3, 0), (1, 7)), 15)
-    cells = np.arange(1, 1 << 16, dtype=np.uint64)
-    some = np.array_split(cells, 7)
-    assert np.array_equal(tree.boxes(cells), np.concatenate([tree.boxes(part) for part in some]))
-
-
-def test_a_box_far_from_zero_has_fewer_levels() -> None:
-    far = Box((1e15, 0), (1e15 + 1, 1))
-    with pytest.raises(InvalidInput, match=r"narrower than floats can tell on axis 'x0'.*smaller max_depth or a wider"):
-        Quadtree(far, 2)
-    Quadtree(far, 1)
-
-
 @both
 @pytest.mark.parametrize("depth", [0, -1, 1.0, True, "3", None])
 def test_an_impossible_depth_of_a_tree_is_refused(kind: type[Tree], depth: Any) -> None:
@@ -349,28 +259,6 @@ def test_an_impossible_depth_of_a_tree_is_refused(kind: type[Tree], depth: Any) 
         kind(Box((0,), (1,)), depth)
     with pytest.raises(InvalidInput, match=r"box must be a semilocal\.Box"):
         kind("box", 3)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("kind", "word"), [(BinaryTree, "binary"), (Quadtree, "quad")])
-def test_the_digest_is_the_hash_of_the_public_fields_and_nothing_else(kind: type[Tree], word: str) -> None:
-    tree = kind(Box((-10, 0.5), (10, 2), names=("a", "b")), 7)
-    fields = {"kind": word, "box": {"lower": [-10.0, 0.5], "upper": [10.0, 2.0], "names": ["a", "b"]}, "max_depth": 7}
-    assert tree.digest() == hashlib.sha256(msgspec.msgpack.encode(fields)).digest()
-    assert kind(Box((-10.0, 0.5), (10, 2.0), names=("a", "b")), 7).digest() == tree.digest()
-
-
-def test_different_trees_have_different_digests() -> None:
-    boxes = [cube(1), cube(2), cube(3), Box((0, 0), (1, 2)), Box((0, -1), (1, 1)), Box((0, 0), (1, 1), ("x", "y"))]
-    trees = [kind(box, depth) for kind in KINDS for box in boxes for depth in (3, 4)]
-    assert len({tree.digest() for tree in trees}) == len(trees)
-
-
-@both
-def test_trees_are_frozen_and_survive_their_bytes(kind: type[Tree]) -> None:
-    tree = kind(Box((0, 0), (1, 1)), 5)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(tree), type=kind) == tree
-    with pytest.raises(AttributeError):
-        tree.max_depth = 6  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 8])

@@ -55,15 +55,6 @@ def test_people_are_denser_beside_a_crowd() -> None:
     assert (np.diff(sparse) <= 1e-12).all()
 
 
-def test_even_people_stay_even() -> None:
-    tree = TREES["plane"]
-    found = parts_of(tree, pieces(tree, [0.25, 0.5], [0.25, 0.25, 0.5]), np.array([500.0]))
-    first, last = tree.span(found.cells)
-    size = (last - first).astype(np.float64) + 1.0
-    density = found.share * np.array([0.25, 0.25, 0.5])[found.piece] / size
-    assert density == pytest.approx(np.full(len(density), density[0]))
-
-
 def test_where_cells_are_no_boxes_people_lie_evenly_over_codes() -> None:
     for name in ("sphere", "labels"):
         tree = TREES[name]

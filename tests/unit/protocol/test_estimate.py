@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -72,27 +70,6 @@ def test_many_steps_reach_the_most_likely_shares() -> None:
     yes = (1 - P) + (2 * P - 1) * above
     gain = 30 * np.log(yes) + 50 * np.log(1 - yes) + PRIOR * (length[1] * np.log(above) + length[0] * np.log(1 - above))
     assert found[1] == pytest.approx(above[int(np.argmax(gain))], abs=1e-4)
-
-
-def test_steps_never_make_the_answers_less_likely() -> None:
-    walls = random_walls(np.random.default_rng(6), 6)
-    cuts, asked, yes = (np.array(column) for column in zip(*walls, strict=True))
-    length = np.diff(np.concatenate([[0], cuts, [1000]])) / 1000
-
-    def gain(steps: int) -> float:
-        ends = np.zeros(1, np.uint64), np.full(1, 1000, np.uint64)
-        share = estimate(*ends, columns([walls]), P, steps=steps).share
-        above = (1 - P) + (2 * P - 1) * (1 - np.cumsum(share)[:-1])
-        return float(yes @ np.log(above) + (asked - yes) @ np.log(1 - above) + PRIOR * (length @ np.log(share)))
-
-    gains = [gain(steps) for steps in range(1, 40)]
-    assert all(later >= earlier - 1e-9 for earlier, later in pairwise(gains))
-
-
-def test_without_walls_a_region_is_one_piece() -> None:
-    found = estimate(np.array([3, 9], np.uint64), np.array([9, 12], np.uint64), Walls.none(2), P)
-    assert (found.first.tolist(), found.lower.tolist(), found.upper.tolist()) == ([0, 1, 2], [3, 9], [9, 12])
-    assert found.share.tolist() == [1.0, 1.0]
 
 
 def test_true_shares_are_found() -> None:

@@ -58,8 +58,3 @@ def test_a_chain_leads_back_to_its_end_and_nothing_else_does() -> None:
     assert chain.preimage(2) != HashChain(SECRET, 19).preimage(2)
     with pytest.raises(InvalidInput, match="32 bytes"):
         HashChain(b"short", 3)
-
-
-def test_without_a_chain_nothing_is_given_away() -> None:
-    assert HashChain.goes_on(b"", b"")
-    assert not HashChain.goes_on(b"", SECRET)

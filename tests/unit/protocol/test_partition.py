@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import warnings
 from functools import cache
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from semilocal import Box, Run, Task, simulate
-from semilocal.errors import InvalidInput, NoCrowdWarning, OutsideDomain
+from semilocal.errors import NoCrowdWarning
 
 mpl.use("Agg")
 Floats = npt.NDArray[np.float64]
@@ -89,18 +88,6 @@ def test_pieces_are_the_regions_cut_at_their_walls(kind: str) -> None:
         assert walls.asked.sum() <= run_of(2, **KINDS[kind])[0].task.answers * partition.people
 
 
-def test_share_below_k_counts_participants() -> None:
-    run, _ = run_of(2)
-    crowds = run.partition.crowds
-    assert run.partition.share_below_k == pytest.approx(crowds[crowds < 20].sum() / crowds.sum())
-
-
-def test_points_outside_have_no_region() -> None:
-    run, _ = run_of(2)
-    with pytest.raises(OutsideDomain, match="1 of 1 points"):
-        run.partition.locate([[11.0, 0.0]])
-
-
 # -- ways out ------------------------------------------------------------------------------------------------------
 
 
@@ -113,12 +100,6 @@ def test_geojson_has_every_region_and_says_that_it_is_public(kind: str) -> None:
     regions = [feature["properties"] for feature in collection["features"]]
     assert len(regions) >= len(run.partition)
     assert sum(one["crowd"] for one in regions if "crowd" in one) >= len(points)
-
-
-def test_geojson_is_written_to_a_file(tmp_path: pathlib.Path) -> None:
-    run, _ = run_of(2)
-    run.partition.save_geojson(str(tmp_path / "regions.geojson"))
-    assert json.loads((tmp_path / "regions.geojson").read_text(encoding="utf-8")) == run.partition.to_geojson()
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -153,12 +134,3 @@ def test_a_partition_of_one_empty_region_can_be_drawn() -> None:
     run.partition.plot().figure.canvas.draw()
     assert len(run.partition) == 1
     plt.close("all")
-
-
-@pytest.mark.parametrize("d", [1, 3])
-def test_maps_need_two_dimensions(d: int) -> None:
-    run, _ = run_of(d)
-    with pytest.raises(InvalidInput, match="two dimensions"):
-        run.partition.to_geojson()
-    with pytest.raises(InvalidInput, match="two dimensions"):
-        run.partition.plot()

@@ -76,13 +76,6 @@ def test_one_epsilon_for_everybody_and_one_delta_for_the_crowd(name: str) -> Non
     assert ("simulation only" in task.statement()) == task.randomizer.simulation_only
 
 
-def test_a_run_whose_printed_margin_keeps_no_crowd_says_so() -> None:
-    for text in (PROMISES["paper"].explain(), PROMISES["paper"].sentence()):
-        assert "No crowd is kept" in text or "no crowd is promised" in text
-        assert "at least 50" not in text
-    assert "the printed margin fails" in PROMISES["paper"].explain()
-
-
 def test_releases_are_in_the_number_and_in_the_paragraph() -> None:
     task, said = TASKS["cut"], PROMISES["with releases"]
     assert said.epsilon == pytest.approx(task.epsilon + 0.5)
@@ -100,11 +93,6 @@ def test_fewer_participants_than_k_are_the_crowd() -> None:
     found = Ledger.of(task).settle(partition(task, 30)).guarantee(partition(task, 30))
     assert (found.k, found.smallest) == (30, 30)
     assert "at least 30 participants" in found.explain()
-
-
-def test_the_smallest_region_is_told_where_a_run_is_known() -> None:
-    assert "now the smallest region has 51 members." in PROMISES["of a run"].explain()
-    assert "now the smallest" not in PROMISES["cut"].explain()
 
 
 def test_the_promise_of_several_rows_is_that_many_times_as_large() -> None:
@@ -156,13 +144,6 @@ def test_words_in_json_cannot_contradict_its_numbers() -> None:
 
 
 # -- words -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_line_for_tables() -> None:
-    assert promise(build(epsilon=1.0, k=20)).sentence() == (
-        "epsilon = 1 (delta = 0) between any two places of one's region; "
-        "at least 20 in it except with probability 1e-06."
-    )
 
 
 @pytest.mark.parametrize("name", PROMISES)
@@ -227,17 +208,6 @@ def test_a_simulation_says_that_its_runner_is_a_curator() -> None:
     assert "curator" in said.explain()
     assert "curator" in said.sentence()
     assert "SIMULATION" not in PROMISES["cut"].explain()
-
-
-@pytest.mark.parametrize(("epsilon", "percent"), [(0.0, 50), (1.0, 73), (2.0, 88), (4.0, 98)])
-def test_the_odds_are_those_of_the_factor(epsilon: float, percent: int) -> None:
-    assert odds_words(epsilon) == f"{percent} %"
-    assert round(100 * math.exp(epsilon) / (1 + math.exp(epsilon))) == percent
-
-
-def test_no_factor_is_called_certainty() -> None:
-    for epsilon in np.linspace(0.1, 800.0, 400).tolist():
-        assert not odds_words(epsilon).startswith("100")
 
 
 # -- the participant's sentence ----------------------------------------------------------------------------------------

@@ -6,12 +6,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pytest
 
 from semilocal import Box, DiscreteLaplace, Task
 from semilocal.protocol.estimate import Walls, estimate
 from semilocal.protocol.rule import (
-    Asking,
     Census,
     first_portion,
     go_on,
@@ -69,13 +67,6 @@ def test_m_is_what_the_test_needs_and_t_is_the_exact_threshold() -> None:
         assert asking.threshold.tolist() == [threshold(askable, m, 20, 1.0, level(0.05, failed))]
         assert 8 <= asking.portion[0] <= m
         assert (asking.portion[0] <= first_portion(TASK)) == (askable < 1000)
-
-
-def test_few_of_many_are_asked_all_at_once() -> None:
-    for askable in (999, 1000, 10_000):
-        asking = questions(TASK, whole(askable))
-        at_once = askable >= 1000 and 8 * asking.asked[0] <= askable
-        assert (asking.portion == asking.asked).all() == at_once
 
 
 def test_more_failures_need_more_answers() -> None:
@@ -231,11 +222,3 @@ def test_rule_all_keeps_the_paper_s_test_for_other_noise() -> None:
     asking = questions(task, whole(900))
     assert asking.threshold.tolist() == task.randomizer.threshold([900], k=20, delta=0.05).tolist()
     assert randomizer_for(task, 2) == task.randomizer
-
-
-def test_an_asking_has_one_row_per_question() -> None:
-    asking = questions(TASK, census((LOWER, UPPER, 5000, 0), (LOWER, UPPER - 8, 700, 1)))
-    assert isinstance(asking, Asking)
-    assert {len(column) for column in asking} == {2}
-    with pytest.raises(AttributeError):
-        asking.asked = asking.portion  # type: ignore[misc]

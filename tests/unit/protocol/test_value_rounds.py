@@ -15,7 +15,6 @@ from semilocal.protocol.keys import HashChain, value_entropy
 from semilocal.protocol.messages import Clip, ValueClosed, ValueQuery, ValueReport, decode, encode
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.promise import promise
 from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL, participants_at, play, read_log, secret, unit_box
 
@@ -150,20 +149,7 @@ def test_an_own_value_outside_its_range_is_refused(value: Any) -> None:
         device(FARES, value=value)
 
 
-def test_a_value_that_nobody_asked_for_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="asks for no value of your own"):
-        device(value=3.0)
-
-
 # -- plans -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_plan_adds_up() -> None:
-    assert PLAN.total_epsilon(TASK) == TASK.epsilon + 1.5
-    assert PLAN.asked == (0, 2)
-    found = promise(TASK, FARES)
-    assert (found.own, found.epsilon) == ("fare from 0 to 100", TASK.epsilon + 1.0)
-    assert promise(TASK, PLAN).own == ""
 
 
 def test_equal_plans_with_other_bytes_have_other_digests() -> None:
@@ -205,25 +191,6 @@ def test_equal_plans_with_other_bytes_have_other_digests() -> None:
 def test_what_is_wrong_is_refused(make: Any) -> None:
     with pytest.raises(InvalidInput):
         make()
-
-
-@pytest.mark.parametrize(
-    ("function", "parameters"),
-    [
-        ("coordinate", [1]),
-        ("squared_norm", []),
-        ("squared_norm", [0.5, 0.5]),
-        ("gaussian_bump", [0.3]),
-        ("gaussian_bump", [0.3, 0.5, 0.5]),
-        ("linear", [1.0, 2.0, -1.0]),
-        ("indicator", [0.0, 0.0, 0.5, 0.5]),
-    ],
-)
-def test_every_function_travels_in_a_plan(function: str, parameters: list[float]) -> None:
-    plan = Plan(TASK.id, (Release.ask("mean", function, epsilon=2.0, parameters=parameters),))
-    plan.check(TASK)
-    assert decode(encode(plan), Plan) == plan
-    assert given(device(plan), asks(plan)) == given(device(decode(encode(plan), Plan)), asks(plan))
 
 
 @pytest.mark.parametrize(
