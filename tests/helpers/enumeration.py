@@ -38,26 +38,6 @@ from semilocal.protocol.policy import Policy
 from semilocal.protocol.region import RegionLog
 from semilocal.protocol.rule import Asking, Census
 
-__all__ = [
-    "ANYTHING",
-    "Choices",
-    "Scripted",
-    "Setting",
-    "Told",
-    "World",
-    "aborted_not_counted",
-    "between",
-    "binomial",
-    "crowd_failure",
-    "late_members_counted",
-    "least_threshold",
-    "levels_that_do_not_fall",
-    "line",
-    "place_of",
-    "tiny_rule",
-    "transcripts",
-]  # fmt: skip
-
 ANYTHING = Policy(max_epsilon=100.0, min_k=1, max_delta=1.0, allow_simulation=True)
 Region = tuple[int, int]
 

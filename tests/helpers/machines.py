@@ -18,20 +18,6 @@ from semilocal.sharing.verify import Half
 from semilocal.sharing.wire import SignedTree
 from tests.helpers.pairs import ROLES, SIGNING, crowd, report_id, shared_report
 
-__all__ = [
-    "NOISE",
-    "Halves",
-    "Report",
-    "Said",
-    "half_of",
-    "in_database",
-    "machines",
-    "people",
-    "run",
-    "signed",
-    "store_reports",
-]
-
 NOISE = (b"0" * 32, b"1" * 32)
 Halves = Callable[[int, Sequence[bytes]], Evaluator]
 

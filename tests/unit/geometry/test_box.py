@@ -60,22 +60,6 @@ def test_an_impossible_box_is_refused_with_its_reason(lower: Any, upper: Any, na
         Box(lower, upper, names)
 
 
-@pytest.mark.parametrize(
-    "points",
-    [
-        np.zeros((3, 2), dtype=np.float32),
-        np.zeros((3, 2), dtype=np.int16),
-        np.zeros((3, 2), dtype=np.uint8),
-        [[0, 0], [0.0, 0.0], [0, 0]],
-        np.zeros((2, 3)).T,
-    ],
-)
-def test_numbers_of_any_kind_come_back_as_float64_rows(points: npt.ArrayLike) -> None:
-    checked = SQUARE.check(points)
-    assert checked.dtype == np.float64
-    assert checked.shape == (3, 2)
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("method", ["check", "clip"])
 def test_points_that_are_not_finite_are_refused_and_never_clipped(bad: float, method: str) -> None:

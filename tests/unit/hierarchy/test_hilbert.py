@@ -71,19 +71,6 @@ def test_every_prefix_is_a_box_and_its_two_parts_are_halves(d: int, levels: int)
 
 
 @pytest.mark.parametrize("d", range(1, 9))
-def test_prefixes_of_different_lengths_together_are_those_of_each(d: int) -> None:
-    rng = np.random.default_rng(d)
-    bits = rng.integers(0, 60, 300)
-    paths = rng.integers(0, 1 << 60, 300).astype(np.uint64) >> (60 - bits).astype(np.uint64)
-    low, high = ends_on_grid(paths, bits, d)
-    axis, upper = next_halving(paths, bits, d)
-    for row in range(300):
-        one = slice(row, row + 1)
-        assert [side[0] for side in ends_on_grid(paths[one], bits[one], d)] == [low[row], high[row]]
-        assert [side[0] for side in next_halving(paths[one], bits[one], d)] == [axis[row], upper[row]]
-
-
-@pytest.mark.parametrize("d", range(1, 9))
 def test_the_curve_is_the_slow_one_of_the_text(d: int) -> None:
     rng = np.random.default_rng(d)
     levels = 60 // d

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy import ROOT, SphereTree
 
 EARTH_KM2 = 4 * np.pi * 6371.0088**2
@@ -152,15 +151,3 @@ def test_neighbours_share_an_edge_and_stay_on_the_face() -> None:
         assert np.abs(away[:, 1]).max() < 13
     assert np.any(before != cells)
     assert np.any(after != cells)
-
-
-@pytest.mark.parametrize("depth", [3, 53, 8.5, True, "9"])
-def test_a_depth_that_doubles_cannot_tell_apart_is_refused(depth: object) -> None:
-    with pytest.raises(InvalidInput, match="from 4 to 52"):
-        SphereTree(depth)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("point", [(180.1, 0), (0, 90.5), (359, 0), (np.nan, 0)])
-def test_positions_that_are_no_degrees_are_refused(point: tuple[float, float]) -> None:
-    with pytest.raises(OutsideDomain):
-        SphereTree(8).codes([point])

@@ -28,13 +28,6 @@ def line(asked: int, yes: int, *, wall: float = 0.25, crowd: int = 1_000) -> Par
     return Partition(task, lower, upper, np.array([crowd]), np.array([0]), walls, Away.nobody())
 
 
-def test_an_empty_part_is_cut_off() -> None:
-    nobody_above = round(1_000 * (1 - line(1, 0).task.randomizer.probabilities[0]))  # type: ignore[union-attr]
-    (low, high), *_ = clips(line(1_000, nobody_above), X, 1.0)
-    assert low < 0.1
-    assert 0.15 < high < 0.4
-
-
 def test_nothing_is_cut_where_nobody_answered_or_values_are_their_own() -> None:
     assert clips(line(0, 0), X, 1.0).tolist() == [[0.0, 1.0]]
     age = read_column([3.0, 5.0], (0, 100), name="age")
@@ -80,17 +73,3 @@ def test_what_is_cut_off_is_the_mean_over_an_even_density() -> None:
     assert found.below[0] == pytest.approx(np.maximum(0.3 - places, 0).mean(), rel=1e-3)
     spread = np.maximum(places - 0.6, 0).var() + np.maximum(0.3 - places, 0).var()
     assert found.variance[0] == pytest.approx(spread / 2, rel=1e-3)  # without answers the prior has one person
-
-
-def test_the_same_partition_has_the_same_range_and_it_lies_in_that_of_the_region() -> None:
-    rng = np.random.default_rng(3)
-    points = rng.normal(0.4, 0.1, (20_000, 2)).clip(0, 1)
-    run = sl.simulate(points, sl.Task.build(unit_box(2), epsilon=1.0, delta=0.05, k=20), rng=rng)
-    f = functions.squared_norm()
-    one, two = clips(run.partition, f, 1.0), clips(run.partition, f, 1.0)
-    assert np.array_equal(one, two)
-    full = f.range_over(run.partition.boxes)
-    assert ((one[:, 0] >= full[:, 0]) & (one[:, 1] <= full[:, 1]) & (one[:, 0] <= one[:, 1])).all()
-    values, (low, high) = f(points), one[run.regions].T
-    assert np.mean((low <= values) & (values <= high)) > 0.5
-    assert (one[:, 1] - one[:, 0]).mean() < 0.7 * (full[:, 1] - full[:, 0]).mean()

@@ -186,13 +186,6 @@ def test_the_draw_follows_from_the_closing_and_changes_with_every_nonce() -> Non
     assert one.server.asked_now(ROOT) != other.server.asked_now(ROOT)
 
 
-def test_the_order_in_which_reports_arrive_changes_nothing() -> None:
-    one, other = Table(TASK, spread()), Table(TASK, spread())
-    for _ in range(6):
-        reports = other.reports()
-        assert one.step() == other.server.close(reports[::-1])
-
-
 def test_replay_gives_the_same_machine_and_refuses_what_does_not_follow() -> None:
     table = Table(TASK, spread())
     table.finish()
@@ -276,21 +269,6 @@ def test_who_is_away_keeps_the_parent_and_announces_a_part_when_it_is_back() -> 
     assert away not in server.above[ROOT].members
 
 
-def test_who_enrols_late_is_assigned_a_region_and_counted_nowhere() -> None:
-    table = Table(TASK, spread())
-    table.step()
-    late = [table.add(code) for code in spread(300)]
-    table.step()
-    log = table.server.logs[ROOT]
-    assert sum(log.members.values()) == 300
-    assert log.crowd == 200
-    assert not set(late) & set(log.askable(TASK.answers))
-    assert set(late) <= set(log.askable(TASK.answers, late=True))
-    server = table.finish()
-    assert server.partition.crowds.sum() == 200
-    assert server.partition.late.sum() == 300
-
-
 def test_an_aborted_round_counts_as_a_question() -> None:
     table = Table(TASK, spread())
     table.step()
@@ -311,15 +289,6 @@ def test_max_rounds_ends_everything_with_announced_regions() -> None:
         assert server.round <= rounds + 1
         assert server.partition.away.people.sum() == 0
         assert (len(server.partition) > 1) == (rounds >= 5)
-
-
-def test_nobody_at_all() -> None:
-    server = Curator(TASK)
-    closed = server.close([])
-    assert isinstance(closed, Closed)
-    assert closed.finished
-    assert len(server.partition) == 1
-    assert server.partition.people == 0
 
 
 def test_tolerated_liars_raise_the_threshold_by_their_number() -> None:

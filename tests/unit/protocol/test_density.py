@@ -53,14 +53,3 @@ def test_people_are_denser_beside_a_crowd() -> None:
     assert len(sparse) == 4
     assert sparse[0] > 0.4
     assert (np.diff(sparse) <= 1e-12).all()
-
-
-def test_where_cells_are_no_boxes_people_lie_evenly_over_codes() -> None:
-    for name in ("sphere", "labels"):
-        tree = TREES[name]
-        given = pieces(tree, [0.5], [0.99, 0.01])
-        found = parts_of(tree, given, np.array([10.0]))
-        first, last = tree.span(found.cells)
-        size = (last - first).astype(np.float64) + 1.0
-        whole = (given.upper - given.lower).astype(np.float64)[found.piece]
-        assert found.share == pytest.approx(size / whole)

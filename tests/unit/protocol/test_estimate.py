@@ -62,16 +62,6 @@ def test_a_region_has_the_same_bits_alone_and_among_others() -> None:
         assert alone.share.tolist() == together.share[together.first[row] : together.first[row + 1]].tolist()
 
 
-def test_many_steps_reach_the_most_likely_shares() -> None:
-    """One wall: the likelihood and the prior have one maximum, found on a fine grid."""
-    walls, length = [(250, 80, 30)], np.array([0.25, 0.75])
-    found = estimate(np.zeros(1, np.uint64), np.full(1, 1000, np.uint64), columns([walls]), P, steps=5000).share
-    above = np.linspace(1e-6, 1 - 1e-6, 200_001)
-    yes = (1 - P) + (2 * P - 1) * above
-    gain = 30 * np.log(yes) + 50 * np.log(1 - yes) + PRIOR * (length[1] * np.log(above) + length[0] * np.log(1 - above))
-    assert found[1] == pytest.approx(above[int(np.argmax(gain))], abs=1e-4)
-
-
 def test_true_shares_are_found() -> None:
     """50,000 answers about each of three walls: the standard error of a share is below 0.006; 9 of them: 1e-18."""
     rng, true = np.random.default_rng(7), np.array([0.1, 0.5, 0.15, 0.25])

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import warnings
 from functools import cache
 from typing import Any
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 import pytest
-from matplotlib.axes import Axes
 
 from semilocal import Box, Run, Task, simulate
-from semilocal.errors import NoCrowdWarning
 
 mpl.use("Agg")
 Floats = npt.NDArray[np.float64]
@@ -91,17 +86,6 @@ def test_pieces_are_the_regions_cut_at_their_walls(kind: str) -> None:
 # -- ways out ------------------------------------------------------------------------------------------------------
 
 
-@every
-def test_geojson_has_every_region_and_says_that_it_is_public(kind: str) -> None:
-    run, points = run_of(2, **KINDS[kind])
-    collection = json.loads(json.dumps(run.partition.to_geojson(), allow_nan=False))
-    assert collection["type"] == "FeatureCollection"
-    assert "public by design" in collection["note"]
-    regions = [feature["properties"] for feature in collection["features"]]
-    assert len(regions) >= len(run.partition)
-    assert sum(one["crowd"] for one in regions if "crowd" in one) >= len(points)
-
-
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_the_table_has_one_row_per_region_with_its_bounds(d: int) -> None:
     run, points = run_of(d)
@@ -111,26 +95,3 @@ def test_the_table_has_one_row_per_region_with_its_bounds(d: int) -> None:
     for axis, name in enumerate(run.task.box.names):
         assert (table[f"{name}_lower"] == run.partition.boxes[:, 0, axis]).all()
         assert (table[f"{name}_upper"] == run.partition.boxes[:, 1, axis]).all()
-
-
-def test_plot_draws_on_the_axes_it_was_given() -> None:
-    run, points = run_of(2)
-    axes = run.partition.plot()
-    assert isinstance(axes, Axes)
-    assert axes.get_xlim() == (-10, 10)
-    assert axes.get_ylim() == (-5, 5)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("longitude", "latitude")
-    axes.figure.canvas.draw()
-    _, mine = plt.subplots()
-    assert run.partition.plot(mine, points=points) is mine
-    plt.close("all")
-
-
-def test_a_partition_of_one_empty_region_can_be_drawn() -> None:
-    task = Task.build(BOX, epsilon=1.0, delta=0.05, k=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoCrowdWarning)
-        run = simulate(np.empty((0, 2)), task, rng=np.random.default_rng(0))
-    run.partition.plot().figure.canvas.draw()
-    assert len(run.partition) == 1
-    plt.close("all")

@@ -35,11 +35,6 @@ def test_a_limit_without_a_meaning_is_refused(name: str, value: Any, words: str)
         Policy(**limits)
 
 
-def test_zero_has_one_sign() -> None:
-    none = Policy(max_epsilon=-0.0, max_delta=-0.0, min_side=(-0.0,))
-    assert "-0" not in repr(none)
-
-
 # -- what a task must have, and what a region ------------------------------------------------------------------------
 
 CHAIN = HashChain(bytes(32), 50)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal.accounting import Ledger
 from semilocal.errors import InvalidInput
 from semilocal.protocol.mark import Mark
 from semilocal.protocol.partition import Away, Partition, Walls
@@ -84,15 +83,6 @@ def test_releases_are_in_the_number_and_in_the_paragraph() -> None:
     assert f"e^1.3: from even to at most {odds_words(1.3)}" in text  # the lines
     assert f"e^1.8, from even to at most {odds_words(1.8)}" in text  # with the values
     assert "Values that you give" not in PROMISES["cut"].explain()
-
-
-def test_fewer_participants_than_k_are_the_crowd() -> None:
-    task = TASKS["cut"]
-    assert promise(task, participants=30).k == 30
-    assert promise(task, participants=3000).k == 50
-    found = Ledger.of(task).settle(partition(task, 30)).guarantee(partition(task, 30))
-    assert (found.k, found.smallest) == (30, 30)
-    assert "at least 30 participants" in found.explain()
 
 
 def test_the_promise_of_several_rows_is_that_many_times_as_large() -> None:

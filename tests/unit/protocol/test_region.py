@@ -109,15 +109,6 @@ def test_who_enrols_late_is_late_in_every_part() -> None:
     assert part.members == {name(1): False, name(20): True, name(30): True}
 
 
-def test_a_refinement_decides_nothing_and_counts_in_the_book_only() -> None:
-    log = roster()
-    log.take(said(0, 16, {20: None}), asked=False, late=True)
-    drawn = put(log, 8, 11, threshold=0)
-    assert len(drawn) == 11  # late ones too
-    assert log.failed == []
-    assert log.askable(1, late=True) == []
-
-
 def test_walls_are_what_present_members_said() -> None:
     log = roster()
     drawn = put(log, 8, 4)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from semilocal import Box, DiscreteLaplace, Task
-from semilocal.protocol.estimate import Walls, estimate
+from semilocal.protocol.estimate import Walls
 from semilocal.protocol.rule import (
     Census,
     first_portion,
@@ -52,13 +52,6 @@ def one_wall(cut: int, asked: int, yes: int) -> Walls:
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def test_the_first_cut_of_a_region_without_walls_is_its_middle() -> None:
-    asking = questions(TASK, whole(10_000))
-    assert asking.rows.tolist() == [0]
-    assert asking.cuts.tolist() == [[(LOWER + UPPER) // 2]]
-    assert asking.above.tolist() == [0.5]
-
-
 def test_m_is_what_the_test_needs_and_t_is_the_exact_threshold() -> None:
     for askable, failed in ((10_000, 0), (500, 3), (300, 40)):
         asking = questions(TASK, whole(askable, failed))
@@ -67,28 +60,6 @@ def test_m_is_what_the_test_needs_and_t_is_the_exact_threshold() -> None:
         assert asking.threshold.tolist() == [threshold(askable, m, 20, 1.0, level(0.05, failed))]
         assert 8 <= asking.portion[0] <= m
         assert (asking.portion[0] <= first_portion(TASK)) == (askable < 1000)
-
-
-def test_more_failures_need_more_answers() -> None:
-    thresholds = [int(questions(TASK, whole(5000, failed)).threshold[0]) for failed in (0, 1, 5, 20)]
-    asked = [int(questions(TASK, whole(5000, failed)).asked[0]) for failed in (0, 1, 5, 20)]
-    assert all(
-        tail(5000, m, 20, 1.0, t) <= level(0.05, failed)
-        for m, t, failed in zip(asked, thresholds, (0, 1, 5, 20), strict=True)
-    )
-    assert asked == sorted(asked)
-
-
-def test_the_cut_moves_to_where_people_are() -> None:
-    wall = (LOWER + UPPER) // 2
-    p = TASK.randomizer.probabilities[0]  # type: ignore[union-attr]
-    asking = questions(TASK, whole(10_000, 1, one_wall(wall, 1000, round(1000 * (0.1 * p + 0.9 * (1 - p))))))
-    pieces = estimate(np.array([LOWER], np.uint64), np.array([UPPER], np.uint64),
-                      one_wall(wall, 1000, round(1000 * (0.1 * p + 0.9 * (1 - p)))), p)  # fmt: skip
-    cut = int(asking.cuts[0, 0])
-    assert LOWER < cut < wall
-    below = pieces.share[0] * (cut - LOWER) / (wall - LOWER)
-    assert 0.4 <= below <= 0.6
 
 
 def test_a_region_ends_where_nothing_can_be_shown() -> None:

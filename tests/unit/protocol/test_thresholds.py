@@ -196,18 +196,6 @@ def test_levels_add_up_to_less_than_delta() -> None:
     assert level(0.06, 1) == pytest.approx(0.01)
 
 
-def test_the_power_is_close_to_the_exact_chance_of_a_split() -> None:
-    p, q = RandomizedResponse(1.0, 2).probabilities
-    for asked, share in product((40, 100, 250), (0.2, 0.35, 0.5)):
-        t = threshold(2000, asked, 20, 1.0, 5e-3)
-        right = round(share * asked)
-        law = np.convolve(
-            stats.binom.pmf(np.arange(right + 1), right, p),
-            stats.binom.pmf(np.arange(asked - right + 1), asked - right, q),
-        )
-        assert passing(t, asked, 1.0, right / asked) == pytest.approx(law[t : asked - t + 1].sum(), abs=0.02)
-
-
 def plain_needed(askable: int, k: int, epsilon: float, bound: float, share: float, chance: float) -> int:
     """The definition, one step after the other."""
     limit, size = int(module._rounded(np.array([askable]))[0]), 8

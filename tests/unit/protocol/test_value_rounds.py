@@ -95,12 +95,6 @@ def test_a_retry_and_a_restart_give_the_same_bytes_and_cost_nothing_more() -> No
         assert (late.spent, late.state) == (one.spent, one.state)
 
 
-def test_who_missed_the_first_value_still_gives_the_second() -> None:
-    one = device()
-    assert given(one, asks(index=2)) == given(device(), asks(index=2))
-    assert one.spent == 0.5
-
-
 def test_an_own_value_is_given_wherever_its_owner_is() -> None:
     mechanism = FARES.releases[0].mechanism
     assert mechanism is not None
@@ -152,13 +146,6 @@ def test_an_own_value_outside_its_range_is_refused(value: Any) -> None:
 # -- plans -----------------------------------------------------------------------------------------------------------
 
 
-def test_equal_plans_with_other_bytes_have_other_digests() -> None:
-    """0.0 and -0.0 are equal numbers and different bytes: the digest is that of the bytes."""
-    plans = [Plan(TASK.id, (Release("mean", MEAN.mechanism, "linear", (zero, 1.0, 2.0)),)) for zero in (0.0, -0.0)]
-    assert plans[0] == plans[1]
-    assert len({plan.digest for plan in plans}) == len({encode(plan) for plan in plans}) == 2
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -191,24 +178,3 @@ def test_equal_plans_with_other_bytes_have_other_digests() -> None:
 def test_what_is_wrong_is_refused(make: Any) -> None:
     with pytest.raises(InvalidInput):
         make()
-
-
-@pytest.mark.parametrize(
-    ("function", "parameters", "why"),
-    [
-        ("own:", (0, 1), "1 to 100 characters"),
-        ("own:" + "x" * 101, (0, 1), "1 to 100 characters"),
-        ("own:a\u202eb", (0, 1), "no control characters"),
-        ("own:fare", (), "range must be two numbers"),
-        ("own:fare", (1, 0), "smallest first"),
-        ("own:fare", (-1.7e308, 1.7e308), "smallest first"),
-    ],
-)
-def test_an_own_value_needs_a_name_and_a_range(function: str, parameters: tuple[float, ...], why: str) -> None:
-    with pytest.raises(InvalidInput, match=why):
-        Release.ask("mean", function, epsilon=1.0, parameters=parameters)
-
-
-def test_a_plan_asks_for_one_own_value() -> None:
-    with pytest.raises(InvalidInput, match="one value of people's own"):
-        Plan(TASK.id, FARES.releases * 2)

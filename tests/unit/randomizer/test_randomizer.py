@@ -15,7 +15,6 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -460,15 +459,6 @@ def test_answers_that_nobody_can_have_given_are_refused(randomizer: Any3, answer
     for answer in answers:
         with pytest.raises(InvalidInput, match="answer"):
             randomizer.check_answer(answer)
-
-
-def test_a_whole_number_has_the_bytes_of_its_float() -> None:
-    for whole, real in (
-        (RandomizedResponse(1, 2), RandomizedResponse(1.0, 2)),
-        (DiscreteLaplace(2, 2), DiscreteLaplace(2.0, 2)),
-        (PaperLaplace(1, 2), PaperLaplace(1.0, 2)),
-    ):
-        assert msgspec.msgpack.encode(whole) == msgspec.msgpack.encode(real)
 
 
 def test_only_float_noise_is_for_simulation_only() -> None:
