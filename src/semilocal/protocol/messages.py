@@ -37,9 +37,6 @@ __all__ = [
 ]  # fmt: skip
 
 PSEUDONYM_BYTES = 16
-NONCE_BYTES = 16
-DIGEST_BYTES = 32
-SIGNATURE_BYTES = 64
 MAX_ROUND = 2**16
 MAX_CODE = 2**63
 MAX_RESPONDERS = 2**32
@@ -48,17 +45,52 @@ MAX_FANOUT = 256
 MAX_OUTPUT = 2**31
 _DRAW = b"semilocal/2/draw"
 
+# What a field of this name holds, in any message: bytes, or an integer from a number to before another.
+_BYTES = {
+    "task": (ID_BYTES,), "plan": (ID_BYTES,), "pseudonym": (PSEUDONYM_BYTES,), "nonce": (16,), "digest": (32,),
+    "root": (32,), "head": (32,), "preimage": (0, 32), "signature": (0, 64),
+}  # fmt: skip
+_NUMBERS = {
+    "round": (1, MAX_ROUND + 1), "drawn": (1, MAX_ROUND + 1), "index": (0, MAX_RELEASES), "threshold": (0, MAX_SUM),
+    "reports": (1, MAX_RESPONDERS + 1), "size": (1, 2**63),
+}  # fmt: skip
+
 Outcome = Literal["split", "wall", "more"]
 
 
-class _Regional:
-    """A message that names a region."""
+class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What all messages share: fields are checked by their names, whether a message is made or read."""
 
-    __slots__ = ()
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name in _BYTES and len(value) not in _BYTES[name]:
+                raise InvalidInput(f"{name} must be {' or '.join(map(str, _BYTES[name]))} bytes; got {len(value)}")
+            if name in _NUMBERS and not _NUMBERS[name][0] <= value < _NUMBERS[name][1]:
+                low, high = _NUMBERS[name]
+                raise InvalidInput(f"{name} must be from {low} to {high - 1}; got {value}")
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
+        return _encoder.encode(self)
+
+
+class _Regional(_Message, frozen=True):
+    """A message that names a region by the codes ``lower`` to before ``upper``."""
 
     if TYPE_CHECKING:  # fields of the messages
-        lower: int
-        upper: int
+
+        @property
+        def lower(self) -> int: ...
+
+        @property
+        def upper(self) -> int: ...
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_regions([self.region])
 
     @property
     def region(self) -> tuple[int, int]:
@@ -66,7 +98,7 @@ class _Regional:
         return self.lower, self.upper
 
 
-class Question(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Question(_Regional, frozen=True):
     """What is asked in one region: "which part are you in?", put to drawn members."""
 
     lower: int  # the region: codes lower to before upper
@@ -81,22 +113,16 @@ class Question(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_u
     threshold: int
 
     def __post_init__(self) -> None:
-        _check_region(self.lower, self.upper)
-        if not 1 <= len(self.cuts) < MAX_FANOUT or any(one >= other for one, other in pairwise(self._edges)):
+        super().__post_init__()
+        if not 1 <= len(self.cuts) < MAX_FANOUT or any(one >= other for one, other in self.parts):
             raise InvalidInput("the cuts of a question must ascend, strictly inside its region")
         if not 0 <= self.start < self.stop <= self.asked <= MAX_RESPONDERS:
             raise InvalidInput("a question asks places start to before stop of the asked ones")
-        if not 1 <= self.drawn <= MAX_ROUND or not 0 <= self.threshold < MAX_SUM:
-            raise InvalidInput("a question has the round of its draw, from 1, and a threshold of at least 0")
-
-    @property
-    def _edges(self) -> tuple[int, ...]:
-        return (self.lower, *self.cuts, self.upper)
 
     @property
     def parts(self) -> tuple[tuple[int, int], ...]:
         """The parts that the cuts make."""
-        return tuple(pairwise(self._edges))
+        return tuple(pairwise((self.lower, *self.cuts, self.upper)))
 
     @property
     def decides(self) -> bool:
@@ -104,7 +130,7 @@ class Question(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_u
         return self.threshold > 0
 
 
-class Query(msgspec.Struct, frozen=True, array_like=True, tag="query", forbid_unknown_fields=True):
+class Query(_Message, frozen=True, tag="query"):
     """Opens a round of the partition.
 
     Attributes
@@ -121,14 +147,12 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="query", forbid_un
     round: int
     questions: tuple[Question, ...]
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
-        _check_header(self.task, self.round)
+        super().__post_init__()
         _check_regions([question.region for question in self.questions])
 
 
-class Report(_Regional, msgspec.Struct, frozen=True, array_like=True, tag="report", forbid_unknown_fields=True):
+class Report(_Regional, frozen=True, tag="report"):
     """A participant says which region it is in, and answers if it was drawn.
 
     Attributes
@@ -153,26 +177,16 @@ class Report(_Regional, msgspec.Struct, frozen=True, array_like=True, tag="repor
     answer: int | tuple[int, ...] | None
     nonce: bytes
 
-    def __post_init__(self) -> None:
-        _check_header(self.task, self.round)
-        _check_sender(self.pseudonym, self.lower, self.upper)
-        if len(self.nonce) != NONCE_BYTES:
-            raise InvalidInput(f"nonce must be {NONCE_BYTES} bytes; got {len(self.nonce)}")
 
-
-class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Entry(_Message, frozen=True):
     """A report inside a slice."""
 
     pseudonym: bytes
     answer: int | tuple[int, ...] | None
     nonce: bytes
 
-    def __post_init__(self) -> None:
-        if len(self.pseudonym) != PSEUDONYM_BYTES or len(self.nonce) != NONCE_BYTES:
-            raise InvalidInput("the pseudonym and the nonce of an entry are 16 bytes each")
 
-
-class Slice(_Regional, msgspec.Struct, frozen=True, array_like=True, tag="slice", forbid_unknown_fields=True):
+class Slice(_Regional, frozen=True, tag="slice"):
     """All reports that name one region in a round, ascending by pseudonym. Follows from the transcript's reports."""
 
     task: bytes
@@ -181,20 +195,17 @@ class Slice(_Regional, msgspec.Struct, frozen=True, array_like=True, tag="slice"
     upper: int
     entries: tuple[Entry, ...]
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
-        _check_header(self.task, self.round)
-        _check_region(self.lower, self.upper)
+        super().__post_init__()
         if any(one.pseudonym >= other.pseudonym for one, other in pairwise(self.entries)):
             raise InvalidInput("the entries of a slice must ascend by pseudonym, each once")
 
     def digest(self) -> bytes:
         """SHA-256 of the canonical bytes (32 bytes)."""
-        return hashlib.sha256(encode(self)).digest()
+        return hashlib.sha256(self.to_bytes()).digest()
 
 
-class Head(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Head(_Regional, frozen=True):
     """What a closing says about a region's slice: how many reports it has, and its hash."""
 
     lower: int
@@ -202,13 +213,8 @@ class Head(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unkno
     reports: int
     digest: bytes
 
-    def __post_init__(self) -> None:
-        _check_region(self.lower, self.upper)
-        if not 1 <= self.reports <= MAX_RESPONDERS or len(self.digest) != DIGEST_BYTES:
-            raise InvalidInput("a slice has at least one report and a hash of 32 bytes")
 
-
-class Verdict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Verdict(_Message, frozen=True):
     """What follows from the answers to a question so far."""
 
     # "split": the region is cut; "wall": it is not, and the question is over; "more": the second portion is asked in
@@ -221,7 +227,7 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
             raise InvalidInput(f"a tally has 2 to {MAX_FANOUT} numbers below 2^53 in absolute value")
 
 
-class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed", forbid_unknown_fields=True):
+class Closed(_Message, frozen=True, tag="closed"):
     """Closes a round of the partition.
 
     Attributes
@@ -245,16 +251,12 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, tag="closed", forbid_
     preimage: bytes
     finished: bool
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
-        _check_header(self.task, self.round)
+        super().__post_init__()
         _check_regions([head.region for head in self.heads])
-        if len(self.preimage) not in (0, DIGEST_BYTES):
-            raise InvalidInput(f"a preimage has {DIGEST_BYTES} bytes, or none")
 
 
-class Clip(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Clip(_Regional, frozen=True):
     """A region of a round of values, and the range that values are clipped to there."""
 
     lower: int
@@ -263,12 +265,12 @@ class Clip(_Regional, msgspec.Struct, frozen=True, array_like=True, forbid_unkno
     high: float
 
     def __post_init__(self) -> None:
-        _check_region(self.lower, self.upper)
+        super().__post_init__()
         if not self.low <= self.high < float("inf") or self.low == float("-inf"):
             raise InvalidInput(f"values are clipped to a finite range; got {self.low} to {self.high}")
 
 
-class ValueQuery(msgspec.Struct, frozen=True, array_like=True, tag="value-query", forbid_unknown_fields=True):
+class ValueQuery(_Message, frozen=True, tag="value-query"):
     """Asks everybody with a region for the value of one release."""
 
     task: bytes
@@ -277,16 +279,12 @@ class ValueQuery(msgspec.Struct, frozen=True, array_like=True, tag="value-query"
     index: int  # which release of the plan
     clips: tuple[Clip, ...]  # all regions, ascending
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
-        _check_value_header(self.task, self.round, self.plan, self.index)
+        super().__post_init__()
         _check_regions([clip.region for clip in self.clips])
 
 
-class ValueReport(
-    _Regional, msgspec.Struct, frozen=True, array_like=True, tag="value-report", forbid_unknown_fields=True
-):
+class ValueReport(_Regional, frozen=True, tag="value-report"):
     """A participant's value: an integer of the mechanism's alphabet."""
 
     task: bytes  # of the query
@@ -297,13 +295,12 @@ class ValueReport(
     answer: int
 
     def __post_init__(self) -> None:
-        _check_header(self.task, self.round)
-        _check_sender(self.pseudonym, self.lower, self.upper)
+        super().__post_init__()
         if abs(self.answer) >= MAX_OUTPUT:
             raise InvalidInput(f"answer must be below 2^31; got {self.answer}")
 
 
-class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-closed", forbid_unknown_fields=True):
+class ValueClosed(_Message, frozen=True, tag="value-closed"):
     """Closes a round of values."""
 
     task: bytes  # as in the query
@@ -314,10 +311,8 @@ class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-close
     # per region the outputs that were reported, ascending, and how often
     counts: tuple[tuple[tuple[int, int], ...], ...]
 
-    __repr__ = short_repr
-
     def __post_init__(self) -> None:
-        _check_value_header(self.task, self.round, self.plan, self.index)
+        super().__post_init__()
         _check_regions(self.regions)
         if len(self.regions) != len(self.counts):
             raise InvalidInput("regions and counts must have one entry per region each")
@@ -332,7 +327,7 @@ class ValueClosed(msgspec.Struct, frozen=True, array_like=True, tag="value-close
         return tuple(sum(count for _, count in row) for row in self.counts)
 
 
-class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint", forbid_unknown_fields=True):
+class Checkpoint(_Message, frozen=True, tag="checkpoint"):
     """The transcript's root after a round."""
 
     task: bytes
@@ -340,31 +335,13 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="checkpoint",
     size: int  # number of events so far
     root: bytes  # merkle tree hash over them
 
-    def __post_init__(self) -> None:
-        if len(self.task) != ID_BYTES or len(self.root) != DIGEST_BYTES:
-            raise InvalidInput("task and root of a checkpoint must be 32 bytes each")
-        if not 1 <= self.round <= MAX_ROUND or not 1 <= self.size < 2**63:
-            raise InvalidInput(f"a checkpoint has a round from 1 and a size from 1; got {self.round} and {self.size}")
 
-    def to_bytes(self) -> bytes:
-        """Canonical bytes."""
-        return encode(self)
-
-
-class Seal(msgspec.Struct, frozen=True, array_like=True, tag="seal", forbid_unknown_fields=True):
+class Seal(_Message, frozen=True, tag="seal"):
     """A checkpoint in the chain, signed if the task pins a key."""
 
     checkpoint: Checkpoint
     head: bytes  # of the chain, after this checkpoint
     signature: bytes = b""  # 64 bytes; empty if it is not signed
-
-    def __post_init__(self) -> None:
-        if len(self.head) != DIGEST_BYTES or len(self.signature) not in (0, SIGNATURE_BYTES):
-            raise InvalidInput("the head of a seal must be 32 bytes, its signature 64 or none")
-
-    def to_bytes(self) -> bytes:
-        """Canonical bytes."""
-        return encode(self)
 
 
 AnyQuery: TypeAlias = Query | ValueQuery
@@ -429,36 +406,11 @@ def prefix_of(kind: type[msgspec.Struct]) -> bytes:
     return bytes([0x91 + len(kind.__struct_fields__), 0xA0 + len(tag)]) + tag
 
 
-def _check_header(task: bytes, round_: int) -> None:
-    if len(task) != ID_BYTES:
-        raise InvalidInput(f"task must be an id of {ID_BYTES} bytes; got {len(task)}")
-    if not 1 <= round_ <= MAX_ROUND:
-        raise InvalidInput(f"round must be from 1 to {MAX_ROUND}; got {round_}")
-
-
-def _check_region(lower: int, upper: int) -> None:
-    if not 0 <= lower < upper <= MAX_CODE:
-        raise InvalidInput(f"a region is codes lower to before upper, below 2^63; got {lower} to {upper}")
-
-
 def _check_regions(regions: Sequence[tuple[int, int]]) -> None:
     end = 0
     for lower, upper in regions:
-        _check_region(lower, upper)
+        if not 0 <= lower < upper <= MAX_CODE:
+            raise InvalidInput(f"a region is codes lower to before upper, below 2^63; got {lower} to {upper}")
         if lower < end:
             raise InvalidInput(f"regions must ascend and not overlap; got one that begins at {lower}, before {end}")
         end = upper
-
-
-def _check_sender(pseudonym: bytes, lower: int, upper: int) -> None:
-    if len(pseudonym) != PSEUDONYM_BYTES:
-        raise InvalidInput(f"pseudonym must be {PSEUDONYM_BYTES} bytes; got {len(pseudonym)}")
-    _check_region(lower, upper)
-
-
-def _check_value_header(task: bytes, round_: int, plan: bytes, index: int) -> None:
-    _check_header(task, round_)
-    if len(plan) != DIGEST_BYTES:
-        raise InvalidInput(f"plan must be a digest of {DIGEST_BYTES} bytes; got {len(plan)}")
-    if not 0 <= index < MAX_RELEASES:
-        raise InvalidInput(f"index must be from 0 to {MAX_RELEASES - 1}; got {index}")
