@@ -24,17 +24,6 @@ __all__ = ["as_polygons", "as_shapes", "h3_shapes", "has_shapes"]
 Shapes = npt.NDArray[np.object_]  # shapely geometries
 _LEAST_CELL = 1 << 59  # of H3, as an integer
 
-# What shapely says of polygons that are none, in our words.
-_WRONG = {
-    "Self-intersection": "its lines cross each other",
-    "Ring Self-intersection": "its outline touches itself",
-    "Hole lies outside shell": "a hole lies outside of it",
-    "Holes are nested": "a hole lies in another hole",
-    "Nested shells": "one of its parts lies in another",
-    "Interior is disconnected": "a hole cuts it apart",
-    "Invalid Coordinate": "a corner is not finite",
-}
-
 
 def has_shapes(areas: Any) -> bool:
     """Whether something holds polygons or H3 cells, and not the corners of boxes."""
@@ -59,13 +48,6 @@ def as_polygons(areas: Any, box: Box) -> Polygons:
         y, in this order.
     box : Box
         The domain, with two dimensions. Parts of polygons outside of it hold nobody.
-
-    Raises
-    ------
-    InvalidInput
-        If one is empty, invalid or no (multi)polygon, or if the CRS is missing or another one.
-    MissingExtra
-        Without shapely, or without h3 for H3 cells.
     """
     shapes = as_shapes(areas, box)
     if latitude_first(box):
@@ -162,32 +144,28 @@ def _shapes_of(area: Any) -> Shapes:
         raise InvalidInput(
             f"a polygon must be a shapely geometry, a GeoJSON object or an H3 cell; got {type(area).__name__}"
         )
-    kind = document.get("type")
-    if kind == "FeatureCollection":
+    if document.get("type") == "FeatureCollection":
         features = document.get("features")
         if not isinstance(features, list | tuple):
             raise InvalidInput("a GeoJSON FeatureCollection needs a list of features; this one has none")
-        return _objects([_feature(number, feature) for number, feature in enumerate(features)])
-    return _objects([_geometry(document.get("geometry") if kind == "Feature" else document)])
+        return _objects([_geometry(feature, f"feature {number}: ") for number, feature in enumerate(features)])
+    return _objects([_geometry(document)])
 
 
-def _feature(number: int, feature: Any) -> Any:
-    try:
-        return _geometry(feature.get("geometry") if isinstance(feature, Mapping) else feature)
-    except InvalidInput as error:
-        raise InvalidInput(f"feature {number}: {error}") from None
-
-
-def _geometry(document: Any) -> Any:
+def _geometry(document: Any, where: str = "") -> Any:
     shapely = _shapely()
+    if isinstance(document, Mapping) and document.get("type") == "Feature":
+        document = document.get("geometry")
     if not isinstance(document, Mapping) or document.get("type") not in ("Polygon", "MultiPolygon"):
         kind = document.get("type") if isinstance(document, Mapping) else document
-        raise InvalidInput(f"a geometry must be a Polygon or MultiPolygon; got {printable(repr(kind))}")
+        raise InvalidInput(f"{where}a geometry must be a Polygon or MultiPolygon; got {printable(repr(kind))}")
     try:
         return shapely.from_geojson(json.dumps(dict(document)))
     except (TypeError, ValueError, RecursionError, shapely.errors.GEOSException) as error:
         why = printable(str(error))
-        raise InvalidInput(f"a {document['type']} has coordinates that are not rings of numbers ({why})") from None
+        raise InvalidInput(
+            f"{where}a {document['type']} has coordinates that are not rings of numbers ({why})"
+        ) from None
 
 
 def _objects(shapes: list[Any]) -> Shapes:
@@ -208,10 +186,7 @@ def _check(shapes: Shapes) -> None:
         raise InvalidInput(f"polygon {row} is empty; remove it")
     for row in np.flatnonzero(~shapely.is_valid(shapes)).tolist():
         reason, _, place = shapely.is_valid_reason(shapes[row]).rstrip("]").partition("[")
-        raise InvalidInput(
-            f"polygon {row} is invalid: {_WRONG.get(reason, 'it has no inside and outside')}, near {place}; draw it "
-            "again, or repair it in a program for maps"
-        )
+        raise InvalidInput(f"polygon {row} is invalid, near {place}: {reason}; repair it with shapely.make_valid")
 
 
 def _in_degrees(corners: Floats) -> Any:

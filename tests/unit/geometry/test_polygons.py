@@ -118,10 +118,10 @@ BOWTIE = shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])
 @pytest.mark.parametrize(
     ("areas", "words"),
     [
-        ([shapely.box(0, 0, 1, 1), BOWTIE], r"polygon 1 is invalid: its lines cross each other, near \S+ \S+; draw it"),
+        ([shapely.box(0, 0, 1, 1), BOWTIE], r"polygon 1 is invalid, near \S+ \S+: Self-intersection; repair it"),
         (
             shapely.Polygon(shapely.box(0, 0, 1, 1).exterior, [[(2, 2), (3, 2), (3, 3)]]),
-            "a hole lies outside of it, near 2 2",
+            "near 2 2: Hole lies outside shell",
         ),
         ([shapely.Polygon()], "polygon 0 is empty; remove it"),
         ([shapely.box(0, 0, 1, 1), None], "got NoneType|polygon 1 is missing"),
