@@ -1,11 +1,9 @@
 """How near a plan on made-up towns is to what files of real positions give.
 
-    python -m bench.bench_plan --data FOLDER [--plans 8] [--file-plays 24] [--people 20000] [--seed 31] [--only NAME]
+    python -m bench.bench_plan --data FOLDER [--plays 24] [--people 20000] [--seed 31]
 
-One row per setting and number. The forecast is the middle of several plans with the default number of plays each, and
-so are the ends of the range that a plan prints. Files come as multiples of the forecast, in brackets if they are
-outside the range. Numbers without a range (rounds, messages, bytes) never have brackets. Maps are scaled to the unit
-square.
+One row per epsilon, kind of towns and number: the forecast, and what the files give as multiples of it, in brackets if
+that is not within a factor of 1.5. Errors are of boxes with 500 people. Maps are scaled to the unit square.
 """
 
 from __future__ import annotations
@@ -17,16 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from semilocal.lab.experiments.data import load
-from semilocal.lab.planner import Density, Forecast, density_of, forecast, resampled
+from semilocal.lab.planner import SIZES, TOWNS, TRUSTS, Density, Forecast, density_of, forecast, resampled
 from semilocal.simulation.synthetic import UNIT_SQUARE
 
 FILES = (
     "california_housing", "gowalla_nyc", "porto", "gowalla", "brightkite", "gowalla_more_users",
     "brightkite_last_checkin",
 )  # fmt: skip
-SETTINGS = ((1.0, 1e-6, 20), (1.0, 0.05, 20), (2.0, 1e-6, 20))
-PLAYS = 12  # the default of `semilocal plan`
-NUMBERS = ("count_error", "mean_margin", "regions", "crowd", "rounds", "messages", "sent", "received")
+FACTOR = 1.5
 
 
 def places(name: str, folder: Path) -> Density:
@@ -36,52 +32,36 @@ def places(name: str, folder: Path) -> Density:
     return resampled((source.points - lower) / (upper - lower), UNIT_SQUARE)
 
 
-def middle(numbers: list[float]) -> float:
-    """The geometric mean: factors up and down count alike."""
-    return float(np.exp(np.mean(np.log(numbers))))
-
-
-def rows(setting: tuple[float, float, int], files: dict[str, Density], arguments: argparse.Namespace) -> list[str]:
-    """All rows of one setting."""
-    epsilon, delta, k = setting
-
-    def play(density: Density, plays: int, *seed: int) -> Forecast:
-        return forecast(
-            density, UNIT_SQUARE, n=arguments.people, epsilon=epsilon, delta=delta, k=k, plays=plays,
-            rng=np.random.default_rng([arguments.seed, *seed]),
-        )  # fmt: skip
-
-    towns = density_of("clustered", UNIT_SQUARE)
-    plans = [play(towns, PLAYS, number) for number in range(arguments.plans)]
-    real = [play(density, arguments.file_plays) for density in files.values()]
-    out = []
-    for name in NUMBERS:
-        told = middle([getattr(plan, name) for plan in plans])
-        ends = [middle([plan.ranges[name][end] for plan in plans]) for end in (0, 1)] if name in plans[0].ranges else []
-        cells = [f"{epsilon:g}, {delta:g}, {k}", name, f"{told:.3g}", " to ".join(f"{end:.3g}" for end in ends)]
-        for found in real:
-            number = getattr(found, name)
-            inside = not ends or ends[0] <= number <= ends[1]
-            cells.append(f"{number / told:.2f}" if inside else f"({number / told:.2f})")
-        out.append(f"| {' | '.join(cells)} |")
-    return out
+def numbers(plan: Forecast) -> dict[str, float]:
+    """What is compared, by name."""
+    found = {name: float(plan.plays[name].mean()) for name in ("regions", "rounds", "messages")}
+    for trust in TRUSTS:
+        means = plan.errors[trust].mean(axis=0)
+        found |= {f"{trust}, {size:,}": float(mean) for size, mean in zip(SIZES, means, strict=True)}
+    return found
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the real datasets")
-    parser.add_argument("--plans", type=int, default=8)
-    parser.add_argument("--file-plays", type=int, default=24)
+    parser.add_argument("--plays", type=int, default=24)
     parser.add_argument("--people", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=31)
-    parser.add_argument("--only", nargs="*", help="names of files")
-    arguments = parser.parse_args()
-    names = [name for name in FILES if name in (arguments.only or FILES)]
-    files = {name: places(name, arguments.data) for name in names}
-    print(f"| ε, delta, k | number | forecast | range | {' | '.join(names)} |\n|---|---|---|---|" + "---|" * len(names))
-    for setting in SETTINGS:
-        print("\n".join(rows(setting, files, arguments)), flush=True)
+    given = parser.parse_args()
+    print(f"| ε | towns | number | forecast | {' | '.join(FILES)} |\n|---|---|---|---|" + "---|" * len(FILES))
+    for epsilon in (1.0, 2.0):
+
+        def told(density: Density, epsilon: float = epsilon) -> dict[str, float]:
+            plan = forecast(density, UNIT_SQUARE, n=given.people, epsilon=epsilon, plays=given.plays, seed=given.seed)
+            return numbers(plan)
+
+        real = [told(places(name, given.data)) for name in FILES]
+        for kind in TOWNS:
+            for name, number in told(density_of(kind, UNIT_SQUARE)).items():
+                ratios = [found[name] / number for found in real]
+                cells = [f"{one:.2f}" if 1 / FACTOR <= one <= FACTOR else f"({one:.2f})" for one in ratios]
+                print(f"| {epsilon:g} | {kind} | {name} | {number:.3g} | {' | '.join(cells)} |", flush=True)
     return 0
 
 
