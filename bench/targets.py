@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semilocal.lab.experiments.report import Claim
-from semilocal.lab.experiments.summary import FigureOptions, Output, Study, select
+from semilocal.lab.experiments.report import Claim, Output
+from semilocal.lab.experiments.summary import FigureOptions, Study, select
 from semilocal.lab.experiments.trials import NEIGHBOURS, PARTICIPANTS, classifier_trial, counts_trial, mean_trial
 
 __all__ = ["F1", "MEANS", "RANGES", "Verdict", "make", "verdicts"]

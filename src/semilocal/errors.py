@@ -21,9 +21,7 @@
     ├── SchemaMismatch        the server's database has another schema version
     ├── Overloaded            the server's queue of writes is full
     ├── DamagedFile           a transcript file cannot be read
-    ├── Unavailable           a server does not give what a transcript needs
-    ├── DownloadFailed        a public dataset cannot be fetched
-    └── ChecksumMismatch      a fetched file is not the one that was expected
+    └── Unavailable           a server does not give what a transcript needs
 
     NoCrowdWarning            a result holds a region with fewer than k participants
     WeakWarning               an epsilon that promises next to nothing, or too few people for it
@@ -165,14 +163,6 @@ class DamagedFile(SemilocalError):
 
 class Unavailable(SemilocalError):
     """The server does not give what a transcript needs."""
-
-
-class DownloadFailed(SemilocalError):
-    """The public home of a file does not answer, or not with the file."""
-
-
-class ChecksumMismatch(SemilocalError):
-    """A file is not the one that was expected."""
 
 
 class NoCrowdWarning(UserWarning):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +14,10 @@ from semilocal.functions import squared_norm
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines import central_mean, ldp_kdtree, ldp_trees, local_mean, published
 from semilocal.lab.baselines.boxes import mean_relative_error
-from semilocal.lab.baselines.ldp_trees import GeneralizedResponse, Oracle, UnaryEncoding, best_oracle, variance
-from semilocal.lab.experiments.reference import reference_rows
+from semilocal.lab.baselines.ldp_trees import Oracle, best_oracle, variance
 from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
+from tests.statistical.authors import reference_rows
 from tests.unit.lab.test_ldp_trees import UNIT, crowd, spread_evenly
 from tests.unit.lab.test_means import BOX, people
 from tests.unit.lab.test_oracles import tally_probabilities
@@ -78,20 +77,20 @@ def sampled_statistic(oracle: Oracle, holders: list[int], draws: list[tuple[int,
     return statistic, float(chi2.ppf(1 - 1e-6, int(kept.sum()) - 1))
 
 
-@pytest.mark.parametrize("kind", [GeneralizedResponse, UnaryEncoding])
-def test_tallies_have_the_exact_joint_distribution(kind: Callable[[int, float], Oracle]) -> None:
+@pytest.mark.parametrize("unary", [False, True])
+def test_tallies_have_the_exact_joint_distribution(unary: bool) -> None:
     """Chi-square test with false-alarm rate 1e-6 (up to its usual approximation; cells expect at least 20).
 
     Planted bugs that it must catch: reports that ignore the dependence between items (for randomized
     response), and a flip probability that is off by a tenth (for unary encoding).
     """
     rng = np.random.default_rng(1)
-    oracle, holders = kind(3, 1.0), [3, 1, 0]
+    oracle, holders = Oracle(3, 1.0, unary), [3, 1, 0]
     counts = np.array(holders)
     draws = [tuple(oracle.draw_tally(counts, rng=rng).tolist()) for _ in range(20_000)]
     statistic, limit = sampled_statistic(oracle, holders, draws)
     assert statistic < limit
-    other = oracle.other if isinstance(oracle, GeneralizedResponse) else 1.1 * oracle.other
+    other = 1.1 * oracle.other if unary else oracle.other
     planted = rng.binomial(counts, oracle.true, (20_000, 3)) + rng.binomial(4 - counts, other, (20_000, 3))
     statistic, limit = sampled_statistic(oracle, holders, [tuple(row) for row in planted.tolist()])
     assert statistic > limit

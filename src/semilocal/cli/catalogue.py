@@ -149,12 +149,12 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "plan": Command(
             _CHECK, "what to expect of a task before anybody is asked",
             ("semilocal plan --n 10000 --bounds california --epsilon 2",
-             "semilocal plan --n 10000 --bounds california --want error=0.01"),
+             "semilocal plan --n 10000 --bounds california --want 100"),
             "no epsilon reaches the wanted error",
         ),
         "audit": Command(
             _CHECK, "attack what is promised: lower bounds on the true loss",
-            ("semilocal audit", "semilocal audit --liars 20"),
+            ("semilocal audit", "semilocal audit --task task.json"),
             "a claim is broken, or a planted fault was not caught",
         ),
         "reproduce": Command(
@@ -165,9 +165,6 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             _CHECK, "datasets of the experiments: origin, terms, what is on disk",
             actions={
                 "list": Command("", "all datasets and what is on disk", ("semilocal data list",)),
-                "fetch": Command(
-                    "", "get a dataset from its public home, checked", ("semilocal data fetch gowalla",)
-                ),
                 "describe": Command(
                     "", "origin, terms, checksum, domain and state of a dataset",
                     ("semilocal data describe gowalla",),

@@ -1,4 +1,4 @@
-"""`semilocal data`: lists, describes, fetches; one line and exit code 2 when it cannot."""
+"""`semilocal data`: lists and describes; one line and exit code 2 when it cannot."""
 
 from __future__ import annotations
 
@@ -35,21 +35,9 @@ def test_describe_tells_origin_terms_and_state(name: str, capsys: pytest.Capture
         assert part in said
 
 
-def test_failures_are_one_line_on_stderr(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.setenv(variable, "http://127.0.0.1:9")  # discard: nobody listens there
-    for words in (["describe", "atlantis"], ["fetch", "geolife"], ["fetch", "gowalla"], ["fetch", "porto"]):
-        assert call(*words, "--data", str(tmp_path)) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert err.startswith("semilocal: error: ")
-        assert err.count("\n") == 1
-    assert call("fetch", "gowalla") == 2
-    assert "SEMILOCAL_DATA" in capsys.readouterr().err
-
-
-def test_fetch_of_the_shipped_sample_has_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("fetch", "california_housing") == 0
-    assert "ships with the package" in capsys.readouterr().out
+def test_failures_are_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("describe", "atlantis", "--data", str(tmp_path)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("semilocal: error: ")
+    assert err.count("\n") == 1

@@ -72,9 +72,11 @@ def test_every_command_ends_as_the_table_says(
     ends(FOUND, *plan, "--want", "0.0001")
     ends(BAD_INPUT, *plan)
     ends(BAD_INPUT, "audit", "--runs", "3")
-    with monkeypatch.context() as broken:
-        broken.setattr(semilocal.lab.audit, "CASES", (lambda runs, rng: [Finding("x", "epsilon", 1.0, 2.0, "exact")],))
-        ends(FOUND, "audit")
+    for measured, code in ((0.9, DONE), (2.0, FOUND)):
+        found = Finding("x", "epsilon", 1.0, measured, "exact")
+        with monkeypatch.context() as catalogue:
+            catalogue.setattr(semilocal.lab.audit, "CASES", (lambda runs, rng, found=found: [found],))
+            ends(code, "audit")
     ends(DONE, "reproduce", "--list")
     ends(BAD_INPUT, "reproduce", "atlantis", "--out", tmp_path / "figures")
     assert not (tmp_path / "figures").exists()

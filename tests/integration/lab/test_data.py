@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import json
 import os
 import shutil
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from semilocal.datasets import california_housing
-from semilocal.errors import ChecksumMismatch, DownloadFailed, InvalidInput, OutsideDomain
+from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.places import named_box
 from semilocal.lab.experiments import data
 from semilocal.lab.experiments.catalogue import CATALOGUE, dataset
@@ -65,10 +62,8 @@ def test_every_entry_says_what_a_user_must_know() -> None:
         assert entry.home.startswith("https://")
         assert entry.terms
         assert entry.citation
-        assert entry.original or entry.by_hand or name == data.SHIPPED
+        assert any(variant.url for variant in entry.variants) or entry.by_hand or name == data.SHIPPED
         assert {"latitude", "longitude"} <= set(entry.columns)
-        if entry.original:
-            assert entry.original.makes in [variant.file for variant in entry.variants]
         text = data.describe(name)
         for part in (entry.home, entry.terms, entry.citation, str(entry.variants[0].box)):
             assert part in text
@@ -87,7 +82,7 @@ def test_the_folder_comes_from_the_caller_or_the_variable(tmp_path: Path, monkey
 
 
 def test_a_missing_dataset_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="data fetch gowalla"):
+    with pytest.raises(InvalidInput, match="data describe gowalla"):
         data.load("gowalla", tmp_path)
     with pytest.raises(InvalidInput, match="data describe geolife"):
         data.load("geolife", tmp_path)
@@ -101,20 +96,15 @@ def test_an_unknown_file_is_read_with_a_note(tmp_path: Path) -> None:
     assert "checksum differs" in data.describe("gowalla", tmp_path)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")
-def test_another_compression_of_the_same_text_is_the_same_file(tmp_path: Path) -> None:
-    text = gzip.decompress((SHARED / "extra" / "gowalla_nyc.csv.gz").read_bytes())
-    (tmp_path / "extra").mkdir()
-    (tmp_path / "extra" / "gowalla_nyc.csv.gz").write_bytes(gzip.compress(text, 1))
-    assert "checksum verified" in data.describe("gowalla_nyc", tmp_path)
-    assert len(data.load("gowalla_nyc", tmp_path).notes) == 1
-
-
 def test_the_whole_of_snap_is_used_where_the_subset_is_not_there(tmp_path: Path) -> None:
-    put(tmp_path, "gowalla_full.csv.gz", (-80.0, 179.0))
+    rows = b"7\tt\t-80.0\t179.0\tp\n7\tt\t0.0\t0.0\tp\n"
+    (tmp_path / "loc-gowalla_totalCheckins.txt.gz").write_bytes(gzip.compress(rows))
     positions = data.load("gowalla", tmp_path)
     assert positions.box == named_box("world")
-    assert "gowalla_full" in positions.notes[0]
+    assert positions.points.tolist() == [[179.0, -80.0]]
+    assert "all of SNAP's check-ins" in positions.notes[0]
+    assert positions.notes[2] == "position at exactly (0, 0): 1 left out"
+    assert "https://snap.stanford.edu/data/loc-gowalla_totalCheckins.txt.gz" in data.describe("gowalla")
     put(tmp_path, "gowalla.csv.gz", (30.25, -97.75))
     assert data.load("gowalla", tmp_path).path.name == "gowalla.csv.gz"
 
@@ -146,7 +136,7 @@ def test_geolife_counts_what_lies_outside_beijing(tmp_path: Path) -> None:
         positions = data.load("geolife", where)
         assert positions.points.tolist() == [[116.4, 39.9], [116.3, 40.0]]
         assert any("latitude" in note and "1 left out" in note for note in positions.notes)
-        assert any(note.startswith("1 of 3 points outside") for note in positions.notes)
+        assert any(note.startswith("point outside") and ": 1 left out" in note for note in positions.notes)
     assert "1 trajectories" in data.describe("geolife", tmp_path)
 
 
@@ -193,64 +183,6 @@ def test_every_row_is_drawn_equally_often(tmp_path: Path) -> None:
     far = 6.5 * np.sqrt(4000 * 3 / 16)
     assert (np.abs(counts(20) - 1000) < far).all()
     assert (np.abs(counts(15) - 1000) > far).any()
-
-
-def test_fetch_leaves_what_is_there_alone(tmp_path: Path) -> None:
-    put(tmp_path, "gowalla.csv.gz", (30.25, -97.75))
-    assert "nothing was fetched" in data.fetch("gowalla", tmp_path, show=False)
-    assert "ships with the package" in data.fetch("california_housing", tmp_path)
-
-
-def test_fetch_says_what_to_do_by_hand(tmp_path: Path) -> None:
-    for name, entry in CATALOGUE.items():
-        if entry.by_hand:
-            with pytest.raises(InvalidInput, match="cannot be fetched") as caught:
-                data.fetch(name, tmp_path)
-            assert entry.by_hand in str(caught.value)
-
-
-def test_fetch_without_a_network_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pooch")
-    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.setenv(variable, "http://127.0.0.1:9")  # discard: nobody listens there
-    with pytest.raises(DownloadFailed, match="cannot get https://snap") as caught:
-        data.fetch("gowalla", tmp_path, show=False)
-    assert "\n" not in str(caught.value)
-
-
-def test_fetch_converts_snap_and_records_what_was_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = gzip.compress(b"7\tt\t30.25\t-97.75\tp\n7\tt\t0.0\t0.0\tp\n8\t\t\t\t\n")
-
-    def arrive(url: str, path: Path, *, sha256: str | None, show: bool) -> str:
-        assert url == "https://snap.stanford.edu/data/loc-brightkite_totalCheckins.txt.gz"
-        path.parent.mkdir(parents=True)
-        path.write_bytes(raw)
-        return hashlib.sha256(raw).hexdigest()
-
-    monkeypatch.setattr(data, "download", arrive)
-    said = data.fetch("brightkite", tmp_path, show=False)
-    assert "1 rows" in said
-    assert "(0, 0): 1 left out" in said
-    assert hashlib.sha256(raw).hexdigest() in said  # nobody published one, so it is shown
-    positions = data.load("brightkite", tmp_path)
-    assert positions.points.tolist() == [[-97.75, 30.25]]
-    assert sum("left out" in note for note in positions.notes) == 2
-    assert "line without a position: 1 left out" in data.describe("brightkite", tmp_path)
-    record = json.loads((tmp_path / "brightkite_full.csv.gz.json").read_text())
-    assert record["rows"] == 1
-
-
-def test_fetch_refuses_an_original_that_gives_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def arrive(url: str, path: Path, *, sha256: str | None, show: bool) -> str:
-        path.parent.mkdir(parents=True)
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("train.csv", "TAXI_ID,POLYLINE\n" + '1,"[[-8.6,41.1]]"\n' * 7_732)
-        return str(sha256)
-
-    monkeypatch.setattr(data, "download", arrive)
-    with pytest.raises(ChecksumMismatch, match="not kept"):
-        data.fetch("porto", tmp_path, show=False)
-    assert not (tmp_path / "porto.csv.gz").exists()
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")

@@ -72,9 +72,8 @@ def test_the_command_writes_its_tables_and_says_what_is_left_out(
 
 def test_without_the_tables_one_sentence_says_where_to_get_them(tmp_path: Path) -> None:
     made = dpbench.make(FigureOptions(1, 1, tmp_path / "out", tmp_path, workers=0, show=False))
-    [left] = made.figures
-    assert left.missing.startswith(f"the tables of DPBench are not in {tmp_path}: no dpbench/tables2d.npz; make it")
-    assert "github.com/dpcomp-org/dpcomp_core" in left.missing
+    assert made.text.startswith(f"Left out: the tables of DPBench are not in {tmp_path}: no dpbench/tables2d.npz; make")
+    assert "github.com/dpcomp-org/dpcomp_core" in made.text
     (tmp_path / "dpbench").mkdir()
     np.savez_compressed(tmp_path / "dpbench" / "tables2d.npz", slope=np.ones((2, 2)), spike=np.ones((2, 2)))
     with pytest.raises(InvalidInput, match="no table 'other'; there are slope, spike"):

@@ -17,7 +17,8 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
 from semilocal.lab.experiments import EXPERIMENTS, chosen, data, figures, methods
-from semilocal.lab.experiments.summary import FigureOptions, Output, Study, select
+from semilocal.lab.experiments.report import COLUMNS, Output
+from semilocal.lab.experiments.summary import FigureOptions, Study, select
 from semilocal.lab.experiments.trials import FOREST, LOGISTIC, mean_trial
 
 pytest.importorskip("matplotlib")
@@ -43,16 +44,13 @@ TINY: dict[str, Callable[[FigureOptions], Output]] = {
     "mean": lambda options: figures.mean(options, MEANS),
     "classifiers": lambda options: figures.classifiers(options, LEARN),
     "sensitivity": lambda options: figures.sensitivity(options, smaller(figures.SENSITIVITY, k=(10, 20), rows=(800,))),
-    "housing_map": figures.housing_map,
     "queries_real": lambda options: figures.queries_real(
         options, smaller(figures.QUERIES_REAL, (*REAL, "geolife"), n=(2_000,), epsilon=(1.0,))
     ),
     "queries_people": lambda options: figures.queries_people(
         with_people(options), smaller(figures.QUERIES_PEOPLE, n=(500,), epsilon=(1.0,))
     ),
-    "queries_example": lambda options: figures.queries_example(options, (*REAL, "geolife"), size=2_000),
     "queries_synthetic": lambda options: figures.queries_synthetic(options, CLUSTERS),
-    "promises": lambda options: figures.promises(options, smaller(figures.PROMISES, HERE, n=(1_000,))),
     "tradeoff": lambda options: figures.tradeoff(
         dataclasses.replace(options, runs=1), smaller(figures.TRADEOFF, HERE, n=(1_000,), k=(10, 20))
     ),
@@ -110,13 +108,13 @@ def test_a_figure_writes_picture_and_numbers(name: str, drawn: Callable[[str], D
     assert made.figures
     for figure in made.figures:
         assert figure.picture is not None, figure.missing
-        assert figure.participants
+        assert figure.study.participants
         assert figure.picture.stat().st_size > 5_000
         assert figure.picture.with_suffix(".svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
-        with (options.out / figure.csv).open(encoding="utf-8") as stream:
+        with (options.out / f"{figure.study.name}.csv").open(encoding="utf-8") as stream:
             assert list(csv.DictReader(stream))
-        for line in figure.lines:
-            assert all(list(line.row())[:5])
+        lines = list(figure.lines())
+        assert [len(line) for line in lines] == [len(COLUMNS)] * len(figure.study.methods)
 
 
 @pytest.mark.parametrize("name", ["mean", "queries_synthetic", "classifiers"])
@@ -157,13 +155,11 @@ def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(
 ) -> None:
     [figure] = drawn("queries_real").made.figures
     assert not figure.missing
-    assert any("geolife is not in" in note for note in figure.notes)
+    assert "geolife is not in" in figure.found.missing["geolife"]
     only = smaller(figures.QUERIES_REAL, ("geolife", "porto"), n=(2_000,), epsilon=(1.0,))
     [nothing] = figures.queries_real(options, only).figures
     assert "geolife is not in" in nothing.missing
     assert "porto is not in" in nothing.missing
-    [example] = figures.queries_example(options, ("geolife",)).figures
-    assert "geolife is not in" in example.missing
 
 
 def test_geolife_joins_in_from_its_original_folders(options: FigureOptions) -> None:
@@ -214,10 +210,10 @@ def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.
 
 
 def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
-    assert [one.name for one in chosen(["classifiers", "fig:housing_data", "mse_results_a"])] == [
+    assert [one.name for one in chosen(["classifiers", "fig:tradeoff", "mse_results_a"])] == [
         "mean",
         "classifiers",
-        "housing_map",
+        "tradeoff",
     ]
     with pytest.raises(InvalidInput, match="there are density, mean"):
         chosen(["fig:nothing"])
@@ -257,16 +253,7 @@ def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions
         data.sample_people("california_housing", 5, np.random.default_rng(1), folder=folder)
 
 
-def test_promises_of_one_kind_share_a_column() -> None:
-    columns = {name: figures.column_of(methods.promise_of(name, "counts")) for name in figures.QUERIED}
-    assert {name for name, column in columns.items() if column == 0} == {
-        "pooled-curator", "pooled-servers", "privtree", "ldp-kdtree", "ahead", "zero",
-    }  # fmt: skip
-    assert columns["ours"] == 1
-    assert columns["published"] == 2
-
-
 def test_every_figure_of_errors_shows_the_answer_0() -> None:
     studies = [study for study in vars(figures).values() if isinstance(study, Study)]
     shown = {study.name for study in studies if "zero" in study.methods}
-    assert shown == {"mean", "queries_synthetic", "queries_real", "queries_people", "promises", "tradeoff"}
+    assert shown == {"mean", "queries_synthetic", "queries_real", "queries_people", "tradeoff"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import hashlib
 import io
 import itertools
 import json
@@ -17,8 +16,7 @@ import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
-from semilocal.lab.experiments.catalogue import dataset
-from semilocal.lab.experiments.originals import convert_porto, convert_snap, read_geolife
+from semilocal.lab.experiments.originals import read_geolife, read_porto, read_snap
 
 SHARED = Path(os.environ.get("SEMILOCAL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 HEADER = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
@@ -70,7 +68,7 @@ def test_geolife_elsewhere_says_what_layout_is_wanted(tmp_path: Path) -> None:
         read_geolife(tmp_path)
 
 
-def test_snap_keeps_order_and_spelling_and_counts_what_it_leaves_out(tmp_path: Path) -> None:
+def test_snap_keeps_the_order_and_counts_what_it_leaves_out(tmp_path: Path) -> None:
     lines = [
         "7\t2010-10-19T23:55:27Z\t30.2359091167\t-97.7951395833\t22847",
         "7\t2010-10-18T22:17:43Z\t0.0\t0.0\t00000000000000000000000000000000",
@@ -83,27 +81,19 @@ def test_snap_keeps_order_and_spelling_and_counts_what_it_leaves_out(tmp_path: P
     ]
     original = tmp_path / "loc.txt.gz"
     original.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode()))
-    target = tmp_path / "out.csv.gz"
-    made = convert_snap(original, target)
-    text = gzip.decompress(target.read_bytes()).decode()
-    assert text == "user,latitude,longitude\n7,30.2359091167,-97.7951395833\n7,0,-97.5\n3,-90,180\n"
-    assert made.rows == 3
-    assert sorted(made.dropped.values()) == [1, 2, 2]
-    assert made.rows + sum(made.dropped.values()) == len(lines)
-    again = target.read_bytes()
-    convert_snap(original, target)
-    assert target.read_bytes() == again
+    points, dropped = read_snap(original)
+    assert points.tolist() == [[-97.7951395833, 30.2359091167], [-97.5, 0.0], [180.0, -90.0]]
+    assert sorted(dropped.values()) == [1, 2, 2]
 
 
 def test_snap_refuses_what_is_no_file_of_checkins(tmp_path: Path) -> None:
     original = tmp_path / "loc.txt.gz"
     original.write_bytes(gzip.compress(b"1\tt\t2\t3\tp\nuser\ttime\tlatitude\tlongitude\tplace\n"))
     with pytest.raises(InvalidInput, match="line 2"):
-        convert_snap(original, tmp_path / "out.csv.gz")
+        read_snap(original)
     original.write_bytes(gzip.compress(b"1\tt\t2\t3\tp\n" * 9)[:-9])
     with pytest.raises(InvalidInput, match="damaged"):
-        convert_snap(original, tmp_path / "out.csv.gz")
-    assert not list(tmp_path.glob("out*"))
+        read_snap(original)
 
 
 def train(trips: list[tuple[str, list[tuple[float, float]]]]) -> bytes:
@@ -129,47 +119,35 @@ def outer(path: Path, inner: bytes) -> Path:
 TRIPS = [("20000001", [(-8.618643, 41.141412), (-8.6, 41.0)]), ("20000002", []), ("20000003", [(-8.5, 41.1)])]
 
 
-def test_porto_trips_are_numbered_by_their_place_and_empty_ones_counted(tmp_path: Path) -> None:
-    expected = (
-        "taxi,trip,latitude,longitude\n20000001,0,41.141412,-8.618643\n20000001,0,41.0,-8.6\n20000003,2,41.1,-8.5\n"
-    )
-    nested = outer(tmp_path / "uci.zip", train([*TRIPS, ("9", [(0.0, 0.0)])]))
-    plain = tmp_path / "train.csv.zip"
-    plain.write_bytes(train([*TRIPS, ("9", [(0.0, 0.0)])]))
-    for original in (nested, plain):
-        made = convert_porto(original, tmp_path / "out.csv.gz", trips=3)
-        assert gzip.decompress((tmp_path / "out.csv.gz").read_bytes()).decode() == expected
-        assert (made.rows, list(made.dropped.values())) == (3, [1])
+def test_the_first_trips_of_porto_are_read_and_empty_ones_counted(tmp_path: Path) -> None:
+    points, dropped = read_porto(outer(tmp_path / "uci.zip", train([*TRIPS, ("9", [(0.0, 0.0)])])), trips=3)
+    assert points.tolist() == [[-8.618643, 41.141412], [-8.6, 41.0], [-8.5, 41.1]]
+    assert list(dropped.values()) == [1]
 
 
 def test_porto_refuses_a_short_or_foreign_zip(tmp_path: Path) -> None:
-    short = outer(tmp_path / "short.zip", train(TRIPS))
     with pytest.raises(InvalidInput, match="ends after 3 trips"):
-        convert_porto(short, tmp_path / "out.csv.gz", trips=4)
-    with zipfile.ZipFile(tmp_path / "foreign.zip", "w") as archive:
+        read_porto(outer(tmp_path / "short.zip", train(TRIPS)), trips=4)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("train.csv", "a,b\n1,2\n")
     with pytest.raises(InvalidInput, match="POLYLINE"):
-        convert_porto(tmp_path / "foreign.zip", tmp_path / "out.csv.gz", trips=1)
+        read_porto(outer(tmp_path / "foreign.zip", packed.getvalue()), trips=1)
     (tmp_path / "no.zip").write_text("no zip")
     with pytest.raises(InvalidInput, match="not the zip"):
-        convert_porto(tmp_path / "no.zip", tmp_path / "out.csv.gz")
-    assert not list(tmp_path.glob("out*"))
+        read_porto(tmp_path / "no.zip")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "porto.csv.gz").exists(), reason="needs the real porto.csv.gz")
-def test_the_real_porto_file_comes_back_from_its_original_layout(tmp_path: Path) -> None:
-    """Oracle: the real file, put back into the home's layout and converted, has the known checksum."""
+def test_the_real_porto_file_is_the_same_from_its_original_layout(tmp_path: Path) -> None:
+    """Oracle: the real file, put back into the home's layout."""
     table = read_points(SHARED / "porto.csv.gz", values=["taxi", "trip"])
     trips: list[tuple[str, list[tuple[float, float]]]] = [("1", []) for _ in range(7_732)]
     bounds = np.flatnonzero(np.diff(table.values["trip"], prepend=-1, append=-1))
     for start, stop in itertools.pairwise(bounds):
         line = [(float(x), float(y)) for x, y in table.points[start:stop]]
         trips[int(table.values["trip"][start])] = (str(int(table.values["taxi"][start])), line)
-    original = outer(tmp_path / "uci.zip", train([*trips, ("2", [(-8.0, 41.0)])]))
-    made = convert_porto(original, tmp_path / "porto.csv.gz")
-    content = gzip.decompress((tmp_path / "porto.csv.gz").read_bytes())
-    variant = dataset("porto").variants[0]
-    assert made.rows == variant.rows
-    assert sum(made.dropped.values()) == 32
-    assert hashlib.sha256(content).hexdigest() == variant.content_sha256
+    points, dropped = read_porto(outer(tmp_path / "uci.zip", train([*trips, ("2", [(-8.0, 41.0)])])))
+    assert np.array_equal(points, table.points)
+    assert sum(dropped.values()) == 32

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.lab.baselines.ldp_trees import (
-    GeneralizedResponse,
-    Oracle,
-    UnaryEncoding,
-    best_oracle,
-    estimate,
-    variance,
-)
+from semilocal.lab.baselines.ldp_trees import Oracle, best_oracle, estimate, variance
 
 EPSILONS = [0.1, 0.5, 1.0, 3.0, 8.0]
 
 
 def report_probabilities(oracle: Oracle, item: int) -> dict[tuple[int, ...], float]:
     """Every possible report of a holder of ``item`` with its probability; a report is the set of supported items."""
-    if isinstance(oracle, GeneralizedResponse):
+    if not oracle.unary:
         unit = [tuple(int(i == j) for j in range(oracle.size)) for i in range(oracle.size)]
         return {unit[i]: oracle.true if i == item else oracle.other for i in range(oracle.size)}
     chance = [oracle.true if i == item else oracle.other for i in range(oracle.size)]
@@ -50,12 +42,10 @@ def tally_probabilities(oracle: Oracle, holders: list[int]) -> dict[tuple[int, .
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("size", [2, 3, 5])
-@pytest.mark.parametrize("kind", [GeneralizedResponse, UnaryEncoding])
-def test_the_loss_of_a_report_is_exactly_epsilon(
-    kind: Callable[[int, float], Oracle], size: int, epsilon: float
-) -> None:
+@pytest.mark.parametrize("unary", [False, True])
+def test_the_loss_of_a_report_is_exactly_epsilon(unary: bool, size: int, epsilon: float) -> None:
     """By enumeration of all reports under all pairs of items."""
-    oracle = kind(size, epsilon)
+    oracle = Oracle(size, epsilon, unary)
     tables = [report_probabilities(oracle, item) for item in range(size)]
     for table in tables:
         assert sum(table.values()) == pytest.approx(1.0, rel=1e-12)
@@ -64,10 +54,10 @@ def test_the_loss_of_a_report_is_exactly_epsilon(
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("kind", [GeneralizedResponse, UnaryEncoding])
-def test_estimates_are_unbiased_with_the_stated_variance(kind: Callable[[int, float], Oracle], epsilon: float) -> None:
+@pytest.mark.parametrize("unary", [False, True])
+def test_estimates_are_unbiased_with_the_stated_variance(unary: bool, epsilon: float) -> None:
     """By enumeration: all groups of 2 out of 4 people, all reports of each group."""
-    oracle, people = kind(3, epsilon), [0, 0, 1, 2]
+    oracle, people = Oracle(3, epsilon, unary), [0, 0, 1, 2]
     mean, square, groups = np.zeros(3), np.zeros(3), list(combinations(people, 2))
     for group in groups:
         holders = [group.count(item) for item in range(3)]
@@ -83,8 +73,8 @@ def test_estimates_are_unbiased_with_the_stated_variance(kind: Callable[[int, fl
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 500.0, 5000.0])
 def test_the_better_oracle_is_chosen(epsilon: float) -> None:
     for size in (2, 3, 5, 9, 20, 60, 300, 10**5):
-        chosen, rivals = best_oracle(size, epsilon=epsilon), (GeneralizedResponse, UnaryEncoding)
-        spreads = [float(variance(r(size, epsilon), 0.0, reporting=10, people=10)) for r in rivals]
+        chosen, rivals = best_oracle(size, epsilon=epsilon), [Oracle(size, epsilon, unary) for unary in (False, True)]
+        spreads = [float(variance(rival, 0.0, reporting=10, people=10)) for rival in rivals]
         assert float(variance(chosen, 0.0, reporting=10, people=10)) <= min(spreads) * (1 + 1e-12)
 
 

@@ -17,10 +17,10 @@ from semilocal.hierarchy import BinaryTree
 from semilocal.lab.baselines import privtree, privtree_settled
 from semilocal.lab.baselines.boxes import mean_relative_error
 from semilocal.lab.baselines.quadtrees import _settled
-from semilocal.lab.experiments.reference import reference_rows
 from semilocal.lab.experiments.trials import uniform_queries
 from semilocal.lab.index import count_points
 from semilocal.simulation.synthetic import clusters
+from tests.statistical.authors import reference_rows
 
 Floats = npt.NDArray[np.float64]
 UNIT = Box((0.0, 0.0), (1.0, 1.0))

@@ -10,7 +10,6 @@ import numpy as np
 
 from ...errors import InvalidInput
 from ...protocol.task import Task
-from ...protocol.thresholds import level
 from ..catalogue import DONE, FOUND
 from ..options import existing, option, whole
 
@@ -26,8 +25,6 @@ def run(
     *,
     task: Annotated[Path | None, existing("a task (.json or .msgpack); the whole catalogue if left out")] = None,
     runs: Annotated[int, option("plays per world", "N", whole(1000))] = 200_000,
-    liars: Annotated[int | None, option("show what M lying devices can do instead", "M", whole(0))] = None,
-    responders: Annotated[int, option("of the region that the liars are in", "N", whole(1))] = 2000,
     seed: Annotated[int, option("of the attacks' randomness", "S", whole(0))] = 1,
 ) -> int:
     """Audit; 0 if every claim holds and every planted fault was caught."""
@@ -35,8 +32,6 @@ def run(
 
     audited = default_task() if task is None else _read_task(task)
     rng = np.random.default_rng(seed)
-    if liars is not None:
-        return _audit_liars(audited, liars, responders, rng)
     if task is not None:
         findings = audit_task(audited, "transcript", runs=runs, rng=rng)
         if not findings:
@@ -53,20 +48,6 @@ def run(
         "itself."
     )
     return DONE if all(finding.verdict in ("holds", "caught") for finding in findings) else FOUND
-
-
-def _audit_liars(task: Task, liars: int, responders: int, rng: np.random.Generator) -> int:
-    from ...lab.audit import poisoning_table, push_counts, push_verdicts
-
-    steps = sorted({0, *(max(1, liars * share // 4) for share in (1, 2, 3)), liars} if liars else {0})
-    rows = [push_verdicts(task, responders, step) for step in steps]
-    most = level(task.delta, 0) if task.rule == "cut" else task.delta
-    print(poisoning_table(rows, k=task.k, delta=most))
-    worst, bound = push_counts(task, responders, liars, rng=rng)
-    print(f"\nCounts: {liars} liars pushed an estimate by {worst:.1f} at most; the bound m / (p - p0) is {bound:.1f}.")
-    sound = all(row.tolerated <= most for row in rows) and worst <= bound * (1 + 1e-9)
-    print("Crowds keep k honest participants with tolerate_liars." if sound else "A BOUND IS BROKEN.")
-    return DONE if sound else FOUND
 
 
 def _read_task(path: Path) -> Task:

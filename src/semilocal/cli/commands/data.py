@@ -1,4 +1,4 @@
-"""``semilocal data list | fetch NAME | describe NAME``: datasets of the experiments."""
+"""``semilocal data list | describe NAME``: datasets of the experiments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...lab.experiments.catalogue import CATALOGUE
 from ..catalogue import DONE
 from ..options import option
 
-__all__ = ["run_describe", "run_fetch", "run_list"]
+__all__ = ["run_describe", "run_list"]
 
 Name = Annotated[str, option(", ".join(CATALOGUE))]
 Folder = Annotated[str | None, option(f"data folder (or set {datasets.VARIABLE})", "FOLDER")]
@@ -23,12 +23,6 @@ def run_list(*, data: Folder = None) -> int:
         print(f"{row.name:<{width}}  {row.state:<32}  {CATALOGUE[row.name].title}")
     named = data or os.environ.get(datasets.VARIABLE)
     print(f"data folder: {named or f'none (--data FOLDER or {datasets.VARIABLE})'}")
-    return DONE
-
-
-def run_fetch(name: Name, /, *, data: Folder = None) -> int:
-    """Get a dataset from its public home, checked."""
-    print(datasets.fetch(name, data))
     return DONE
 
 

@@ -18,7 +18,7 @@ from ..catalogue import DONE
 from ..options import folder, option, whole
 
 if TYPE_CHECKING:
-    from ...lab.experiments.summary import Output
+    from ...lab.experiments.report import Output
 
 __all__ = ["run"]
 

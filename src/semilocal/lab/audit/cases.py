@@ -10,7 +10,6 @@ transcript publishes for it, or (pooled tree) two positions anywhere; everybody 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ import numpy as np
 
 from ...arrays import Floats
 from ...geometry.box import Box
-from ...protocol.messages import Closed, Entry, Head, Query, Question, Slice
-from ...protocol.participant import Participant, Policy
 from ...protocol.task import Task
 from ...randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from ...randomizer.values import best
@@ -30,8 +27,14 @@ from ...simulation.simulate import simulate
 from ..tables import markdown
 from .attacker import Pair, attack, choose_neighbour
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
-from .exact import crowd_test_failure, laplace_sum_tail, randomizer_loss, repeated_cut_failure, value_loss
-from .outputs import COMMANDS, FILE, SHARED, differing, equal_worlds
+from .exact import (
+    crowd_test_failure,
+    laplace_sum_tail,
+    liar_pass_chance,
+    randomizer_loss,
+    repeated_cut_failure,
+    value_loss,
+)
 from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, attack_sums, worst_pair, worst_sums
 
 __all__ = ["CASES", "Finding", "audit_task", "default_task", "finding_table"]
@@ -39,7 +42,7 @@ __all__ = ["CASES", "Finding", "audit_task", "default_task", "finding_table"]
 
 _TOWNS = (10, 4, 2, 1)  # crowds of a town, until the victim is asked about a line in its region
 _SLOW = 20  # plays of the protocol are that much fewer: each follows a whole town
-_COMPANY = 19  # members beside the one that is asked three times
+_LIARS, _ASKED = 20, 2000  # in a region of so many
 
 
 @dataclass(frozen=True)
@@ -169,29 +172,17 @@ def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
         levels = {} if level_of is None else {"level_of": level_of}
         worst = max(repeated_cut_failure(loose, 5000, asked=asked, **levels) for asked in (80, 100))
         out.append(Finding(name, "share", loose.delta, worst, "exact", broken))
+    for tolerated, name in ((_LIARS, f"tolerate_liars={_LIARS}"), (0, "planted: liars who are not tolerated")):
+        careful = default_task(tolerate_liars=tolerated)
+        chance = liar_pass_chance(careful, _ASKED, _ASKED, honest=task.k - 1, liars=_LIARS)
+        what = f"{name}: chance that a side with k - 1 honest people and {_LIARS} liars passes, {_ASKED:,} asked"
+        out.append(Finding(what, "share", task.delta / 2, chance, "exact", not tolerated))
     return [*out, _natural_share(loose, min(max(runs // 200, 100), 1000), rng)]
 
 
 def _as_a_set(delta: float, failed: int) -> float:
     """Levels if w is the number of different cuts: at most one here."""
     return delta / ((min(failed, 1) + 1) * (min(failed, 1) + 2))
-
-
-def published(runs: int, rng: np.random.Generator) -> list[Finding]:
-    """Everything that commands write, in two worlds with equal transcripts; planted: a curator's mean."""
-    pairs = [equal_worlds(rng) for _ in range(min(max(runs // 50_000, 1), 4))]
-    task = ("--bounds", "0,0,1,1", "--trust", "curator", "--epsilon", "8", "--quiet")
-    leaky = ("mean", FILE, *task, "--function", "coordinate:x", "--json")  # with the same noise in both worlds
-    found = [differing((*COMMANDS, leaky), worlds) for worlds in pairs]
-    shares = [sum(map(bool, ways)) / len(pairs) for ways in zip(*found, strict=True)]
-    method = f"{len(pairs)} pairs of worlds"
-    out = []
-    for command, share in zip(COMMANDS, shares[:-1], strict=True):
-        words = [word for word in command if word not in SHARED]
-        what = f"semilocal {' '.join(words)}: writes more than the transcript tells"
-        out.append(Finding(what, "share", 0.0, share, method))
-    what = "planted: semilocal mean of a curator, which depends on the place inside a region"
-    return [*out, Finding(what, "share", 0.0, shares[-1], method, broken=True)]
 
 
 # -- wrong on purpose ------------------------------------------------------------------------------------------------
@@ -202,45 +193,6 @@ def paper_laplace(runs: int, rng: np.random.Generator) -> list[Finding]:
     task = Task.paper(Box((0.0, 0.0), (1.0, 1.0)), epsilon=1.0, delta=0.05, k=50)
     name = "planted: Laplace of scale 1/epsilon on each entry"
     return audit_task(task, name, runs=runs // 2, rng=rng, claimed=1.0, broken=True)[:1]
-
-
-def retries(runs: int, rng: np.random.Generator) -> list[Finding]:
-    """A question asked three times: our devices give the same bytes, a wrong one draws fresh noise."""
-    size = min(runs, 2000)
-
-    def all_low(where: float, fresh: bool) -> int:
-        hits = 0
-        for _ in range(size):
-            secret = rng.bytes(32)
-            keys = [hashlib.sha256(secret + bytes([attempt])).digest() if fresh else secret for attempt in range(3)]
-            hits += {_asked(where, key) for key in keys} == {0}
-        return hits
-
-    out = []
-    for fresh, name in ((False, "one question asked three times, device"), (True, "planted: fresh noise on a retry")):
-        bound = loss_lower_bound(all_low(0.1, fresh), all_low(0.9, fresh), runs=size)
-        out.append(_sampled(name, 1.0, bound, broken=fresh))
-    return out
-
-
-def _asked(where: float, secret: bytes) -> object:
-    """What a device answers about the middle of the domain, in round 2, when it and its company are all asked."""
-    task = Task.build(Box((0.0,), (1.0,)), epsilon=1.0, delta=0.05, k=2)
-    policy = Policy(max_epsilon=100.0, min_k=2, max_delta=task.delta, allow_simulation=True)
-    device = Participant(task, [where], secret, policy)
-    first = Query(task.id, 1, ())
-    report = device.answer(first)
-    assert report is not None
-    names = sorted([report.pseudonym, *(bytes([row]) * 16 for row in range(_COMPANY))])
-    nonces = {report.pseudonym: report.nonce}
-    reports = Slice(task.id, 1, *report.region, tuple(Entry(name, None, nonces.get(name, bytes(16))) for name in names))
-    head = Head(*report.region, len(names), reports.digest())
-    device.close(Closed(task.id, 1, (head,), (), b"", False), reports)
-    size = len(names)
-    question = Question(*report.region, (sum(report.region) // 2,), size, 0, size, 2, size)
-    answer = device.answer(Query(task.id, 2, (question,)))
-    assert answer is not None
-    return answer.answer
 
 
 def float_noise(runs: int, rng: np.random.Generator) -> list[Finding]:
@@ -302,8 +254,7 @@ def pooled_sums(runs: int, rng: np.random.Generator) -> list[Finding]:
 
 
 CASES: tuple[Callable[[int, np.random.Generator], list[Finding]], ...] = (
-    transcripts, values, randomizers, crowds, published, paper_laplace, retries, float_noise, paper_margin, pooled,
-    pooled_sums,
+    transcripts, values, randomizers, crowds, paper_laplace, float_noise, paper_margin, pooled, pooled_sums,
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from .quadtrees import CountedTree, deepest
 from .releases import check_people
 
 __all__ = [
-    "GeneralizedResponse", "Oracle", "UnaryEncoding", "ahead", "best_oracle", "estimate", "ldp_kdtree", "locate",
+    "Oracle", "ahead", "best_oracle", "estimate", "ldp_kdtree", "locate",
     "make_consistent", "median_edge", "project_to_total", "variance",
 ]  # fmt: skip
 
@@ -33,62 +33,36 @@ TREE_SHARE = 0.5  # of the participants of a kd-tree who report for the medians
 
 @dataclass(frozen=True)
 class Oracle:
-    """A randomizer over ``size`` items, whose loss is epsilon."""
+    """A randomizer over ``size`` items, whose loss is epsilon.
+
+    Generalised randomized response: the true item is e^epsilon times as likely as any other. Or optimised unary
+    encoding: the true item's bit is one with probability 1/2, others with q = 1/(e^epsilon + 1). Two inputs differ in
+    two bits: the largest ratio is (1/2)/q at the one times (1 - q)/(1/2) at the other, (1 - q)/q = e^epsilon.
+    """
 
     size: int
     epsilon: float
+    unary: bool
 
     @property
     def true(self) -> float:
-        raise NotImplementedError
+        """The chance that a report supports the item that is held."""
+        return 0.5 if self.unary else 1 / (1 + (self.size - 1) * math.exp(-self.epsilon))
 
     @property
     def other(self) -> float:
-        raise NotImplementedError
+        """The chance that it supports another one."""
+        small = math.exp(-self.epsilon)
+        return small / (1 + small) if self.unary else small * self.true
 
     def draw_tally(self, counts: Integers, *, rng: np.random.Generator) -> Integers:
         """How many reports support each item, int64[size], if ``counts`` participants hold it."""
-        raise NotImplementedError
-
-
-class UnaryEncoding(Oracle):
-    """Optimised unary encoding: the true item's bit is one with probability 1/2, others with 1/(e^epsilon + 1).
-
-    Two inputs differ in two bits. With q = 1/(e^epsilon + 1) the largest ratio of a report's probabilities is
-    (1/2)/q at the one times (1 - q)/(1/2) at the other: (1 - q)/q = e^epsilon.
-    """
-
-    @property
-    def true(self) -> float:
-        return 0.5
-
-    @property
-    def other(self) -> float:
-        return math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
-
-    def draw_tally(self, counts: Integers, *, rng: np.random.Generator) -> Integers:
-        """Sums of bits, each the sum of two binomials."""
-        # bits are flipped independently: the ones at an item are a sum of two binomials, independent of other items
-        others = counts.sum() - counts
-        return np.asarray(rng.binomial(counts, self.true) + rng.binomial(others, self.other))
-
-
-class GeneralizedResponse(Oracle):
-    """Randomized response over all items: the true one is e^epsilon times as likely as any other."""
-
-    @property
-    def true(self) -> float:
-        return 1 / (1 + (self.size - 1) * math.exp(-self.epsilon))
-
-    @property
-    def other(self) -> float:
-        return math.exp(-self.epsilon) * self.true
-
-    def draw_tally(self, counts: Integers, *, rng: np.random.Generator) -> Integers:
-        """Kept items, and a multinomial of the others."""
+        people = int(counts.sum())
+        if self.unary:  # bits are flipped independently: a sum of two binomials, independent of other items
+            return np.asarray(rng.binomial(counts, self.true) + rng.binomial(people - counts, self.other))
         # a report keeps its item with probability true - other, and else draws one uniformly
         kept = rng.binomial(counts, self.true - self.other)
-        return kept + rng.multinomial(counts.sum() - kept.sum(), np.full(self.size, 1 / self.size))
+        return kept + rng.multinomial(people - kept.sum(), np.full(self.size, 1 / self.size))
 
 
 def best_oracle(size: int, *, epsilon: float) -> Oracle:
@@ -96,14 +70,11 @@ def best_oracle(size: int, *, epsilon: float) -> Oracle:
 
     Examples
     --------
-    >>> best_oracle(4, epsilon=1.0)
-    GeneralizedResponse(size=4, epsilon=1.0)
-    >>> best_oracle(400, epsilon=1.0)
-    UnaryEncoding(size=400, epsilon=1.0)
+    >>> best_oracle(4, epsilon=1.0).unary, best_oracle(400, epsilon=1.0).unary
+    (False, True)
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    small = (size - 2) * math.exp(-epsilon) < 3
-    return GeneralizedResponse(size, epsilon) if small else UnaryEncoding(size, epsilon)
+    return Oracle(size, epsilon, unary=(size - 2) * math.exp(-epsilon) >= 3)
 
 
 def estimate(oracle: Oracle, tally: Integers, people: int) -> Floats:

@@ -6,14 +6,13 @@ Positions are sorted along the tree, so every cell is one range of them; a rule 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Flags, Floats, Integers, as_integer, as_number, short_repr
+from ...arrays import Floats, Integers, as_integer, as_number, short_repr
 from ...errors import InvalidInput
 from ...functions import BoundedFunction, check_values
 from ...geometry.box import Box
@@ -23,16 +22,13 @@ from ...pooled.rule import siblings
 from ...pooled.spread import spread_inside
 from ...protocol.promise import Guarantee
 from .boxes import SpatialCounts
-from .releases import MeanEstimate, ReleasedPoints, check_people, check_share
+from .releases import MeanEstimate, ReleasedPoints, check_people
 
 __all__ = [
     "CountedTree", "PublishedRegions", "deepest", "heatmap", "privtree", "privtree_settled", "published",
 ]  # fmt: skip
 
-MOST_CELLS = 20_000_000
 TREE_SHARE = 0.5  # of epsilon that PrivTree spends on its structure
-
-SplitRule = Callable[[int, Cells, Integers], Flags]
 
 
 def deepest(box: Box) -> int:
@@ -63,29 +59,6 @@ class CountedTree:
         """Exact number of positions in each cell: int64[m]."""
         first, last = self.tree.span(cells)
         return np.searchsorted(self._codes, last, side="right") - np.searchsorted(self._codes, first, side="left")
-
-    def grow(self, splits: SplitRule) -> tuple[Cells, Integers]:
-        """Leaves and their exact counts.
-
-        ``splits`` takes a depth, all open cells of that depth and their counts, and gives bool[m]; it is not asked at
-        the deepest level.
-        """
-        leaves: list[Cells] = []
-        counts: list[Integers] = []
-        cells = np.array([ROOT], dtype=np.uint64)
-        for depth in range(self.tree.max_depth + 1):
-            sizes = self.count(cells)
-            goes_on = np.zeros(len(cells), dtype=bool) if depth == self.tree.max_depth else splits(depth, cells, sizes)
-            leaves.append(cells[~goes_on])
-            counts.append(sizes[~goes_on])
-            if not goes_on.any():
-                break
-            if int(np.count_nonzero(goes_on)) * self.tree.fanout > MOST_CELLS:
-                raise InvalidInput(
-                    f"the tree grows beyond {MOST_CELLS} cells at depth {depth + 1}; use a smaller max_depth"
-                )
-            cells = self.tree.children(cells[goes_on])
-        return np.concatenate(leaves), np.concatenate(counts)
 
 
 def privtree(
@@ -152,12 +125,21 @@ def _privtree(
     scale = (2 * tree.fanout - 1) / ((tree.fanout - 1) * epsilon * TREE_SHARE)
     penalty = scale * math.log(tree.fanout)
 
-    def splits(depth: int, cells: Cells, counts: Integers) -> Flags:
-        biased = np.maximum(counts - depth * penalty, -penalty)
-        return np.asarray(biased + rng.laplace(0.0, scale, len(counts)) > 0)
-
-    leaves, exact = CountedTree(tree, positions).grow(splits)
-    return tree, leaves, exact + rng.laplace(0.0, 1 / (epsilon * (1 - TREE_SHARE)), len(exact))
+    counted, leaves, exact = CountedTree(tree, positions), [], []
+    cells = np.array([ROOT], dtype=np.uint64)
+    for depth in range(tree.max_depth + 1):
+        counts = counted.count(cells)
+        goes_on = np.zeros(len(cells), dtype=bool)
+        if depth < tree.max_depth:
+            biased = np.maximum(counts - depth * penalty, -penalty)
+            goes_on = biased + rng.laplace(0.0, scale, len(counts)) > 0
+        leaves.append(cells[~goes_on])
+        exact.append(counts[~goes_on])
+        cells = tree.children(cells[goes_on])
+        if not len(cells):
+            break
+    noisy = np.concatenate(exact) + rng.laplace(0.0, 1 / (epsilon * (1 - TREE_SHARE)), sum(map(len, exact)))
+    return tree, np.concatenate(leaves), noisy
 
 
 def _settled(tree: BinaryTree, leaves: Cells, counts: Floats, variances: Floats, people: int) -> Floats:
@@ -350,7 +332,8 @@ def published(
     (4000, 2.0, 0)
     """
     epsilon = as_number(epsilon, "epsilon", positive=True)
-    check_share(delta, "delta")
+    if not 0 < delta < 1:
+        raise InvalidInput(f"delta must lie strictly between 0 and 1; got {delta!r}")
     k = as_integer(k, "k", low=1)
     positions = check_people(points, box)
     tree = quadtree_of(box, max_depth)

@@ -20,7 +20,7 @@ from ...geometry.box import Box
 from ...protocol.promise import Guarantee
 
 __all__ = [
-    "MeanEstimate", "ReleasedPoints", "central_mean", "check_people", "check_share", "laplace_points",
+    "MeanEstimate", "ReleasedPoints", "central_mean", "check_people", "laplace_points",
     "local_mean", "planar_laplace", "radius",
 ]  # fmt: skip
 
@@ -55,12 +55,6 @@ def check_people(points: npt.ArrayLike, box: Box) -> Floats:
     if not len(array):
         raise InvalidInput("points must hold at least one position; got none")
     return array
-
-
-def check_share(share: float, name: str) -> None:
-    """Refuse a share of the budget or of the people that leaves nothing for the rest."""
-    if not 0 < share < 1:
-        raise InvalidInput(f"{name} must lie strictly between 0 and 1; got {share!r}")
 
 
 def _values_and_width(points: npt.ArrayLike, f: BoundedFunction, box: Box) -> tuple[Floats, float]:

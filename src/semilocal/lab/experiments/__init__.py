@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from ...errors import InvalidInput
 
 if TYPE_CHECKING:
-    from .summary import FigureOptions, Output
+    from .report import Output
+    from .summary import FigureOptions
 
 __all__ = ["EXPERIMENTS", "Experiment", "chosen"]
 
@@ -37,23 +38,15 @@ class Experiment:
 
 EXPERIMENTS = (
     Experiment("density", ("fig:density_reconstruction",), "Figure 1: a function from private reports"),
-    Experiment(
-        "mean", ("fig:mse_and_boxplots", "fig:mse_results_a", "fig:error_boxplots_b"), "Figure 2: error of a mean"
-    ),
+    Experiment("mean", ("fig:mse_and_boxplots", "fig:mse_results_a"), "Figure 2: error of a mean"),
     Experiment("classifiers", ("fig:classifiers",), "F1 of three classifiers on California Housing"),
     Experiment("sensitivity", ("fig:RF_precision_recall",), "precision and recall against k"),
-    Experiment("housing_map", ("fig:housing_data",), "the two classes on the map"),
     Experiment("queries_real", ("fig:spatial_queries_error",), "range queries on real positions"),
     Experiment("queries_people", ("fig:queries_people",), "our own: the same queries with one position per person"),
-    Experiment("queries_example", ("fig:spatial_queries_example",), "the datasets with queries"),
-    Experiment(
-        "queries_synthetic", ("fig:spatial_queries_synthetic", "fig:comparision_synthetic"), "range queries on clusters"
-    ),
-    Experiment("promises", ("fig:promises",), "our own: error against what is promised to whom"),
+    Experiment("queries_synthetic", ("fig:comparision_synthetic",), "range queries on clusters"),
     Experiment("tradeoff", ("fig:tradeoff",), "our own: what each choice for sparse areas costs"),
     Experiment("dpbench", (), "range counts on the tables of DPBench, and other questions: a table"),
     Experiment("claims", (), "where the paper's text does not hold: a table"),
-    Experiment("reference", (), "our numbers beside those of the authors' code: a table"),
 )
 
 

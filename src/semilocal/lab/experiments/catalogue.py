@@ -17,7 +17,7 @@ from ...errors import InvalidInput
 from ...geometry.box import Box
 from ...geometry.places import DEGREES, named_box
 
-__all__ = ["CATALOGUE", "Dataset", "Original", "Variant", "dataset"]
+__all__ = ["CATALOGUE", "Dataset", "Variant", "dataset"]
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,8 +27,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     place: str | tuple[float, float, float, float] = msgspec.field(name="box")  # or west, south, east, north
     note: str  # how it differs from the original
     rows: int | None = None  # None where it depends on what the home holds today
+    layout: Literal["csv", "snap", "porto", "geolife"] = "csv"
+    url: str = ""  # where it comes from as it is
     sha256: str | None = None
-    content_sha256: str | None = None  # of the uncompressed text, which another compressor leaves the same
 
     @property
     def box(self) -> Box:
@@ -36,16 +37,6 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(self.place, str):
             return named_box(self.place)
         return Box(self.place[:2], self.place[2:], names=DEGREES)
-
-
-class Original(msgspec.Struct, frozen=True, kw_only=True):
-    """The file at the public home, which variant is made of it, and its checksum if somebody recorded one."""
-
-    url: str
-    layout: Literal["snap", "porto"]
-    makes: str
-    sha256: str | None = None
-    size: int | None = None
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +49,6 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
     home: str
     terms: str
     citation: str
-    original: Original | None = None
     by_hand: str = ""
 
 

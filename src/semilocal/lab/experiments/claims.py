@@ -18,9 +18,9 @@ from ...simulation import synthetic
 from ..audit.exact import laplace_sum_tail, randomizer_loss
 from ..index import count_points
 from .methods import CROWD, DELTA, DEPTHS, PAPER_SHARE, At, paper_regions, published_regions
-from .report import Claim
+from .report import Claim, Output
 from .runner import stream
-from .summary import FigureOptions, Output, write_rows
+from .summary import FigureOptions, write_rows
 from .trials import MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
 __all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]

@@ -1,34 +1,30 @@
-"""The datasets of the experiments: load, sample, describe, fetch.
+"""The datasets of the experiments: load, sample, describe.
 
-Knows the catalogue, a data folder and the package's own sample. Knows no mechanism and no figure. Nothing
+Knows the catalogue, a data folder and the package's own sample. Knows no mechanism, no figure and no network. Nothing
 is left out in silence: what a loader drops stands in the notes of the result.
 """
 
 from __future__ import annotations
 
 import functools
-import gzip
 import hashlib
 import importlib.resources
-import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ...arrays import Floats, Integers
-from ...errors import ChecksumMismatch, DownloadFailed, InvalidInput, MissingExtra
+from ...errors import InvalidInput
 from ...geometry.box import Box
-from ...io import progress
 from ...io.points import read_points
 from .catalogue import CATALOGUE, Dataset, Variant, dataset
-from .originals import convert_porto, convert_snap, read_geolife
+from .originals import read_geolife, read_porto, read_snap
 
 __all__ = [
-    "TABLE_SIDE", "VARIABLE", "FileStatus", "Positions", "data_folder", "describe", "download", "fetch", "load",
-    "sample_people", "sample_users", "sha256_of", "status", "table", "tables",
+    "TABLE_SIDE", "VARIABLE", "FileStatus", "Positions", "data_folder", "describe", "load", "sample_people",
+    "sample_users", "sha256_of", "status", "table", "tables",
 ]  # fmt: skip
 
 VARIABLE = "SEMILOCAL_DATA"
@@ -36,7 +32,7 @@ SHIPPED = "california_housing"
 GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")
 TABLES = "dpbench/tables2d.npz"
 TABLE_SIDE = 128  # cells per axis of a table of DPBench, after it was aggregated
-TIMEOUT = 30.0  # seconds without a byte
+READERS = {"snap": read_snap, "porto": read_porto, "geolife": read_geolife}  # what homes hand out
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +80,10 @@ def load(name: str, folder: str | Path | None = None) -> Positions:
     if found is None:
         where = data_folder(folder)
         files = " or ".join(variant.file for variant in entry.variants)
-        advice = f"run 'semilocal data fetch {name}'" if entry.original else f"see 'semilocal data describe {name}'"
-        raise InvalidInput(f"{name} is not in {where}: no {files}; {advice}, or name another folder")
+        raise InvalidInput(
+            f"{name} is not in {where}: no {files}; 'semilocal data describe {name}' says where to get it; or name "
+            "another folder"
+        )
     path, variant = found
     changed = path.stat()
     return _read(entry.name, variant, path, changed.st_mtime_ns, changed.st_size)
@@ -169,68 +167,29 @@ def describe(name: str, folder: str | Path | None = None) -> str:
             ("", variant.note),
             ("", f"domain {variant.box}"),
         ]
-        if variant.sha256:
-            rows.append(("", f"sha256 {variant.sha256}"))
+        rows += [("", f"from {variant.url}")] if variant.url else []
+        rows += [("", f"sha256 {variant.sha256}")] if variant.sha256 else []
     rows += [("home", entry.home), ("terms", entry.terms), ("cite", entry.citation)]
-    if original := entry.original:
-        rows.append(("original", original.url + (f", {original.size:,} bytes" if original.size else "")))
-        known = f"sha256 {original.sha256}" if original.sha256 else "no checksum is published; the first is recorded"
-        rows.append(("", f"{known}; makes {original.makes}"))
     if entry.by_hand:
         rows.append(("by hand", entry.by_hand))
     rows.append(("on disk", state.state + (f": {state.path}, {state.bytes:,} bytes" if state.path else "")))
-    if state.path is not None:
-        rows += [("", f"{reason}: {count:,} left out") for reason, count in _recorded(state.path).items()]
     return "\n".join([f"{entry.name}: {entry.title}", *(f"  {what:<9}  {text}" for what, text in rows)])
-
-
-def fetch(name: str, folder: str | Path | None = None, *, show: bool = True) -> str:
-    """Get a dataset from its public home into the data folder, and return a sentence about it.
-
-    The original is kept in ``originals/``, checked against its checksum, and turned into the file that `load` reads. A
-    broken download goes on where it stopped; a file appears only when it is complete.
-    """
-    entry = dataset(name)
-    if name == SHIPPED:
-        return f"{name} ships with the package; there is nothing to fetch"
-    found = _find(entry, folder)
-    if found is not None:
-        return f"{name} is there: {found[0]} ({found[1].note}); nothing was fetched"
-    if entry.original is None:
-        raise InvalidInput(f"{name} cannot be fetched from {entry.home} by a program: {entry.by_hand}")
-    where = data_folder(folder)
-    raw = where / "originals" / entry.original.url.rsplit("/", 1)[1]
-    received = download(entry.original.url, raw, sha256=entry.original.sha256, show=show)
-    variant = next(candidate for candidate in entry.variants if candidate.file == entry.original.makes)
-    target = where / variant.file
-    convert = {"snap": convert_snap, "porto": convert_porto}[entry.original.layout]
-    converted = convert(raw, target, show=show)
-    if variant.content_sha256 and _content_sha256(target) != variant.content_sha256:
-        target.unlink()
-        raise ChecksumMismatch(f"{raw} does not give the known {variant.file}; it was not kept")
-    record = {"original": entry.original.url, "sha256": received} | converted._asdict()
-    target.with_name(f"{target.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    left = "".join(f"; {reason}: {count:,} left out" for reason, count in converted.dropped.items())
-    first = "" if entry.original.sha256 else f"; no checksum is published, the original's SHA-256 is {received}"
-    return f"{name} is in {target}: {converted.rows:,} rows, {variant.note}{left}{first}"
 
 
 @functools.lru_cache(maxsize=4)
 def _read(name: str, variant: Variant, path: Path, _changed: int, _size: int) -> Positions:
     notes = [f"{path.name}: {variant.note}"]
-    if path.is_dir():
-        points, dropped = read_geolife(path)
-        notes += [f"{reason}: {count:,} left out" for reason, count in dropped.items()]
-        inside = ((points >= variant.box.lower) & (points <= variant.box.upper)).all(axis=1)
-        outside = len(points) - int(np.count_nonzero(inside))
-        if outside:
-            notes.append(f"{outside:,} of {len(points):,} points outside {variant.box} are left out")
-            points = points[inside]
-    else:
-        if _check(path, variant) == "differs":
-            notes.append(f"{path} is not the known file: its checksum differs")
-        notes += [f"{reason}: {count:,} left out" for reason, count in _recorded(path).items()]
+    if _check(path, variant) == "differs":
+        notes.append(f"{path} is not the known file: its checksum differs")
+    if variant.layout == "csv":
         points = variant.box.check(read_points(path, columns=["longitude", "latitude"]).points)
+    else:
+        points, dropped = READERS[variant.layout](path)
+        inside = ((points >= variant.box.lower) & (points <= variant.box.upper)).all(axis=1)
+        if outside := len(points) - int(np.count_nonzero(inside)):
+            dropped[f"point outside {variant.box}"] = outside
+            points = points[inside]
+        notes += [f"{reason}: {count:,} left out" for reason, count in dropped.items()]
     if not len(points):
         raise InvalidInput(f"{path}: holds no position inside {variant.box}; check the folder")
     points.setflags(write=False)
@@ -245,7 +204,7 @@ def _find(entry: Dataset, folder: str | Path | None) -> tuple[Path, Variant] | N
         return Path(str(importlib.resources.files("semilocal") / "data" / entry.variants[0].file)), entry.variants[0]
     where = data_folder(folder)
     for variant in entry.variants:
-        if entry.name == "geolife":
+        if variant.layout == "geolife":
             for inside in GEOLIFE_FOLDERS:
                 if next((where / inside).glob("Data/*/Trajectory/*.plt"), None) is not None:
                     return where / inside, variant
@@ -270,58 +229,10 @@ def _status(entry: Dataset, folder: str | Path | None) -> FileStatus:
 def _check(path: Path, variant: Variant) -> str:
     if variant.sha256 is None:
         return "unknown"
-    same = sha256_of(path) == variant.sha256 or _content_sha256(path) == variant.content_sha256
-    return "same" if same else "differs"
-
-
-def _content_sha256(path: Path) -> str:
-    try:
-        with gzip.open(path, "rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except (OSError, EOFError):
-        return ""
-
-
-def _recorded(path: Path) -> Mapping[str, int]:
-    """What was left out when the file was converted here, by reason."""
-    record = path.with_name(f"{path.name}.json")
-    if not record.is_file():
-        return {}
-    dropped = json.loads(record.read_text(encoding="utf-8")).get("dropped", {})
-    return {str(reason): int(count) for reason, count in dropped.items()}
+    return "same" if sha256_of(path) == variant.sha256 else "differs"
 
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def download(url: str, path: Path, *, sha256: str | None, show: bool = True) -> str:
-    """Download one file over http or https, and return its SHA-256.
-
-    A file that is there and has the checksum is left alone, and nothing is sent. If nobody published a checksum, it is
-    None: then the caller records what came. A file appears only when it is complete and the expected one.
-    """
-    try:
-        import pooch
-    except ImportError:
-        raise MissingExtra("pooch", "experiments") from None
-    if not url.startswith(("https://", "http://")):
-        raise InvalidInput(f"the address must begin with https:// or http://; got {url!r}")
-    if path.exists() and sha256 not in (None, there := sha256_of(path)):
-        raise ChecksumMismatch(
-            f"{path}: is there but is not the expected file (SHA-256 {there}, expected {sha256}); move it away and "
-            "fetch again"
-        )
-    get = pooch.HTTPDownloader(timeout=TIMEOUT)
-    pooch.get_logger().setLevel("ERROR")
-    try:
-        with progress.Progress(None, path.name, show=show):
-            pooch.retrieve(url, sha256 and f"sha256:{sha256}", path.name, path.parent, downloader=get)
-    except OSError as error:
-        said = " ".join(str(error).split())
-        raise DownloadFailed(f"cannot get {url} ({said}); try again later, or download it by hand to {path}") from None
-    except ValueError as error:
-        raise ChecksumMismatch(f"{url} gave another file than expected; it was not kept: {error}") from None
-    return sha256_of(path)

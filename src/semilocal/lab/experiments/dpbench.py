@@ -16,8 +16,8 @@ from ...errors import InvalidInput
 from ...io.files import write_text
 from .data import sha256_of, tables
 from .methods import look
-from .report import FigureReport
-from .summary import FigureOptions, Gathered, Output, Study, select
+from .report import Output
+from .summary import FigureOptions, Gathered, Study, select
 from .trials import MAP_SIDE, TABLES, counts_trial
 
 __all__ = ["CENTRAL", "geometric_mean", "make", "ranges"]
@@ -103,7 +103,7 @@ def make(options: FigureOptions) -> Output:
     try:
         found = ranges(options)
     except InvalidInput as error:
-        return Output((FigureReport("dpbench", "range counts on the tables of DPBench", missing=str(error)),))
+        return Output(text=f"Left out: {error}")
     asked = [study.gather(options) for study in (AROUND_PEOPLE, IN_THE_WORLD)]
     lines = [
         f"{found.summary[0]['runs']} runs, seed {options.seed}. ± is one standard error.",

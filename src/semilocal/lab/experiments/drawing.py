@@ -1,4 +1,4 @@
-"""How every figure looks: fonts, sizes, legends, panels of lines and boxes; pictures have the same bytes each time.
+"""How every figure looks: fonts, sizes, legends, panels of lines; pictures have the same bytes each time.
 
 No two methods share marker, line and filling, so figures read in grey too. Knows matplotlib and the looks of the
 methods. All numbers come in.
@@ -19,13 +19,14 @@ from .methods import METHODS, Purpose, crowd_kept, look, promise_of
 from .summary import FigureOptions, Study, select
 
 __all__ = [
-    "Panel", "box_panels", "epsilon_axis", "error_axis", "figure_style", "legend_label", "line", "line_panels",
-    "save", "say_missing", "shared_legend",
+    "Panel", "error_axis", "figure_style", "legend_label", "line", "line_panels", "save", "say_missing",
+    "shared_legend",
 ]  # fmt: skip
 
 DPI = 160
 MANY_DECADES = 1e4  # high over low of an axis from which on powers of ten read better
 X_LABELS = {"epsilon": "privacy budget ε", "k": "smallest crowd k (participants)"}
+UNITS = {"f1", "precision", "recall", "participants_below"}  # from 0 to 1
 LARGEST_DROP = 0.9  # on a logarithmic axis an error bar cannot reach zero
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
@@ -100,14 +101,6 @@ def figure_style() -> Iterator[Any]:
         yield Figure
 
 
-def epsilon_axis(axes: Any, values: Sequence[float]) -> None:
-    """Make the x axis logarithmic in ε, with a plain number at each value that was computed."""
-    axes.set_xscale("log")
-    axes.set_xticks(list(values), labels=[f"{value:g}" for value in values])
-    axes.set_xticks([], minor=True)
-    axes.set_xlabel(X_LABELS["epsilon"])
-
-
 def error_axis(axes: Any) -> None:
     """Make the y axis logarithmic, with plain numbers where it spans little and powers of ten where it spans much."""
     from matplotlib.ticker import FuncFormatter, LogLocator
@@ -157,10 +150,16 @@ def save(figure: Any, folder: str | Path, *, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel: its title, and the values of the columns that pick its rows; `missing` says why it is empty."""
+    """One panel: its title, the values of the columns that pick its rows, and which column is drawn.
+
+    A `value` is an error, on a logarithmic axis, unless `UNITS` has it: then it is a share. `missing` says why the
+    panel is empty.
+    """
 
     title: str
     picks: Mapping[str, Any]
+    value: str
+    label: str  # of its axis
     missing: str = ""
 
 
@@ -170,16 +169,12 @@ def line_panels(
     study: Study,
     options: FigureOptions,
     *,
-    value: str,
-    y_label: str,
+    along: str = "epsilon",
     columns: int = 4,
-    score: bool = False,
 ) -> Path:
-    """Draw a value against ε, one line per method, with error bars.
+    """Draw a value of each panel against the column ``along``, one line per method, with error bars.
 
-    ``value`` is a column of the summary without its ending: ``value_mean`` is drawn. The axis of a ``score`` goes from
-    0 to 1, and bars show one standard deviation of a single run. Otherwise it is an error on a logarithmic axis, and
-    bars show the 95 % confidence interval of the mean.
+    Bars of an error show the 95 % confidence interval of the mean, those of a score one standard deviation of a run.
     """
     rows = -(-len(panels) // columns)
     width = min(columns, len(panels))
@@ -190,32 +185,37 @@ def line_panels(
             if place >= len(panels):
                 axes.set_axis_off()
                 continue
-            _draw_lines(axes, summary, panels[place], value, study.purpose, score)
-            if place % width == 0:
-                axes.set_ylabel(y_label)
+            _draw_lines(axes, summary, panels[place], along, study.purpose)
+            if place % width == 0 or panels[place].value != panels[place - 1].value:
+                axes.set_ylabel(panels[place].label)
         shared_legend(figure, columns=1 if width < 3 else 2)
         return save(figure, options.out, name=study.label)
 
 
-def _draw_lines(
-    axes: Any, summary: Sequence[Mapping[str, Any]], panel: Panel, value: str, purpose: Purpose, score: bool
-) -> None:
+def _draw_lines(axes: Any, summary: Sequence[Mapping[str, Any]], panel: Panel, along: str, purpose: Purpose) -> None:
     axes.set_title(panel.title)
     if panel.missing:
         say_missing(axes, panel.missing)
         return
     chosen = select(summary, **panel.picks)
-    epsilons = sorted({row["epsilon"] for row in chosen})
+    value, unit = panel.value, panel.value in UNITS
     for method in dict.fromkeys(row["method"] for row in chosen):
-        mine = sorted(select(chosen, method=method), key=lambda row: float(row["epsilon"]))
-        x = [row["epsilon"] for row in mine]
+        mine = sorted(select(chosen, method=method), key=lambda row: float(row[along]))
+        label, x = legend_label(method, promise_of(method, purpose)), [row[along] for row in mine]
+        if value in mine[0]:  # a fact about regions, which some methods do not have
+            if mine[0][value] is not None:
+                axes.plot(x, [row[value] for row in mine], **line(method), label=label)
+            continue
         y = [row[f"{value}_mean"] for row in mine]
-        half = [row[f"{value}_std"] if score else row[f"{value}_high"] - row[f"{value}_mean"] for row in mine]
-        down = half if score else [min(h, LARGEST_DROP * m) for h, m in zip(half, y, strict=True)]
-        label = legend_label(method, promise_of(method, purpose))
+        half = [row[f"{value}_std"] if unit else row[f"{value}_high"] - row[f"{value}_mean"] for row in mine]
+        down = half if unit else [min(h, LARGEST_DROP * m) for h, m in zip(half, y, strict=True)]
         axes.errorbar(x, y, yerr=[down, half], elinewidth=0.8, capsize=1.5, **line(method), label=label)
-    epsilon_axis(axes, epsilons)
-    if score:
+    places = sorted({row[along] for row in chosen})
+    axes.set_xscale("log")
+    axes.set_xticks(places, labels=[f"{place:g}" for place in places])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel(X_LABELS[along])
+    if unit:
         axes.set_ylim(0, 1)
     else:
         error_axis(axes)
@@ -230,75 +230,3 @@ def say_missing(axes: Any, why: str) -> None:
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.text(0.5, 0.5, textwrap.fill(why, 30), ha="center", va="center", fontsize=8, transform=axes.transAxes)
-
-
-def box_panels(
-    rows: Sequence[Mapping[str, Any]],
-    panels: Sequence[Panel],
-    study: Study,
-    options: FigureOptions,
-    *,
-    value: str,
-    along: str = "epsilon",
-    y_label: str = "",
-    log: bool = False,
-) -> Path:
-    """Draw box plots of single runs: groups by the column ``along``, one box per method in each.
-
-    Boxes span the quartiles, whiskers 1.5 times their distance; points beyond are drawn. A panel that picks ``value``
-    draws that column instead.
-    """
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    with figure_style() as Figure:
-        figure = Figure(figsize=(max(3.6 * len(panels), 10.0), 4.6))
-        for place, (axes, panel) in enumerate(
-            zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True)
-        ):
-            column = panel.picks.get("value", value)
-            chosen = select(rows, **{key: want for key, want in panel.picks.items() if key != "value"})
-            groups = sorted({row[along] for row in chosen})
-            step = 0.8 / len(methods)
-            for order, method in enumerate(methods):
-                sets = [[row[column] for row in select(chosen, method=method, **{along: group})] for group in groups]
-                at = [index + (order - (len(methods) - 1) / 2) * step for index in range(len(groups))]
-                _boxes(axes, sets, at, 0.8 * step, method, legend_label(method, promise_of(method, study.purpose)))
-            axes.set_xticks(range(len(groups)), labels=[f"{group:g}" for group in groups])
-            axes.grid(axis="x", visible=False)
-            axes.set_title(panel.title)
-            axes.set_xlabel(X_LABELS[along])
-            if log:
-                error_axis(axes)
-            if place == 0 or "value" in panel.picks:
-                axes.set_ylabel(panel.picks.get("value", y_label))
-        shared_legend(figure, columns=2)
-        return save(figure, options.out, name=study.label)
-
-
-def _boxes(
-    axes: Any, sets: Sequence[Sequence[float]], at: Sequence[float], width: float, method: str, label: str
-) -> None:
-    style = look(method)
-    drawn = axes.boxplot(
-        sets,
-        positions=at,
-        widths=width,
-        manage_ticks=False,
-        patch_artist=True,
-        boxprops={"facecolor": style.colour if style.filled else "white", "edgecolor": style.colour, "linewidth": 0.9},
-        medianprops={"color": "white" if style.filled else style.colour, "linewidth": 1.1},
-        whiskerprops={"color": style.colour, "linewidth": 0.8},
-        capprops={"color": style.colour, "linewidth": 0.8},
-        flierprops={"marker": style.marker, "markersize": 2, "markeredgecolor": style.colour, "alpha": 0.6},
-    )
-    # the medians carry the method's marker, so that boxes are told apart without colour
-    axes.plot(
-        at,
-        [line_.get_ydata()[0] for line_ in drawn["medians"]],
-        linestyle="none",
-        marker=style.marker,
-        markersize=4,
-        markerfacecolor="white" if style.filled else style.colour,
-        markeredgecolor=style.colour,
-        zorder=3,
-    )
-    axes.plot([], [], **{**line(method), "linestyle": "none", "markersize": 9}, label=label)

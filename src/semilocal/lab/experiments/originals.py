@@ -1,7 +1,6 @@
 """Datasets in the layout of their public homes: SNAP check-ins, Porto's zip, GeoLife's folders.
 
-Knows the formats of the originals and turns them into positions or into plain CSV files. Knows no HTTP. Whatever is
-left out is counted by reason, and the counts are returned.
+Each reader gives longitude and latitude, float64[n, 2], and how many rows were left out, by reason. Knows no HTTP.
 """
 
 from __future__ import annotations
@@ -9,22 +8,19 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import json
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from ...arrays import Floats
 from ...errors import InvalidInput
-from ...io import progress
-from ...io.files import replacing
 
-__all__ = ["PORTO_TRIPS", "Converted", "convert_porto", "convert_snap", "read_geolife"]
+__all__ = ["PORTO_TRIPS", "read_geolife", "read_porto", "read_snap"]
 
 PORTO_TRIPS = 7_732  # the first two days, 2013-07-01 00:00 to 2013-07-02 16:17 UTC
 PLT_HEADER = 6  # lines
@@ -32,101 +28,64 @@ PLT_COMMAS = 6  # in each line after the header
 FAULT = "position outside latitude ±90 or longitude ±180"
 
 
-class Converted(NamedTuple):
-    """What came out of an original: how many rows, and how many were left out for which reason."""
+def read_snap(path: Path) -> tuple[Floats, dict[str, int]]:
+    """SNAP's check-ins, ``loc-*_totalCheckins.txt.gz``: user, time, latitude, longitude and place, between tabs.
 
-    rows: int
-    dropped: dict[str, int]
-
-
-def convert_snap(original: Path, target: Path, *, show: bool = False) -> Converted:
-    """Turn SNAP's check-ins, ``loc-*_totalCheckins.txt.gz``, into a CSV with user, latitude, longitude.
-
-    The original has user, time, latitude, longitude and place, separated by tabs. Kept is every check-in with a
-    possible position, in the original order and spelling. Left out and counted: lines without a position, positions at
-    exactly (0, 0) (the mark for "no position" there), and impossible positions. The target appears only when it is
-    complete.
+    In the original order. Left out are lines without a position, positions at exactly (0, 0) (the mark for "no
+    position" there), and impossible ones.
     """
     dropped: Counter[str] = Counter()
-
-    def rows(stream: Iterable[str]) -> Iterator[tuple[str, ...]]:
-        for number, line in enumerate(progress.track(stream, original.name, show=show), start=1):
-            user, _, latitude, longitude = [*line.rstrip("\r\n").split("\t"), "", "", "", ""][:4]
-            try:
-                where = float(latitude or "nan"), float(longitude or "nan")
-            except ValueError:
-                raise InvalidInput(
-                    f"{original}, line {number}: {latitude!r}, {longitude!r} is not a position; this is not SNAP's "
-                    "file of check-ins"
-                ) from None
-            if not (latitude and longitude):
-                dropped["line without a position"] += 1
-            elif where == (0.0, 0.0):
-                dropped["position at exactly (0, 0)"] += 1
-            elif not (abs(where[0]) <= 90 and abs(where[1]) <= 180):
-                dropped[FAULT] += 1
-            else:
-                yield user, latitude, longitude
-
+    points: list[tuple[float, float]] = []
     try:
-        with gzip.open(original, "rt", encoding="utf-8", newline="") as stream:
-            count = _write_csv(target, ("user", "latitude", "longitude"), rows(stream))
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
+            for number, line in enumerate(stream, start=1):
+                latitude, longitude = [*line.rstrip("\r\n").split("\t"), "", "", "", ""][2:4]
+                if not (latitude and longitude):
+                    dropped["line without a position"] += 1
+                    continue
+                try:
+                    where = float(longitude), float(latitude)
+                except ValueError:
+                    raise InvalidInput(
+                        f"{path}, line {number}: {latitude!r}, {longitude!r} is not a position; this is not SNAP's "
+                        "file of check-ins"
+                    ) from None
+                if where == (0.0, 0.0):
+                    dropped["position at exactly (0, 0)"] += 1
+                elif abs(where[0]) > 180 or abs(where[1]) > 90:
+                    dropped[FAULT] += 1
+                else:
+                    points.append(where)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidInput(f"{original}: the gzip data is damaged ({error}); delete it and fetch again") from None
-    return Converted(count, dropped)
+        raise InvalidInput(f"{path}: the gzip data is damaged ({error}); get the file again") from None
+    return np.array(points).reshape(-1, 2), dict(dropped)
 
 
-def convert_porto(original: Path, target: Path, *, trips: int = PORTO_TRIPS, show: bool = False) -> Converted:
-    """Turn the first trips of the Porto training file into a CSV with taxi, trip, latitude, longitude.
+def read_porto(path: Path, trips: int = PORTO_TRIPS) -> tuple[Floats, dict[str, int]]:
+    """The first trips of the Porto training file, in UCI's zip (``train.csv.zip`` inside).
 
-    The original is UCI's zip (``train.csv.zip`` inside) or ``train.csv.zip`` itself (``train.csv`` inside). Trip
-    numbers are the place in that file, from 0. Trips with an empty polyline have no positions; they are counted as left
-    out. The target appears only when it is complete.
+    Trips with an empty polyline have no positions; they are counted as left out.
     """
-    dropped: Counter[str] = Counter()
-
-    def rows(stream: Iterable[str]) -> Iterator[tuple[str | int, ...]]:
-        table = csv.DictReader(stream)
-        if not {"TAXI_ID", "POLYLINE"} <= set(table.fieldnames or ()):
-            raise InvalidInput(
-                f"{original}: train.csv has the columns {table.fieldnames}; TAXI_ID and POLYLINE are needed"
-            )
-        for trip in progress.track(range(trips), original.name, show=show):
-            row = next(table, None)
-            if row is None:
-                raise InvalidInput(
-                    f"{original}: train.csv ends after {trip} trips; {trips} are needed; get the whole file"
-                )
-            polyline = json.loads(row["POLYLINE"])
-            if not polyline:
-                dropped["trip with an empty polyline"] += 1
-            for longitude, latitude in polyline:
-                yield row["TAXI_ID"], trip, *(repr(round(float(degrees), 6)) for degrees in (latitude, longitude))
-
+    parts, empty = [], 0
     try:
-        archive = zipfile.ZipFile(original)
-        if "train.csv" not in archive.namelist() and "train.csv.zip" in archive.namelist():
-            archive = zipfile.ZipFile(archive.open("train.csv.zip"))
-        packed = archive.open("train.csv")
+        with (
+            zipfile.ZipFile(path) as outer, zipfile.ZipFile(outer.open("train.csv.zip")) as inner,
+            io.TextIOWrapper(inner.open("train.csv"), encoding="utf-8", newline="") as stream,
+        ):  # fmt: skip
+            table = csv.DictReader(stream)
+            if "POLYLINE" not in (table.fieldnames or ()):
+                raise InvalidInput(f"{path}: train.csv has the columns {table.fieldnames}; POLYLINE is needed")
+            for row in itertools.islice(table, trips):
+                parts.append(np.array(json.loads(row["POLYLINE"]), dtype=np.float64).reshape(-1, 2).round(6))
+                empty += not len(parts[-1])
     except (zipfile.BadZipFile, KeyError) as error:
-        raise InvalidInput(f"{original}: is not the zip with train.csv ({error}); delete it and get it again") from None
-    with io.TextIOWrapper(packed, encoding="utf-8", newline="") as stream:
-        count = _write_csv(target, ("taxi", "trip", "latitude", "longitude"), rows(stream))
-    return Converted(count, dropped)
+        raise InvalidInput(f"{path}: is not the zip with train.csv ({error}); get it again") from None
+    if len(parts) < trips:
+        raise InvalidInput(f"{path}: train.csv ends after {len(parts)} trips; {trips} are needed; get the whole file")
+    return np.concatenate(parts), {"trip with an empty polyline": empty} if empty else {}
 
 
-def _write_csv(target: Path, header: tuple[str, ...], rows: Iterable[tuple[str | int, ...]]) -> int:
-    """Write a gzip-compressed CSV whose bytes depend on the rows alone; return how many rows."""
-    with replacing(target) as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-        text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(header)
-        count = sum(1 for row in rows if writer.writerow(row))
-        text.flush()
-    return count
-
-
-def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, dict[str, int]]:
+def read_geolife(folder: Path) -> tuple[Floats, dict[str, int]]:
     """GeoLife in its original layout, ``Data/<user>/Trajectory/<start>.plt``: longitude and latitude, float64[n, 2].
 
     By user, trajectory and time; with how many points were left out, by reason. The published data has one, with
@@ -137,7 +96,7 @@ def read_geolife(folder: Path, *, show: bool = False) -> tuple[Floats, dict[str,
         raise InvalidInput(
             f"{folder}: holds no Data/<user>/Trajectory/*.plt; name the folder that GeoLife was unpacked to"
         )
-    points = np.concatenate([_read_plt(path) for path in progress.track(files, "GeoLife", show=show)])
+    points = np.concatenate([_read_plt(path) for path in files])
     possible = (np.abs(points) <= [180, 90]).all(axis=1)
     wrong = int(np.count_nonzero(~possible))
     return points[possible], {FAULT: wrong} if wrong else {}

@@ -5,7 +5,7 @@ Knows what a reader must be told next to a picture. All numbers come in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from ...io.files import write_text
 from ...protocol.promise import Guarantee
 from ...protocol.promise_words import PROTECTED
 from ..tables import markdown
-from .methods import crowd_kept, look
+from .methods import CROWD, DELTA, crowd_kept, look, promise_of
+from .summary import FigureOptions, Gathered, Study, average, select
 
-__all__ = ["Claim", "FigureReport", "Line", "write_report"]
+__all__ = ["Claim", "FigureReport", "Output", "write_report"]
 
 HEAD = f"""# Semi-local differential privacy: the figures, reproduced
 
@@ -24,48 +25,55 @@ participants each holds, and who answered for which region are public by design 
 "Inside" is a loss between any two positions in one published region, "anywhere" one between any two positions of the
 domain. "Below k" counts regions, and participants in them, with fewer than k participants, measured over all runs.
 """
-COLUMNS = ("line", "true loss ε", "between", "δ", "crowd of k", "regions below k", "participants below k", "note")
+COLUMNS = ("line", "true loss ε", "between", "δ", "note", "crowd of k", "regions below k", "participants below k")
 KEPT = {True: "kept", False: "not kept", None: "no regions"}
 
 
 @dataclass(frozen=True)
-class Line:
-    """What one line of a figure promises, and the measured shares below k of its regions and of its participants."""
-
-    method: str
-    guarantee: Guarantee
-    regions_below: float | None = None
-    participants_below: float | None = None
-
-    def row(self) -> Iterator[str]:
-        """The cells of a table, as `COLUMNS`."""
-        guarantee = self.guarantee
-        parts = [f"{what} {loss:g} ε" for what, loss in guarantee.releases]
-        if parts and guarantee.epsilon is not None:
-            parts.append(f"partition {guarantee.epsilon - sum(loss for _, loss in guarantee.releases):g} ε")
-        yield from (look(self.method).name, guarantee.cost("ε"), guarantee.between, guarantee.delta_words)
-        yield KEPT[crowd_kept(guarantee)]
-        for share in (self.regions_below, self.participants_below):
-            yield "–" if share is None else f"{100 * share:.3g} %"
-        yield "; ".join([*guarantee.notes, *parts])
-
-
-@dataclass(frozen=True)
 class FigureReport:
-    """One figure: its picture (PNG) and facts; one with ``missing`` has no picture and says what it lacks."""
+    """A section about the trials of a study: its picture (PNG), or what it lacks."""
 
-    name: str
-    title: str
-    caption: str = ""
+    study: Study
+    options: FigureOptions
+    found: Gathered = field(default_factory=Gathered)
     picture: Path | None = None
-    parameters: Mapping[str, object] = field(default_factory=dict)
-    lines: tuple[Line, ...] = ()
-    runs: int = 0
-    seed: int = 0
-    csv: str = ""
+    caption: str = ""
     notes: tuple[str, ...] = ()
     missing: str = ""
-    participants: str = ""  # what stands for one of them
+
+    @property
+    def name(self) -> str:
+        """The paper's label."""
+        return f"fig:{self.study.label}"
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What a reader must know about the trials."""
+        axes = {
+            shown: ", ".join(f"{value:,}" if name == "n" else f"{value:g}" for value in self.study.axes[name])
+            for name, shown in {"n": "N", "epsilon": "ε", "k": "k"}.items()
+            if name in self.study.axes
+        }
+        return {"k": CROWD, **axes, "δ": f"{DELTA:g}", **self.study.parameters}
+
+    def lines(self) -> Iterator[tuple[str, ...]]:
+        """A row per method, as `COLUMNS`: what it promises, and measured shares below k, averaged over groups."""
+        for method in dict.fromkeys(row["method"] for row in self.found.summary):
+            mine = select(self.found.summary, method=method)
+            shares = [average(mine, name) for name in ("regions_below", "participants_below")]
+            words = ["–" if share is None else f"{100 * share:.3g} %" for share in shares]
+            yield *_promised(method, promise_of(method, self.study.purpose)), *words
+
+
+def _promised(method: str, guarantee: Guarantee) -> tuple[str, ...]:
+    parts = [f"{what} {loss:g} ε" for what, loss in guarantee.releases]
+    if parts and guarantee.epsilon is not None:
+        parts.append(f"partition {guarantee.epsilon - sum(loss for _, loss in guarantee.releases):g} ε")
+    note = "; ".join([*guarantee.notes, *parts])
+    return (
+        look(method).name, guarantee.cost("ε"), guarantee.between, guarantee.delta_words, note,
+        KEPT[crowd_kept(guarantee)],
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,15 @@ class Claim:
     holds: bool
     measured: str
     command: str = ""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What an experiment made: sections of the report, claims for its table, and lines to print."""
+
+    figures: tuple[FigureReport, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    text: str = ""
 
 
 def write_report(out: Path, figures: Sequence[FigureReport], *, version: str, claims: Sequence[Claim] = ()) -> Path:
@@ -95,16 +112,14 @@ def write_report(out: Path, figures: Sequence[FigureReport], *, version: str, cl
 
 
 def _section(figure: FigureReport) -> Iterator[str]:
-    yield f"## {figure.name}: {figure.title}"
-    if figure.missing:
+    study = figure.study
+    yield f"## {figure.name}: {study.title}"
+    if figure.missing or figure.picture is None:
         yield f"Not made: {figure.missing}"
         return
-    if figure.picture is not None:
-        yield f"![{figure.title}]({figure.picture.name})"
-    yield f"{figure.caption} {figure.participants}".strip()
-    if figure.lines:
-        yield markdown([COLUMNS, *(line.row() for line in figure.lines)])
-    if figure.parameters:
-        yield markdown([("parameter", "value"), *figure.parameters.items()])
-    yield from figure.notes
-    yield f"{figure.runs} runs, seed {figure.seed}; all numbers in {figure.csv}"
+    yield f"![{study.title}]({figure.picture.name})"
+    yield f"{figure.caption} {study.participants}".strip()
+    yield markdown([COLUMNS, *figure.lines()])
+    yield markdown([("parameter", "value"), *figure.parameters.items()])
+    yield from (*figure.notes, *(f"left out: {why}" for why in figure.found.missing.values()))
+    yield f"{study.repeats(figure.options)} runs, seed {figure.options.seed}; all numbers in {study.name}.csv"

@@ -23,15 +23,12 @@ import numpy as np
 from ...errors import MissingExtra
 from ...io.progress import Progress
 
-__all__ = ["Row", "Scalar", "Trial", "Work", "run", "source_version", "sources", "stream"]
+__all__ = ["Row", "Scalar", "Trial", "Work", "run", "source_version", "stream"]
 
 Scalar = str | int | float | bool | None
 Row = Mapping[str, Scalar]
 
 ROOT = Path(__file__).resolve().parents[2]
-# Packages that no trial depends on; nor does one depend on a picture, a table or an attack.
-APART = {"cli", "device", "page", "service", "testing", "transcript"}
-PICTURES = {"audit", "planner.py", "claims.py", "dpbench.py", "drawing.py", "figures.py", "reference.py", "report.py"}
 
 
 @dataclass(frozen=True)
@@ -156,26 +153,15 @@ def _function(work: Callable[..., Any]) -> Any:
 
 
 @functools.cache
-def sources() -> dict[str, bytes]:
-    """SHA-256 of every file of the package that a trial can depend on, by its path in it."""
-    paths = {path.relative_to(ROOT): path for path in sorted(ROOT.rglob("*.py"))}
-    return {
-        inside.as_posix(): hashlib.sha256(path.read_bytes()).digest()
-        for inside, path in paths.items()
-        if inside.parts[0] not in APART and (inside.parts[0] != "lab" or PICTURES.isdisjoint(inside.parts))
-    }
-
-
 def source_version(work: Callable[..., Any] | None = None) -> str:
     """The version of the package with a digest of its sources, and of the file of ``work`` if that is elsewhere.
 
-    A result in the cache is used again only if nothing changed that it could depend on. The digest is in every CSV row.
+    A result in the cache is used again only if no source changed. The digest is in every CSV row.
     """
-    hashed = hashlib.sha256(b"".join(sources().values()))
-    if work is not None:
-        file = inspect.getsourcefile(_function(work))
-        if file is not None and ROOT not in (path := Path(file).resolve()).parents:
-            hashed.update(path.read_bytes())
+    files = sorted(ROOT.rglob("*.py"))
+    if work is not None and (file := inspect.getsourcefile(_function(work))) is not None:
+        files += [] if ROOT in (path := Path(file).resolve()).parents else [path]
+    hashed = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files))
     return f"{metadata.version('semilocal')}+{hashed.hexdigest()[:12]}"
 
 

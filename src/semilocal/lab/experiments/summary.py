@@ -18,14 +18,13 @@ from typing import Any
 from ...errors import InvalidInput
 from ...io.files import write_text
 from .data import load
-from .methods import Purpose, promise_of
-from .report import Claim, FigureReport, Line
+from .methods import Purpose
 from .runner import Row, Scalar, Trial, Work, run, source_version
 from .trials import CROWD, FACTS, MADE, counts_trial
 
 __all__ = [
-    "FigureOptions", "Gathered", "Output", "Study", "lines", "present", "select", "summarise", "table",
-    "write_csv", "write_rows",
+    "FigureOptions", "Gathered", "Study", "average", "present", "select", "summarise", "table", "write_csv",
+    "write_rows",
 ]  # fmt: skip
 
 
@@ -40,15 +39,6 @@ class FigureOptions:
     quick: bool = False  # few repeats and fewer points on the axes: to see that all works
     workers: int | None = None  # processes; all cores if None, none at all if 0
     show: bool = True
-
-
-@dataclass(frozen=True)
-class Output:
-    """What an experiment made: sections of the report, claims for its table, and lines to print."""
-
-    figures: tuple[FigureReport, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,15 +134,6 @@ def present(names: Sequence[str], folder: Path | None) -> tuple[dict[str, str], 
     return available, missing
 
 
-def lines(summary: Sequence[Mapping[str, Any]], purpose: Purpose) -> tuple[Line, ...]:
-    """The table of a figure's methods: what each promises, and shares below k averaged over its groups."""
-    found = []
-    for method in dict.fromkeys(row["method"] for row in summary):
-        shares = [_average(select(summary, method=method), name) for name in FACTS[1:]]
-        found.append(Line(method, promise_of(method, purpose), *shares))
-    return tuple(found)
-
-
 # -- rows of results: flat tables, summaries with intervals, CSV files -----------------------------------------------
 
 
@@ -192,11 +173,12 @@ def summarise(
             mean, deviation, half = _spread([float(row[name]) for row in members])  # type: ignore[arg-type]
             line |= {f"{name}_mean": mean, f"{name}_std": deviation, f"{name}_low": mean - half}
             line[f"{name}_high"] = mean + half
-        found.append({**line, **{fact: _average(members, fact) for fact in facts}})
+        found.append({**line, **{fact: average(members, fact) for fact in facts}})
     return found
 
 
-def _average(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+def average(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """The mean of a column over the rows that have it; None if none has."""
     values = [float(row[name]) for row in rows if row.get(name) is not None]
     return sum(values) / len(values) if values else None
 

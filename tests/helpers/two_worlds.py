@@ -19,11 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays import Floats
-from ...errors import InvalidInput
-from ...geometry.box import Box
-from ...protocol.task import Task
-from ...simulation.simulate import simulate
+import semilocal
+from semilocal.arrays import Floats
+from semilocal.errors import InvalidInput
+from semilocal.geometry.box import Box
+from semilocal.protocol.task import Task
+from semilocal.simulation.simulate import simulate
 
 __all__ = ["COMMANDS", "FILE", "OPTIONS", "SHARED", "CommandRun", "Worlds", "differing", "equal_worlds", "outputs_of"]
 
@@ -122,7 +123,7 @@ def outputs_of(jobs: Sequence[CommandRun]) -> list[dict[str, bytes]]:
         calls = [
             [str(folder), *job.command, "--seed", str(job.seed)] for job, folder in zip(jobs, folders, strict=True)
         ]
-        source = str(Path(__file__).resolve().parents[3])
+        source = str(Path(semilocal.__file__).resolve().parents[1])
         done = subprocess.run(
             [sys.executable, "-c", _FORKS, source], input=json.dumps(calls).encode(), capture_output=True, check=False
         )

@@ -10,7 +10,7 @@ import pytest
 
 from semilocal.cli import catalogue as cli
 from semilocal.errors import InvalidInput
-from semilocal.lab.audit.outputs import (
+from tests.helpers.two_worlds import (
     COMMANDS,
     FILE,
     OPTIONS,
@@ -20,7 +20,7 @@ from semilocal.lab.audit.outputs import (
     differing,
     equal_worlds,
     outputs_of,
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
