@@ -70,9 +70,8 @@ class Played:
             if previous is not None:
                 half.open(np.searchsorted(previous.children, parameter.frontier))
             share = half.verify_init()
-            tags = share.tags if number else np.concatenate([half.value_digests, share.tags], axis=1)
             self.note("verify_init", server=server, parameter=number)
-            self.tags[server].append([row.tobytes().hex() for row in tags])
+            self.tags[server].append([row.tobytes().hex() for row in share.tags])
             shares.append(share.sums)
         same = [one == other for one, other in zip(self.tags[0][-1], self.tags[1][-1], strict=True)]
         for report, success in enumerate(same):

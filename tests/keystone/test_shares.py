@@ -70,12 +70,12 @@ def test_a_level_is_fixed_once_and_nothing_leaves_before() -> None:
     pair = PairTask(TASK, operator(0), operator(1))
     mine = people(pair, 300)
     ids = [one.id for one in mine]
-    party = Party(TASK, 0, SECRETS[0], ids, half_of(pair, mine, 0)(1, ids))
-    with pytest.raises(InvalidInput, match="checking"):
+    party = Party(TASK, 0, SECRETS[0], ids, lambda: half_of(pair, mine, 0)(1, ids))
+    with pytest.raises(InvalidInput, match="nothing leaves"):
         party.aggregate()
     nobody = np.zeros(300, dtype=bool)
     party.verify_next(nobody)
-    with pytest.raises(InvalidInput, match="sharing"):
+    with pytest.raises(InvalidInput, match="is fixed"):
         party.verify_next(~nobody)
     assert party.aggregate().tobytes() == party.aggregate().tobytes()
 

@@ -33,20 +33,20 @@ database or clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..pooled.play import Published, Tree, replay
 from ..pooled.task import UNITS
 from .envelope import Role
 from .pair import PairTask
-from .party import Evaluator, Party, accepted_digest, unshard
+from .party import Evaluator, Flags, Integers, Party, accepted_digest, unshard
 from .signing import is_signed
-from .verify import LevelShare, chunks, differing, digests
+from .verify import chunks, differing, digests
 from .wire import (
     BucketTree,
     Closing,
@@ -65,9 +65,6 @@ from .wire import (
     split_ids,
 )
 
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Tags = npt.NDArray[np.uint8]
 State = Literal[
     "close", "closing", "check", "checking", "sums", "summing", "finish", "finishing", "sign", "signing", "done",
 ]  # fmt: skip
@@ -137,7 +134,8 @@ class Machine:
         self.accepted = 0  # reports that take part, once that is fixed
         self.trees: list[BucketTree] = []  # those that are published
         self._body = pair.to_bytes()
-        self._waiting: list[_Bucket] = []
+        self._waiting: Iterator[tuple[int, list[bytes]]] = iter(())  # buckets with their reports, after this tree
+        self._tree: Party | None = None  # the tree that is counted
         self._known: set[int] = set()  # buckets whose published numbers are stored
         self._digest = b""  # of the set that takes part
         self._request = b""  # of the step that waits for its answer
@@ -153,8 +151,8 @@ class Machine:
         name = EVENTS[self.state].step
         if name in (CLOSE, SIGN):
             return Step(NO_BUCKET, name)
-        tree = self._waiting[0]
-        return Step(tree.bucket, name if name == "finish" else f"levels/{tree.level}/{name}")
+        party = self._party
+        return Step(party.bucket, name if name == "finish" else f"levels/{party.depth}/{name}")
 
     @property
     def _says(self) -> Role | None:
@@ -204,7 +202,7 @@ class Machine:
                 raise InvalidInput(f"report {report.hex()} takes part, but this server does not have it")
             members.setdefault(bucket_of[report], []).append(report)
         self.accepted, self._digest = len(ids), accepted_digest(ids)
-        self._waiting = [_Bucket(bucket, members[bucket]) for bucket in sorted(members)]
+        self._waiting = iter(sorted(members.items()))
         return "closing"
 
     def _on_closing(self, message: ClosingAnswer) -> State:
@@ -213,17 +211,15 @@ class Machine:
         return self._next_tree()
 
     def _on_check(self, message: LevelCheck) -> State:
-        tree = self._tree(message.bucket, message.level)
-        due = len(chunks(len(tree.ids)))
+        due = len(chunks(len(self._due(message.bucket, message.level).ids)))
         if len(message.digests) != 32 * due:
             raise InvalidInput(f"there are {due} chunks of reports; got {len(message.digests) // 32} digests")
         return "checking"
 
     def _on_checking(self, message: LevelCheckAnswer) -> State:
-        tree = self._waiting[0]
-        if tree.bucket in self._known:
+        if self._party.is_known:
             return "sums"
-        own = level_tags(self._party())
+        own = self._party.verify_init()
         parts = chunks(len(own))
         suspects = np.zeros(len(own), dtype=bool)
         for number in message.chunks:
@@ -239,38 +235,36 @@ class Machine:
         return "sums"
 
     def _on_sums(self, message: LevelSums) -> State:
-        tree, party = self._tree(message.bucket, message.level), self._party()
-        rejected = self._flags(tree, message.rejected)
-        if party.stage == "checking":  # else the leader has fixed it to make this message
+        party = self._due(message.bucket, message.level)
+        rejected = self._flags(party, message.rejected)
+        if not party.is_fixed:  # else the leader has fixed it to make this message
             party.verify_next(rejected)
-        tree.dropped = int(np.count_nonzero(rejected))
         self._suspects = self._failed = None
-        _same_length(numbers_of(message.numbers), _share(party))
+        _has(numbers_of(message.numbers), party.opened)
         return "summing"
 
     def _on_summing(self, message: LevelSumsAnswer) -> State:
-        party = self._party()
-        numbers = self._numbers(LevelSums.from_bytes(self._request).numbers, message.numbers, _share(party))
-        if party.stage == "sharing":
+        party = self._party
+        leader = LevelSums.from_bytes(self._request).numbers
+        numbers = self._numbers(leader, message.numbers, party.opened, party.aggregate)
+        if party.opened:
             party.publish(numbers)
-        self._waiting[0].rejected.append(self._waiting[0].dropped)
-        return "check" if party.stage == "checking" else "finish"
+        return "check" if party.opened else "finish"
 
     def _on_finish(self, message: Finish) -> State:
-        self._tree(message.bucket)
-        _same_length(numbers_of(message.numbers), self._party().aggregate())
+        _has(numbers_of(message.numbers), self._due(message.bucket).finals)
         return "finishing"
 
     def _on_finishing(self, message: FinishAnswer) -> State:
-        tree, party = self._waiting[0], self._party()
-        party.publish(self._numbers(Finish.from_bytes(self._request).numbers, message.numbers, party.aggregate()))
-        published = BucketTree(tree.bucket, party.published().to_bytes(), tuple(tree.rejected))
+        party = self._party
+        leader = Finish.from_bytes(self._request).numbers
+        found = party.finish(self._numbers(leader, message.numbers, party.finals, party.aggregate_final))
+        published = BucketTree(party.bucket, found.to_bytes(), tuple(party.rejected))
         faults: list[str] = []
         replay_tree(self.pair, published, lambda token, what: faults.append(what))
         if faults:
             raise InvalidInput(f"the numbers of both servers do not give a tree: {faults[0]}")
         self.trees.append(published)
-        self._waiting.pop(0)
         return self._next_tree()
 
     def _on_sign(self, message: Signature) -> State:
@@ -284,50 +278,55 @@ class Machine:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _next_tree(self) -> State:
-        return "check" if self._waiting else "sign"
+        """Begin the tree of the next bucket, if there is one."""
+        bucket, ids = next(self._waiting, (NO_BUCKET, []))
+        if bucket == NO_BUCKET:
+            self._tree = None
+            return "sign"
+        half = None if bucket in self._known else partial(self._evaluator, bucket, ids)
+        server = 0 if self.role == "leader" else 1
+        self._tree = Party(
+            self.pair.tree_task(bucket), server, self._noise, ids, half, self.pair.asked, bucket=bucket
+        )  # fmt: skip
+        return "check"
 
-    def _tree(self, bucket: int, level: int | None = None) -> _Bucket:
+    @property
+    def _party(self) -> Party:
+        assert self._tree is not None
+        return self._tree
+
+    def _due(self, bucket: int, level: int | None = None) -> Party:
         """The tree that is counted; refuses a message for another one, or for another level."""
-        tree = self._waiting[0]
-        if bucket != tree.bucket or level not in (None, tree.level):
+        party = self._party
+        if bucket != party.bucket or level not in (None, party.depth):
             raise InvalidInput(
-                f"bucket {tree.bucket} and level {tree.level} are due; the message is for bucket {bucket} and level "
+                f"bucket {party.bucket} and level {party.depth} are due; the message is for bucket {bucket} and level "
                 f"{level}"
             )
-        return tree
+        return party
 
-    def _party(self) -> Party:
-        tree = self._waiting[0]
-        if tree.party is None:
-            half = _Known(tree.ids, self.pair.shape.width) if tree.bucket in self._known else None
-            tree.party = Party(
-                self.pair.tree_task(tree.bucket), 0 if self.role == "leader" else 1, self._noise, tree.ids,
-                half or self._evaluator(tree.bucket, tree.ids), self.pair.asked,
-            )  # fmt: skip
-        return tree.party
-
-    def _flags(self, tree: _Bucket, rejected: bytes) -> Flags:
+    def _flags(self, party: Party, rejected: bytes) -> Flags:
         """Rejected reports as flags; only reports of chunks that differ can have failed the check."""
         if not rejected:  # as a rule
-            return np.zeros(len(tree.ids), dtype=bool)
+            return np.zeros(len(party.ids), dtype=bool)
         wanted = set(split_ids(rejected))
-        flags = np.array([report in wanted for report in tree.ids], dtype=bool)
+        flags = np.array([report in wanted for report in party.ids], dtype=bool)
         if np.count_nonzero(flags) != len(wanted):
             raise InvalidInput("rejected names reports that do not take part")
         if self._suspects is not None and (flags & ~self._suspects).any():
             raise InvalidInput("rejected names reports whose tags agree")
         return flags
 
-    def _numbers(self, leader: bytes, helper: bytes, own: Integers) -> Integers:
+    def _numbers(self, leader: bytes, helper: bytes, due: int, own: Callable[[], Integers]) -> Integers:
         """What both shares give; refuses a share of this server that is not its own, and what cannot be."""
         first, second = numbers_of(leader), numbers_of(helper)
         mine, other = (first, second) if self.role == "leader" else (second, first)
-        _same_length(other, own)
-        if self._waiting[0].bucket not in self._known and not np.array_equal(mine, own):
+        _has(other, due)
+        if not self._party.is_known and not np.array_equal(mine, own()):
             raise InvalidInput("the stored numbers are not those that this server computes: its data or key changed")
         numbers = unshard(first, second)
         try:
-            self._party().check(numbers)
+            self._party.check(numbers)
         except InvalidInput as error:
             other_role: Role = "helper" if self.role == "leader" else "leader"
             assert self.due is not None
@@ -369,15 +368,15 @@ class Leader(Machine):
             return Closing(b"".join(report for report, _ in self._stored))
         if self.state == "sign":
             return self._signature()
-        tree, party = self._waiting[0], self._party()
+        party = self._party
         if self.state == "check":
-            return LevelCheck(tree.bucket, tree.level, b"".join(digests(level_tags(party))))
+            return LevelCheck(party.bucket, party.depth, b"".join(digests(party.verify_init())))
         if self.state == "finish":
-            return Finish(tree.bucket, pack_numbers(party.aggregate()))
+            return Finish(party.bucket, pack_numbers(party.aggregate_final()))
         assert self._failed is not None
-        rejected = b"".join(tree.ids[place] for place in np.flatnonzero(self._failed))
+        rejected = b"".join(party.ids[place] for place in np.flatnonzero(self._failed).tolist())
         party.verify_next(self._failed)
-        return LevelSums(tree.bucket, tree.level, rejected, pack_numbers(_share(party)))
+        return LevelSums(party.bucket, party.depth, rejected, pack_numbers(party.aggregate()))
 
 
 class Helper(Machine):
@@ -401,58 +400,23 @@ class Helper(Machine):
     def prepare(self) -> None:
         """Evaluate now what the next step needs, while the leader does the same."""
         if self.state == "check":
-            level_tags(self._party())
+            self._party.verify_init()
 
     def _say(self, request: bytes) -> Message:
         if self.state == "closing":
             return ClosingAnswer(self._digest)
         if self.state == "signing":
             return self._signature()
-        party = self._party()
+        party = self._party
         if self.state == "summing":
-            return LevelSumsAnswer(pack_numbers(_share(party)))
+            return LevelSumsAnswer(pack_numbers(party.aggregate()))
         if self.state == "finishing":
-            return FinishAnswer(pack_numbers(party.aggregate()))
-        tags = level_tags(party)
+            return FinishAnswer(pack_numbers(party.aggregate_final()))
+        tags = party.verify_init()
         joined = LevelCheck.from_bytes(request).digests
         other = [joined[start : start + 32] for start in range(0, len(joined), 32)]
         apart = tuple(number for number, own in enumerate(digests(tags)) if own != other[number])
         return LevelCheckAnswer(apart, b"".join(tags[chunks(len(tags))[number]].tobytes() for number in apart))
-
-
-class _Bucket:
-    """One bucket: its reports, this server's party, and how many reports were rejected, level by level."""
-
-    def __init__(self, bucket: int, ids: Sequence[bytes]) -> None:
-        self.bucket, self.ids = bucket, list(ids)
-        self.rejected: list[int] = []
-        self.dropped = 0  # at this level
-        self.party: Party | None = None
-
-    @property
-    def level(self) -> int:
-        return len(self.rejected)
-
-
-class _Known:
-    """The half of a tree whose published numbers are stored: nothing is evaluated, and its shares are never sent."""
-
-    def __init__(self, ids: Sequence[bytes], width: int) -> None:
-        self.accepted: Flags = np.ones(len(ids), dtype=bool)
-        self.value_digests: Tags = np.empty((len(ids), 0), dtype=np.uint8)
-        self._zeros = np.zeros((2, width), dtype=np.uint64)
-
-    def verify_init(self) -> LevelShare:
-        return LevelShare(self._zeros, self.value_digests)
-
-    def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]:
-        return self._zeros
-
-    def verify_next(self, rejected: Flags) -> None:
-        self.accepted = self.accepted & ~rejected
-
-    def open(self, rows: Integers) -> None:
-        self._zeros = np.zeros((2 * len(rows), self._zeros.shape[1]), dtype=np.uint64)
 
 
 def replay_tree(pair: PairTask, tree: BucketTree, note: Callable[[str, str], None]) -> tuple[Published, Tree] | None:
@@ -485,17 +449,6 @@ def replay_tree(pair: PairTask, tree: BucketTree, note: Callable[[str, str], Non
     return published, replayed
 
 
-def level_tags(party: Party) -> Tags:
-    """Tags of the level: uint8[n, b]. Reports that were rejected before have zeros: they are not named again."""
-    tags, counts = party.verify_init(), party.counts
-    return tags if counts.all() else np.where(counts[:, None], tags, np.uint8(0))
-
-
-def _share(party: Party) -> Integers:
-    """Noisy differences of the level; none if its only cell, the root, is final."""
-    return party.aggregate() if party.stage == "sharing" else np.empty(0, dtype=np.int64)
-
-
-def _same_length(other: Integers, own: Integers) -> None:
-    if len(other) != len(own):
-        raise InvalidInput(f"this step has {len(own)} numbers; got {len(other)}")
+def _has(numbers: Integers, due: int) -> None:
+    if len(numbers) != due:
+        raise InvalidInput(f"this step has {due} numbers; got {len(numbers)}")

@@ -1,17 +1,16 @@
-"""One of the two servers, from the accepted reports to the final counts. Leader and helper run the same machine.
+"""One of the two servers and one tree, from the accepted reports to the final counts. Leader and helper run the same.
 
-    stage      what the server does                                     what it needs to go on
-    checking   ``verify_init``: what must agree with the other server   ``verify_next``: the reports that do not agree
-    sharing    ``aggregate``: its noisy share of every opened cell's    ``publish``: both shares put together
-               number                                                   (``unshard``)
-    ...        one level deeper, as the public rule says, until no cell is opened
-    counting   ``aggregate``: its noisy share of every final count      ``publish``
-               and, if the task asks for a value, of every final sum
-    done       ``published``: the transcript, the same on both servers
+    verify_init      the tags of the reports at a level: they must be equal on the other server
+    verify_next      fixes which reports count at the level: those whose tags differ count no longer
+    aggregate        this server's noisy share of every opened cell's number
+    publish          takes both shares put together (``unshard``): the public rule opens cells one level deeper
+    aggregate_final  when no cell is opened: its noisy share of every final count and, if a value is asked, of every sum
+    finish           the transcript from both shares put together
 
-Rules that are never broken: nothing leaves before the set of rejected reports of the level is fixed, and a level is
-fixed once. Noise is derived from the server's secret, the task, the level, the cell and the accepted set: a retry
-repeats it, and another set gets other noise. What is published is ``share(server 0) - share(server 1)``, modulo 2^64.
+When what is due is for :mod:`.machine` to say. Rules that are never broken: nothing leaves before the set of rejected
+reports of the level is fixed, and a level is fixed once. Noise is derived from the server's secret, the task, the
+level, the cell and the accepted set: a retry repeats it, and another set gets other noise. What is published is
+``share(server 0) - share(server 1)``, modulo 2^64.
 
 Knows shares, the rule and noise. Knows no peer, HTTP, clock, file or random generator.
 """
@@ -21,7 +20,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
@@ -36,11 +36,10 @@ from ..pooled.play import Published
 from ..pooled.rule import Level, next_level, root_level
 from ..pooled.task import PooledTask
 from ..pooled.values import sum_noise, sum_rate
-from .verify import LevelShare
+from .verify import LevelShare, Tags
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Stage = Literal["checking", "sharing", "counting", "done"]
 _SURE = 45.0  # honest numbers are refused with a chance of e^-45
 _CELLS = (4.0, 64.0)  # most opened cells of a level: per crowd of the threshold's size, and beside these
 
@@ -48,10 +47,6 @@ _CELLS = (4.0, 64.0)  # most opened cells of a level: per crowd of the threshold
 class Evaluator(Protocol):
     """One server's reports, wherever they are evaluated; :class:`~semilocal.sharing.verify.Half` is one."""
 
-    @property
-    def accepted(self) -> Flags: ...
-    @property
-    def value_digests(self) -> npt.NDArray[np.uint8]: ...
     def verify_init(self) -> LevelShare: ...
     def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]: ...
     def verify_next(self, rejected: Flags) -> None: ...
@@ -121,19 +116,21 @@ def check_together(numbers: Integers, scales: npt.NDArray[np.float64], noises: i
 
 
 class Party:
-    """One server of a pair: ascending report ids, the same on both, and its half of these reports in the same order."""
+    """One server's part in one tree.
+
+    ``ids`` are of its reports, ascending, the same on both servers; ``half`` evaluates this server's half of them, in
+    the same order. A tree without a half is one whose numbers are stored: it follows them, and has no shares.
+    """
 
     def __init__(
-        self, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes], evaluator: Evaluator,
-        asked: AskedValue | None = None,
+        self, task: PooledTask, server: int, secret: bytes, ids: Sequence[bytes],
+        half: Callable[[], Evaluator] | None, asked: AskedValue | None = None, *, bucket: int = 1,
     ) -> None:  # fmt: skip
-        if task.trust != "two-servers":
-            raise InvalidInput(f"a pair plays tasks with trust 'two-servers'; got {task.trust!r}")
-        if list(ids) != sorted(set(ids)) or len(ids) != len(evaluator.accepted):
-            raise InvalidInput("report ids must be ascending, different, and one per report")
-        self.task, self.server, self.asked = task, server, asked
-        self._secret, self._ids, self._evaluator = secret, tuple(ids), evaluator
-        self.stage: Stage = "checking"
+        self.task, self.server, self.ids, self.asked, self.bucket = task, server, ids, asked, bucket
+        self._secret, self._make = secret, half
+        self.counts: Flags = np.ones(len(ids), dtype=bool)  # which reports count now
+        self.is_fixed = False  # whether that is fixed for this level
+        self.rejected: list[int] = []  # reports, per level that is fixed
         self.levels: list[Level] = []
         self.people = 0
         self._differences: list[Integers] = []
@@ -141,9 +138,13 @@ class Party:
         # Per depth the unsigned sums uint64[m, w] of the level's cells. A report that is rejected later was worth
         # nothing in a cell that was not opened (it would have no opened cell to fail in): these sums stay as they are.
         self._sums: list[npt.NDArray[np.uint64]] = []
-        self._final_numbers: Integers | None = None
-        self._own: Integers | None = None  # this stage's share, once it was asked for
+        self._own: Integers | None = None  # this level's share, once it was asked for
         self._digest: bytes | None = None  # of the reports that count, once it was asked for
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its numbers are stored."""
+        return self._make is None
 
     @property
     def depth(self) -> int:
@@ -151,62 +152,133 @@ class Party:
         return len(self._differences)
 
     @property
-    def counts(self) -> Flags:
-        """Which reports count now: bool[n]."""
-        return self._evaluator.accepted
+    def opened(self) -> int:
+        """How many cells of the level are opened; 0 when only final counts are left."""
+        return int(np.count_nonzero(self.levels[-1].opened))
+
+    @property
+    def finals(self) -> int:
+        """How many final numbers there are."""
+        return len(self._final[0]) * (1 if self.asked is None else 2)
 
     @property
     def accepted(self) -> bytes:
         """Digest of the reports that count now."""
         if self._digest is None:
-            self._digest = accepted_digest(list(itertools.compress(self._ids, self.counts.tolist())))
+            self._digest = accepted_digest(list(itertools.compress(self.ids, self.counts.tolist())))
         return self._digest
 
-    def verify_init(self) -> npt.NDArray[np.uint8]:
-        """What must be equal on both servers, one row per report: uint8[n, b]."""
-        self._expect("checking")
-        found = self._expanded()
-        return found.tags if self.depth else np.concatenate([self._evaluator.value_digests, found.tags], axis=1)
+    def verify_init(self) -> Tags:
+        """Tags of the level: uint8[n, b]. Reports that were rejected before have zeros: they are not named again."""
+        tags = self._expanded().tags
+        return tags if self.counts.all() else np.where(self.counts[:, None], tags, np.uint8(0))
 
     def verify_next(self, rejected: Flags) -> None:
         """Fix which reports count at this level, without those whose tags differ; there is no second time."""
-        self._expect("checking")
-        found, depth = self._expanded(), self.depth
-        new = rejected & self._evaluator.accepted
-        sums = found.sums
+        if self.is_fixed:
+            raise InvalidInput("which reports count at this level is fixed")
+        new = rejected & self.counts
+        sums = None if self.is_known else self._expanded().sums
         if new.any():
-            sums = sums - self._evaluator.sums_of(new)
-            self._evaluator.verify_next(new)
-            self._digest = None
-        if depth == 0:
-            self.people = int(np.count_nonzero(self._evaluator.accepted))
+            self.counts, self._digest = self.counts & ~new, None
+            if sums is not None:
+                sums = sums - self._half.sums_of(new)
+                self._half.verify_next(new)
+        self.rejected.append(int(np.count_nonzero(new)))
+        if not self.levels:
+            self.people = int(np.count_nonzero(self.counts))
             self.levels.append(root_level(self.task, self.people))
-            # Of the root: the number is public; the value is that of both children, for every report that counts.
-            root = sums.sum(axis=0, dtype=np.uint64)
-            root[0] = self.people if self.server == 0 else 0
-            self._sums.append(root[None])
-            if not self.levels[0].opened.any():
-                self.stage = "counting"
-                return
-        self._sums.append(sums)
-        self.stage = "sharing"
+            if sums is not None:
+                # Of the root: the number is public; the value is that of both children, for every report that counts.
+                root = sums.sum(axis=0, dtype=np.uint64)
+                root[0] = self.people if self.server == 0 else 0
+                self._sums.append(root[None])
+        if sums is not None and self.opened:
+            self._sums.append(sums)
+        self.is_fixed = True
 
     def aggregate(self) -> Integers:
-        """This server's noisy share: int64[m], of the opened cells' differences, or of the final counts and sums."""
+        """This server's noisy share of the opened cells' differences: int64[m]; none if the root is final."""
+        self._expect_fixed()
+        if self._own is None and self.opened:
+            level, sums = self.levels[-1], self._sums[-1][:, 0]
+            cells, units = level.cells[level.opened], level.price[level.opened]
+            self._own = self._noisy("difference", sums[0::2] - sums[1::2], cells, units)
+        return np.empty(0, dtype=np.int64) if self._own is None else self._own
+
+    def publish(self, numbers: Integers) -> None:
+        """Take the differences that both shares give together, and go one level down."""
+        self._expect_fixed()
+        below = next_level(self.task, self.levels[-1], numbers)
+        self._differences.append(numbers)
+        self.levels.append(below)
+        self._own, self._found = None, None
+        rows = np.flatnonzero(below.opened)
+        if len(rows):
+            self.is_fixed = False
+            if not self.is_known:
+                self._half.open(rows)
+
+    def aggregate_final(self) -> Integers:
+        """This server's noisy share of the final counts, then of the final sums: int64[m]."""
+        self._expect_fixed()
         if self._own is None:
-            self._own = self._aggregate()
+            cells, units, order = self._final
+            shares = np.concatenate([sums[~level.opened] for level, sums in zip(self.levels, self._sums, strict=True)])
+            shares = shares[order]
+            self._own = self._noisy("count", shares[:, 0], cells, units)
+            if self.asked is not None:
+                self._own = np.concatenate([self._own, self._value_sums(self.asked, cells, shares)])
         return self._own
 
-    def _aggregate(self) -> Integers:
-        if self.stage == "sharing":
+    def finish(self, numbers: Integers) -> Published:
+        """The transcript, from the final numbers that both shares give together."""
+        if len(numbers) != self.finals:
+            raise InvalidInput(f"there are {self.finals} final numbers; got {len(numbers)}")
+        counts, value_sums = split_final(numbers, self.asked)
+        opened = tuple(level.cells[level.opened] for level in self.levels if level.opened.any())
+        differences = tuple(self._differences)
+        return Published(self.task, self.people, opened, differences, self._final[0], counts, sums=value_sums)
+
+    def check(self, numbers: Integers) -> None:
+        """Refuse numbers that no honest servers publish now: too large together, or for too many cells."""
+        task, people = self.task, self.people
+        if self.opened:
             level = self.levels[-1]
-            sums = self._sums[-1][:, 0]
-            cells, units = level.cells[level.opened], level.price[level.opened]
-            return self._noisy("difference", sums[0::2] - sums[1::2], cells, units)
-        self._expect("counting")
-        cells, units, shares = self._final()
-        counts = self._noisy("count", shares[:, 0], cells, units)
-        return counts if self.asked is None else np.concatenate([counts, self._value_sums(self.asked, cells, shares)])
+            check_together(numbers, 1 / (level.price[level.opened] * float(task.unit)), task.noises, people)
+            opened, most = int(np.count_nonzero(next_level(task, level, numbers).opened)), _CELLS
+            if opened > most[0] * people / task.threshold + most[1]:
+                raise InvalidInput(f"they open {opened} cells, more than {people} reports ever do")
+            return
+        cells, units, _ = self._final
+        counts, sums = split_final(numbers, self.asked)
+        check_together(counts, 1 / (units * float(task.unit)), task.noises, people)
+        if self.asked is not None and sums is not None:
+            widths = self.asked.grid(task.hierarchy.boxes(cells)).widths
+            scales = widths / float(sum_rate(exact(task.epsilon), 1, task.max_reports))
+            check_together(sums, scales, task.noises, 2 * self.asked.steps * people)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _half(self) -> Evaluator:
+        assert self._make is not None, "a tree whose numbers are stored has no shares"
+        return self._make()
+
+    def _expect_fixed(self) -> None:
+        if not self.is_fixed:
+            raise InvalidInput("nothing leaves before it is fixed which reports count at this level")
+
+    def _expanded(self) -> LevelShare:
+        if self._found is None:
+            self._found = self._half.verify_init()
+        return self._found
+
+    def _noisy(
+        self, what: Literal["difference", "count"], shares: npt.NDArray[np.uint64], cells: Cells, units: Integers
+    ) -> Integers:
+        noise = derived_noise(self._secret, self.task, what, self.depth, self.accepted, cells, units)
+        return (shares + noise.astype(np.uint64)).astype(np.int64)
 
     def _value_sums(self, asked: AskedValue, cells: Cells, shares: npt.NDArray[np.uint64]) -> Integers:
         """Noisy share of the sum of 2 y - lower - upper in each final cell: int64[m]."""
@@ -216,75 +288,10 @@ class Party:
         centred = np.uint64(2) * shares[:, 1] - both * shares[:, 0]
         return np.asarray((centred + noise.astype(np.uint64)).astype(np.int64))
 
-    def check(self, numbers: Integers) -> None:
-        """Refuse numbers that no honest servers publish at this stage: too large together, or for too many cells."""
-        task, people = self.task, self.people
-        if self.stage == "sharing":
-            level = self.levels[-1]
-            check_together(numbers, 1 / (level.price[level.opened] * float(task.unit)), task.noises, people)
-            opened, most = int(np.count_nonzero(next_level(task, level, numbers).opened)), _CELLS
-            if opened > most[0] * people / task.threshold + most[1]:
-                raise InvalidInput(f"they open {opened} cells, more than {people} reports ever do")
-            return
-        cells, units, _ = self._final()
-        counts, sums = split_final(numbers, self.asked)
-        check_together(counts, 1 / (units * float(task.unit)), task.noises, people)
-        if self.asked is not None and sums is not None:
-            widths = self.asked.grid(task.hierarchy.boxes(cells)).widths
-            scales = widths / float(sum_rate(exact(task.epsilon), 1, task.max_reports))
-            check_together(sums, scales, task.noises, 2 * self.asked.steps * people)
-
-    def publish(self, numbers: Integers) -> None:
-        """Take the numbers that both shares give together, and go one level down or end."""
-        self._own = None
-        if self.stage == "counting":
-            due = len(self._final()[0]) * (1 if self.asked is None else 2)
-            if numbers.shape != (due,):
-                raise InvalidInput(f"there are {due} final numbers; got {len(numbers)}")
-            self._final_numbers, self.stage = numbers, "done"
-            return
-        self._expect("sharing")
-        level = self.levels[-1]
-        below = next_level(self.task, level, numbers)
-        self._differences.append(numbers)
-        self.levels.append(below)
-        rows = np.flatnonzero(below.opened)
-        if not len(rows):
-            self.stage = "counting"
-            return
-        self._evaluator.open(rows)
-        self._found, self.stage = None, "checking"
-
-    def published(self) -> Published:
-        """The transcript."""
-        self._expect("done")
-        assert self._final_numbers is not None
-        cells, _, _ = self._final()
-        counts, value_sums = split_final(self._final_numbers, self.asked)
-        opened = tuple(level.cells[level.opened] for level in self.levels if level.opened.any())
-        return Published(self.task, self.people, opened, tuple(self._differences), cells, counts, sums=value_sums)
-
-    # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _expect(self, stage: Stage) -> None:
-        if self.stage != stage:
-            raise InvalidInput(f"this server is {self.stage}, not {stage}")
-
-    def _expanded(self) -> LevelShare:
-        if self._found is None:
-            self._found = self._evaluator.verify_init()
-        return self._found
-
-    def _noisy(
-        self, what: Literal["difference", "count"], shares: npt.NDArray[np.uint64], cells: Cells, units: Integers
-    ) -> Integers:
-        noise = derived_noise(self._secret, self.task, what, self.depth, self.accepted, cells, units)
-        return (shares + noise.astype(np.uint64)).astype(np.int64)
-
-    def _final(self) -> tuple[Cells, Integers, npt.NDArray[np.uint64]]:
-        """Final cells in the order of the domain, the units left for them, and the exact share of their sums [m, w]."""
+    @property
+    def _final(self) -> tuple[Cells, Integers, Integers]:
+        """Final cells in the order of the domain, the units left for them, and their places level by level."""
         cells = np.concatenate([level.cells[~level.opened] for level in self.levels])
         units = np.concatenate([level.left[~level.opened] for level in self.levels])
-        shares = np.concatenate([sums[~level.opened] for level, sums in zip(self.levels, self._sums, strict=True)])
         order = np.argsort(self.task.hierarchy.span(cells)[0])
-        return cells[order], units[order], shares[order]
+        return cells[order], units[order], order

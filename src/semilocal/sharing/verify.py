@@ -1,7 +1,6 @@
 """One server's half of the work: evaluate the reports level by level, and say what must agree with the other server.
 
     half = Half(task, shape, server, nonces, public, private)     the value trees are evaluated at once
-    half.value_digests                                            of the tags of the value trees, level 0
     level = half.verify_init()                                    sums over reports per child, and a tag per report
     half.verify_next(rejected)                                    reports that failed the check no longer count
     half.open(rows)                                               the next parameter: go on with some of the children
@@ -86,7 +85,7 @@ class LevelShare(NamedTuple):
     """What one server has after expanding a level."""
 
     sums: Words  # uint64[2 m, w], payload words over the reports that count; server 0 minus server 1 is the true sum
-    tags: Tags  # uint8[n, 64 + 8 w], one row per report
+    tags: Tags  # uint8[n, 64 + 8 w], one row per report; at level 0 after SHA-256 of the value tree's, if there is one
 
 
 class Half:
@@ -136,14 +135,6 @@ class Half:
         """How many cells are opened."""
         return len(self.parameter.frontier)
 
-    @property
-    def value_digests(self) -> Tags:
-        """SHA-256 of each tag of a value tree: uint8[n, 32]; no columns if there is no value."""
-        if not self.shape.value_bits:
-            return self.tags
-        joined = b"".join(hashlib.sha256(row.tobytes()).digest() for row in self.tags)
-        return np.frombuffer(joined, dtype=np.uint8).reshape(len(self), 32)
-
     def verify_init(self) -> LevelShare:
         """Look one level below the opened cells. Calling it twice gives the same."""
         if self.level >= self.shape.levels:
@@ -160,6 +151,9 @@ class Half:
                 sums[side::2] += _summed(found.words if counted.all() else found.words[:, counted])
                 proofs.append(found.proof)
             tags[part] = _bytes(*proofs, difference)
+        if self.level == 0 and self.shape.value_bits:
+            joined = b"".join(hashlib.sha256(row.tobytes()).digest() for row in self.tags)
+            tags = np.concatenate([np.frombuffer(joined, dtype=np.uint8).reshape(len(self), 32), tags], axis=1)
         return LevelShare(sums, tags)
 
     def sums_of(self, reports: npt.NDArray[np.bool_]) -> Words:

@@ -126,7 +126,7 @@ def lie(leader: Leader, choose: Callable[[Level], npt.NDArray[np.int64]]) -> Non
         elif name.endswith("check"):
             answer = LevelCheckAnswer((), b"").to_bytes()
         else:
-            wanted = choose(leader._party().levels[-1]).astype(np.uint64)
+            wanted = choose(leader._party.levels[-1]).astype(np.uint64)
             own = numbers_of(LevelSums.from_bytes(request).numbers).astype(np.uint64)
             answer = LevelSumsAnswer(pack_numbers((own - wanted).astype(np.int64))).to_bytes()
         leader.advance(request, answer)

@@ -126,8 +126,6 @@ class StoredHalf:
         self._name = digest  # of the tree and of all that has happened to it
         self._moves: list[list[Move]] = [[] for _ in self._parts]
         self._level, self._cells = 0, 1
-        self.accepted: Flags = np.ones(len(ids), dtype=bool)
-        self.value_digests: npt.NDArray[np.uint8] = np.empty((len(ids), 0), dtype=np.uint8)
         tables.begin_tree(live.task, digest)
 
     def verify_init(self) -> LevelShare:
@@ -137,9 +135,7 @@ class StoredHalf:
         digests = 32 if self._shape.value_bits and not self._level else 0
         width = digests + 8 * (2 * PROOF_WORDS + self._shape.width)
         tags = np.frombuffer(data[size:], dtype=np.uint8).reshape(len(self._ids), width)
-        if not self._level:
-            self.value_digests = np.ascontiguousarray(tags[:, :digests])
-        return LevelShare(self._words(data[:size]), np.ascontiguousarray(tags[:, digests:]))
+        return LevelShare(self._words(data[:size]), tags)
 
     def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]:
         """Sums over some reports only."""
@@ -147,7 +143,6 @@ class StoredHalf:
 
     def verify_next(self, rejected: Flags) -> None:
         """Reports that count no longer."""
-        self.accepted = self.accepted & ~rejected
         self._move(b"drop" + rejected.tobytes(), [Move(None, rejected[part].tobytes()) for part in self._parts])
 
     def open(self, rows: npt.NDArray[np.int64]) -> None:

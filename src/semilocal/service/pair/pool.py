@@ -98,8 +98,7 @@ class Chunks:
         self._kept[tree, job.chunk] = half, job.moves
         if job.reports is not None:
             return half.sums_of(_flags(job.reports)), np.empty((0, 0), dtype=np.uint8)
-        share = half.verify_init()
-        return share.sums, share.tags if half.level else np.concatenate([half.value_digests, share.tags], axis=1)
+        return half.verify_init()
 
     def forget(self, pair: bytes) -> None:
         """Forget a pair: these are shares."""

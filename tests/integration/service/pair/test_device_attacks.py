@@ -19,7 +19,6 @@ from semilocal.pooled import replay
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.values import add_up, sum_rate
 from semilocal.service.stores.base import Store
-from semilocal.sharing import machine
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party
 from semilocal.sharing.report import SharedReport, shard
@@ -261,7 +260,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted fault that the test above must catch."""
-    whole = machine.level_tags
+    whole = Party.verify_init
 
     def without_values(party: Party) -> npt.NDArray[np.uint8]:
         tags = whole(party).copy()
@@ -269,7 +268,7 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
             tags[:, :32] = 0
         return tags
 
-    monkeypatch.setattr(machine, "level_tags", without_values)
+    monkeypatch.setattr(Party, "verify_init", without_values)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
@@ -297,14 +296,14 @@ def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted fault that the test above must catch."""
-    whole = machine.level_tags
+    whole = Party.verify_init
 
     def sums_alone(party: Party) -> npt.NDArray[np.uint8]:
         tags = whole(party).copy()
         tags[:, :64] = 0
         return tags
 
-    monkeypatch.setattr(machine, "level_tags", sums_alone)
+    monkeypatch.setattr(Party, "verify_init", sums_alone)
 
     async def body(servers: Pair) -> None:
         pair = await servers.opened(TASK)
