@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 
 import httpx2
-import numpy as np
 import pytest
 
 from semilocal import Task
@@ -97,20 +96,14 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
     named = {f["properties"]["name"]: f["properties"]["count"] for f in json.loads(target.read_text())["features"]}
     assert named == {"everywhere": pytest.approx(60), "beyond": 0}
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    lines = folder / "lines.geojson"
-    lines.write_text(json.dumps({"type": "LineString", "coordinates": [[0.25, 0.5], [0.75, 0.5]]}))
     drawn = folder / "map.html"
-    assert main([*words, "--html", str(drawn), "--basemap", str(lines)]) == 0
+    assert main([*words, "--html", str(drawn)]) == 0
     assert f"wrote {drawn}" in capsys.readouterr().err
     data = data_of(drawn.read_text("utf-8"))
     assert data["title"] == "walkers"
     assert data["numbers"]["took part"] == "60"
     assert "95 % interval" in data["numbers"]["mean of coordinate(0)"]
     assert data["promise"]["epsilon"] == 6.0  # the partition and the mean
-    ground = data["ground"]
-    (line,) = ground["lines"]
-    corners = np.cumsum(np.reshape(line, (-1, 2)) * ground["step"], axis=0)
-    assert corners == pytest.approx(np.array([[0.25, 0.5], [0.75, 0.5]]))
     ended = [
         crowd for one in data["rounds"] for crowd, state in zip(one["rows"]["crowd"], one["rows"]["state"], strict=True)
         if state == REGION
@@ -120,8 +113,6 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
         ((), "say what to write"),
         (("--queries", str(queries), "--out", str(queries)), "same file as the input"),
         (("--html", str(folder / "map.txt")), "must end in .html"),
-        (("--basemap", str(queries)), "give both"),
-        (("--basemap", str(queries), "--html", str(folder / "map.html")), "is not GeoJSON"),
         (("--grid", "2x2", "--out", str(folder / "a.txt")), "must end in .geojson or .csv"),
     ):
         assert main([*words, *wrong]) == 2

@@ -139,9 +139,6 @@ class MapFiles:
 
     html: Annotated[Path | None, file("write an interactive map, one file that needs no net")] = None
     plot: Annotated[Path | None, file("draw the map: .png, .svg or .pdf")] = None
-    basemap: Annotated[
-        Path | None, advanced("lines behind the map of --html, GeoJSON; else land and sea", "FILE", path)
-    ] = None  # fmt: skip
 
 
 _TASK = ("epsilon", "delta", "k", "rule", "resolution", "label")

@@ -19,7 +19,6 @@ from ..errors import InvalidInput
 from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..hierarchy import AnyTree
-from ..io.basemap import read_basemap
 from ..io.files import check_outputs, replacing
 from ..io.plots import PICTURES, need_matplotlib, save_picture
 from ..io.queries import Asked
@@ -158,7 +157,7 @@ class FileJob:
 
             write_html(
                 maps.html, done.run if isinstance(done.run, Run) else result, result.guarantee, title=title,
-                numbers={people: f"{result.total:,}", **(numbers or {})}, basemap=maps.basemap, asked=asked,
+                numbers={people: f"{result.total:,}", **(numbers or {})}, asked=asked,
             )  # fmt: skip
         if self.transcript is not None:
             with replacing(self.transcript) as stream:
@@ -201,11 +200,7 @@ def check_maps(
     if maps.plot is not None:
         need_matplotlib()
     drawn = {"--plot": (maps.plot, PICTURES), "--html": (maps.html, (".html",))}
-    check_outputs({**outputs, **drawn}, inputs=[*inputs, maps.basemap])
-    if maps.basemap is not None:
-        if maps.html is None:
-            raise InvalidInput("--basemap: is drawn behind the map of --html; give both")
-        read_basemap(maps.basemap)
+    check_outputs({**outputs, **drawn}, inputs=inputs)
 
 
 def _participants(done: Done) -> int:

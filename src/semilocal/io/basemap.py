@@ -1,30 +1,25 @@
-"""What lies behind a map: land and sea in 1:10m, names of cities, or the lines of a GeoJSON file.
+"""What lies behind a map: land and sea in 1:10m, and names of cities.
 
 Land is never drawn finer than it is: a map takes the corners that it can show, and one that is narrower than half a
-degree has none. Knows the data that ships with the package, and GeoJSON. Knows no regions.
+degree has none. Knows the data that ships with the package. Knows no regions.
 """
 
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.cities import CREDIT, cities_in
 from ..geometry.units import is_map
-from .files import read_text
 
-__all__ = ["NARROWEST", "Lines", "basemap_json", "cut", "inside", "land", "read_basemap", "rings_of"]
+__all__ = ["NARROWEST", "Lines", "basemap_json", "cut", "land"]
 
 NARROWEST = 0.5  # degrees: what is drawn at 1:10m says nothing about less
 _AROUND = 0.02  # of a map's sides: so far outside land is cut off, where nobody sees the edge
@@ -107,24 +102,23 @@ def cut(ring: Floats, axis: int, at: float, sign: float) -> Floats:
     return np.concatenate([out, out[:1]])
 
 
-def basemap_json(box: Box, lines: Lines | None = None, *, most: int = _SENT) -> dict[str, Any]:
-    """What a page draws behind and over its cells; lines are drawn in the place of land if they are given.
+def basemap_json(box: Box, *, most: int = _SENT) -> dict[str, Any]:
+    """What a page draws behind and over its cells.
 
-    ``land`` and ``lines`` are x, y, then steps, in whole numbers of ``step``; land is right for views of at least
-    ``narrowest`` degrees, and has at most ``most`` corners. ``cities`` are name, country, x, y, largest first.
+    ``land`` is x, y, then steps, in whole numbers of ``step``; it is right for views of at least ``narrowest`` degrees,
+    and has at most ``most`` corners. ``cities`` are name, country, x, y, largest first.
     """
     if box.dimensions != 2:
-        return {"step": 1.0, "land": [], "lines": [], "narrowest": 0.0, "cities": [], "credit": ""}
+        return {"step": 1.0, "land": [], "narrowest": 0.0, "cities": [], "credit": ""}
     width = max(high - low for low, high in zip(box.lower, box.upper, strict=True))
     step, tolerance = 10.0 ** (int(np.floor(np.log10(width))) - 4), width / _SHOWN
-    shown = land(box, tolerance) if lines is None else []
+    shown = land(box, tolerance)
     while sum(map(len, shown)) > most:
         tolerance *= 2
         shown = land(box, tolerance)
     found = cities_in(box, _CITIES) if is_map(box) else []
     return {
-        "step": step, "land": _steps(shown, step), "lines": _steps(inside(lines or [], box), step),
-        "narrowest": max(NARROWEST, _TRUE * tolerance),
+        "step": step, "land": _steps(shown, step), "narrowest": max(NARROWEST, _TRUE * tolerance),
         "cities": [[city.name, city.country, city.longitude, city.latitude] for city in found],
         "credit": " ".join([*(["Land: Natural Earth."] if shown else []), *([CREDIT] if found else [])]),
     }  # fmt: skip
@@ -133,67 +127,3 @@ def basemap_json(box: Box, lines: Lines | None = None, *, most: int = _SENT) -> 
 def _steps(lines: Lines, step: float) -> list[list[int]]:
     whole = [np.rint(line / step).astype(np.int64) for line in lines]
     return [np.diff(line, axis=0, prepend=np.zeros((1, 2), dtype=np.int64)).ravel().tolist() for line in whole]
-
-
-# -- lines of a GeoJSON file -------------------------------------------------------------------------------------------
-
-
-def inside(lines: Iterable[Floats], box: Box) -> Lines:
-    """The pieces of lines that a map of a domain shows; none unless it has two dimensions."""
-    return [piece for line in lines for piece in _pieces(line, box)] if box.dimensions == 2 else []
-
-
-def _pieces(line: Floats, box: Box) -> Lines:
-    """The pieces of a line whose segments touch the box, with the first point outside at either end."""
-    low, high = np.minimum(line[:-1], line[1:]), np.maximum(line[:-1], line[1:])
-    near = ((high >= box.lower) & (low <= box.upper)).all(axis=1)
-    if is_map(box):
-        near &= np.abs(line[1:, 0] - line[:-1, 0]) < 180  # not across the date line
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], near, [False]])))
-    return [line[start : stop + 1] for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
-
-
-def read_basemap(path: Path) -> Lines:
-    """Lines and outlines of a GeoJSON file."""
-    try:
-        found: Lines = []
-        _collect(json.loads(read_text(path)), found)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"{path}: is not GeoJSON with lines or polygons ({error})") from None
-    if not found:
-        raise InvalidInput(f"{path}: holds no lines and no polygons; a base map is made of them")
-    if not all(np.isfinite(line).all() for line in found):
-        raise InvalidInput(f"{path}: has coordinates that are not finite numbers; write them as plain decimals")
-    return found
-
-
-def rings_of(geometry: dict[str, Any]) -> Lines:
-    """The lines of a GeoJSON geometry: of polygons their rings."""
-    found: Lines = []
-    _collect(geometry, found)
-    return found
-
-
-def _collect(node: dict[str, Any], found: Lines) -> None:
-    kind = node["type"]
-    if kind == "FeatureCollection":
-        for feature in node["features"]:
-            _collect(feature, found)
-    elif kind == "Feature":
-        if node["geometry"] is not None:
-            _collect(node["geometry"], found)
-    elif kind == "GeometryCollection":
-        for part in node["geometries"]:
-            _collect(part, found)
-    else:
-        depth = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}.get(kind)
-        if depth is not None:
-            _lines(node["coordinates"], depth, found)
-
-
-def _lines(coordinates: list[Any], depth: int, found: Lines) -> None:
-    if depth:
-        for part in coordinates:
-            _lines(part, depth - 1, found)
-    else:
-        found.append(np.array([point[:2] for point in coordinates], dtype=np.float64).reshape(-1, 2))

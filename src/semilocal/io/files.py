@@ -10,7 +10,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
 from typing import BinaryIO
@@ -39,11 +38,10 @@ def check_outputs(
     ------
     InvalidInput
         If the ending is another, the folder is missing or not writable, the name is a folder's or a device's, the file
-        is an input (also through a link) or lies in an input folder, or two outputs are the same file.
+        is an input (also through a link), or two outputs are the same file.
     """
     given = [Path(path) for path in inputs if path is not None]
     taken = {file.resolve(): f"the input {file}" for path in given for file in _files(path) if file.exists()}
-    folders = {path.resolve(): path for path in given if path.is_dir()}
     for option, (path, endings) in outputs.items():
         if path is None:
             continue
@@ -61,12 +59,6 @@ def check_outputs(
         same = next((what for known, what in taken.items() if known == target or _linked(known, target)), None)
         if same is not None:
             raise InvalidInput(f"{option} {path}: is the same file as {same}, which it would overwrite; take another")
-        around = next((folder for known, folder in folders.items() if known in target.parents), None)
-        around = around or next((path for path in given if not path.exists() and _fits(target, path)), None)
-        if around is not None:
-            raise InvalidInput(
-                f"{option} {path}: lies in the input {around}, and would be read with it the next time; write elsewhere"
-            )
         taken[target] = f"{option} {path}"
 
 
@@ -122,12 +114,6 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         return [file for file in path.rglob("*") if file.is_file()]
     return [path] if path.exists() else [Path(name) for name in glob(str(path), recursive=True)]
-
-
-def _fits(target: Path, pattern: Path) -> bool:
-    """Whether a pattern of files names this one, too."""
-    words = os.path.realpath(pattern)
-    return fnmatch(str(target), words.replace("**/", "*")) if "**" in words else target.match(words)
 
 
 def _target(path: Path, what: str) -> Path:

@@ -28,7 +28,7 @@ from ..protocol.task import Task
 from ..simulation.population import Splits
 
 __all__ = [
-    "OPEN", "REGION", "Piece", "Rows", "area_unit", "domain_json", "frame", "on_a_strip", "partition_rows",
+    "OPEN", "REGION", "Piece", "Rows", "area_unit", "domain_json", "on_a_strip", "partition_rows",
     "region_rows", "split_rows",
 ]  # fmt: skip
 
@@ -236,7 +236,7 @@ def partition_rows(partition: Partition | PooledPartition) -> Rows:
 def split_rows(partition: Partition, splits: Splits) -> list[Rows]:
     """The map after every round in which a region was cut, and at the end.
 
-    Each has the regions that go on (OPEN) and those that end there; :func:`frame` puts a whole map together. Crowds are
+    Each has the regions that go on (OPEN) and those that end there. Crowds are
     sums of the final ones.
     """
     final = partition_rows(partition)
@@ -256,20 +256,6 @@ def split_rows(partition: Partition, splits: Splits) -> list[Rows]:
         out.append(Rows.join([going, final.take(np.flatnonzero(whole & ~ended))]))
         ended |= whole
     return out or [final]
-
-
-def frame(rounds: Sequence[Rows], number: int) -> Rows:
-    """The whole map after a round: rows of that round, and what ended before. They cover the domain.
-
-    Parameters
-    ----------
-    rounds : sequence of Rows
-        From :func:`split_rows`, in order.
-    number : int
-        From 1.
-    """
-    before = [rows.take(np.flatnonzero(rows.state != OPEN)) for rows in rounds[: number - 1]]
-    return Rows.join([*before, rounds[number - 1]])
 
 
 def area_unit(box: Box) -> str:

@@ -5,7 +5,6 @@ Knows matplotlib, which is loaded when something is drawn, and a partition.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +20,9 @@ from ..geometry.units import aspect, is_map
 from ..hierarchy.base import Hierarchy
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
-from ..simulation.simulate import Run
 from .basemap import land
 from .files import replacing
-from .map_rows import Rows, area_unit, frame, partition_rows, split_rows
+from .map_rows import Rows, area_unit, partition_rows
 from .queries import Asked
 from .regions import AnyPartition
 
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "PICTURES", "animate", "draw_regions", "draw_rows", "need_matplotlib", "save_picture",
+    "PICTURES", "draw_regions", "draw_rows", "need_matplotlib", "save_picture",
     "save_side_by_side", "title_of",
 ]  # fmt: skip
 
@@ -280,47 +278,6 @@ def robust_limits(density: Floats) -> tuple[float, float]:
     low, high = np.quantile(density, [0.02, 0.98]) if len(density) else (1.0, 1.0)
     middle = np.sqrt(low * high)
     return float(min(low, middle / np.sqrt(2))), float(max(high, middle * np.sqrt(2)))
-
-
-def animate(run: Run, path: str | Path, *, seconds: float = 0.6) -> None:
-    """Draw the regions of a run as they are found, one picture per round with a split, into a GIF.
-
-    Parameters
-    ----------
-    run : Run
-    path : str or Path
-        Ends in .gif.
-    seconds : float
-        How long a picture is shown; the last one is shown four times as long.
-    """
-    target, box = Path(path), run.task.box
-    if target.suffix.lower() != ".gif":
-        raise InvalidInput(f"{target}: the name must end in .gif")
-    if box.dimensions != 2:
-        raise InvalidInput(f"a picture needs two dimensions; this run has {box.dimensions}")
-    need_matplotlib()
-    from matplotlib.figure import Figure
-    from PIL import Image
-
-    rounds = split_rows(run.partition, run.splits)
-    frames = [frame(rounds, number) for number in range(1, len(rounds) + 1)]
-    limits = robust_limits(densities(frames[-1]))
-    figure = Figure(figsize=_size(box))
-    figure.subplots_adjust(left=0.1, right=0.82)
-    axes = figure.add_subplot()
-    pictures = []
-    for number, rows in enumerate(frames, start=1):
-        axes.clear()
-        filled = draw_rows(rows, run.task.hierarchy, axes, limits=limits)[1]
-        _bar(axes, filled, f"participants per {area_unit(box)}")
-        _say(axes, run.partition.mark)
-        axes.set_title(f"step {number} of {len(frames)}: {len(rows):,} regions", fontsize=9)
-        stream = io.BytesIO()
-        figure.savefig(stream, dpi=80, format="png")
-        pictures.append(Image.open(stream).convert("P", palette=Image.Palette.ADAPTIVE))
-    times = [round(1000 * seconds)] * (len(pictures) - 1) + [round(4000 * seconds)]
-    with replacing(target) as out:
-        pictures[0].save(out, format="GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
 
 
 def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:

@@ -19,9 +19,7 @@ __all__ = ["Progress", "duration", "track"]
 T = TypeVar("T")
 
 LOG_EVERY = 30.0  # seconds between two lines in a log
-IDLE = 10.0  # seconds without a step, where nobody knows how many will come: it waits for somebody
 SHORT = 1.0  # seconds; a step without a count that took less leaves no line
-BAR = 24  # characters
 
 
 class Progress:
@@ -54,28 +52,16 @@ class Progress:
     """
 
     def __init__(
-        self,
-        total: int | None,
-        label: str = "",
-        *,
-        done: int = 0,
-        unit: str = "",
-        stream: TextIO | None = None,
-        show: bool = True,
+        self, total: int | None, label: str = "", *, done: int = 0, stream: TextIO | None = None, show: bool = True,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._total = total
-        self._label = label
-        self._count = done
-        self._before = done
-        self._unit = f" {unit}" if unit else ""
+    ) -> None:  # fmt: skip
+        self._total, self._count, self._before = total, done, done
+        self._prefix = f"{label}: " if label else ""
         self._stream = sys.stderr if stream is None else stream
-        self._show = show
-        self._clock = clock
-        self._start = self._shown = self._moved = clock()
-        self._bar = _terminal_bar(self, total) if show and self._stream.isatty() else None
-        self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._show, self._clock = show, clock
+        self._start = self._shown = clock()
+        self._bar = _terminal_bar(self.text, self._stream) if show and self._stream.isatty() else None
+        self._lock, self._over = threading.Lock(), threading.Event()
 
     def __enter__(self) -> Progress:
         if self._bar is not None:
@@ -87,65 +73,39 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(failed=kind is not None)
-
-    @property
-    def stream(self) -> TextIO:
-        """Where it is written to."""
-        return self._stream
-
-    @property
-    def count(self) -> int:
-        """Steps so far."""
-        return self._count
-
-    def advance(self, steps: int = 1) -> None:
-        """Count `steps` more, and write a line in a log if it is time to."""
-        self._count += steps
-        if steps:
-            self._moved = self._clock()
-        self._write_if_due()
-
-    def close(self, *, failed: bool = False) -> None:
         """Write the last line: how much was done, and how long it took."""
         self._over.set()
         if self._bar is not None:
             self._bar.stop()
-        if not self._show:
-            return
-        self._show = False
         elapsed = self._clock() - self._start
         counted = self._counted()
-        if not counted and (failed or elapsed < SHORT):  # a failure is told by its own message
+        if not self._show or (not counted and (kind or elapsed < SHORT)):  # a failure is told by its own message
             return
-        line = f"stopped at {counted}" if failed else f"{counted} done"
-        self._write(f"{self._prefix()}{line.strip()} in {duration(elapsed)}")
+        line = f"stopped at {counted}" if kind else f"{counted} done"
+        self._write(f"{self._prefix}{line.strip()} in {duration(elapsed)}")
+
+    def advance(self, steps: int = 1) -> None:
+        """Count `steps` more, and write a line in a log if it is time to."""
+        self._count += steps
+        self._write_if_due()
 
     def text(self) -> str:
         """Return the line as it stands: count, share, rate, remaining time."""
-        now = self._clock()
-        elapsed, idle = now - self._start, now - self._moved
-        fresh = self._count - self._before
-        rate = fresh / elapsed if elapsed > 0 else 0.0
-        parts = [f"{self._prefix()}{self._counted() or duration(elapsed)}"]
+        elapsed = self._clock() - self._start
+        rate = (self._count - self._before) / elapsed if elapsed > 0 else 0.0
+        parts = [f"{self._prefix}{self._counted() or duration(elapsed)}"]
         if self._total:
-            parts.insert(1, f"{100 * self._count / self._total:.0f} %")
-        if rate and self._total is None and idle >= IDLE:
-            parts.append(f"nothing new for {duration(idle)}")
-        elif rate:
-            parts.append(_rate(rate, self._unit.strip()))
+            parts.append(f"{100 * self._count / self._total:.0f} %")
+        if rate:
+            parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 0.1 else f"{60 * rate:.1f}/min")
         if rate and self._total and self._count < self._total:
             parts.append(f"{duration((self._total - self._count) / rate)} left")
         return ", ".join(parts)
 
-    def _prefix(self) -> str:
-        return f"{self._label}: " if self._label else ""
-
     def _counted(self) -> str:
-        if self._total is None and not self._count:
-            return ""
-        of = f" of {self._total:,}" if self._total is not None else ""
-        return f"{self._count:,}{of}{self._unit}"
+        if self._total is None:
+            return f"{self._count:,}" if self._count else ""
+        return f"{self._count:,} of {self._total:,}"
 
     def _write_now_and_then(self) -> None:
         while not self._over.wait(LOG_EVERY):
@@ -163,28 +123,22 @@ class Progress:
         self._stream.flush()
 
 
-def _terminal_bar(progress: Progress, total: int | None) -> Any:
+def _terminal_bar(text: Callable[[], str], stream: TextIO) -> Any:
     """What draws the line on a terminal; None without rich."""
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task
         from rich.progress import Progress as Bar
+        from rich.progress import ProgressColumn, SpinnerColumn, Task
         from rich.text import Text
     except ImportError:
         return None
 
     class Line(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(progress.text(), no_wrap=True, overflow="ellipsis")
+            return Text(text(), no_wrap=True, overflow="ellipsis")
 
-    class Share(BarColumn):
-        def render(self, task: Task) -> Any:
-            task.completed = progress.count
-            return super().render(task)
-
-    columns = [SpinnerColumn(), *([Share(bar_width=BAR)] if total else []), Line()]
-    bar = Bar(*columns, console=Console(file=progress.stream), transient=True)
-    bar.add_task("", total=total)
+    bar = Bar(SpinnerColumn(), Line(), console=Console(file=stream), transient=True)
+    bar.add_task("", total=None)
     return bar
 
 
@@ -219,10 +173,3 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def _rate(rate: float, unit: str) -> str:
-    unit = f" {unit}" if unit else ""
-    if rate >= 10:
-        return f"{rate:,.0f}{unit}/s"
-    return f"{rate:.1f}{unit}/s" if rate >= 0.1 else f"{60 * rate:.1f}{unit}/min"

@@ -23,7 +23,7 @@ from ..geometry.box import Box
 from ..geometry.shapes import as_shapes
 from ..geometry.units import check_crs, latitude_first
 from ..hierarchy import AnyTree, TableTree
-from .basemap import Lines, rings_of
+from .basemap import Lines
 from .files import read_text
 from .points import read_points
 from .regions import box_geometries, ring
@@ -94,8 +94,14 @@ def asked_on_map(queries: Queries, columns: Mapping[str, Sequence[Any]]) -> list
     if queries.shapes is None:
         shapes = [[np.array(ring(corners))] for corners in queries.boxes]
     else:
-        shapes = [rings_of(shape.__geo_interface__) for shape in queries.shapes]
+        shapes = [_rings(shape) for shape in queries.shapes]
     return [Asked(str(name), rings, *each) for name, rings, each in zip(names, shapes, numbers, strict=True)]
+
+
+def _rings(shape: Any) -> Lines:
+    """The rings of a polygon or of several."""
+    parts = getattr(shape, "geoms", [shape])
+    return [np.asarray(line.coords)[:, :2] for part in parts for line in (part.exterior, *part.interiors)]
 
 
 def corner_names(box: Box) -> list[str]:

@@ -141,26 +141,11 @@ def _geometry(rings: Polygons, *, boxes: bool) -> dict[str, Any]:
     return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 
 
-def _rings(boxes: Floats) -> list[str]:
-    """Coordinates of rectangles float64[m, 2, 2] in GeoJSON, counter-clockwise from the lower corner.
-
-    Neighbours share their sides, so every number is written as text once.
-    """
-    numbers, place = np.unique(boxes, return_inverse=True)
-    texts = [msgspec.json.encode(number).decode() for number in numbers.tolist()]
-    rows = place.reshape(-1, 4).tolist()
-    return [
-        f"[[[{(x0 := texts[a])},{(y0 := texts[b])}],[{(x1 := texts[c])},{y0}],[{x1},{(y1 := texts[d])}],[{x0},{y1}],"
-        f"[{x0},{y0}]]]"
-        for a, b, c, d in rows
-    ]
-
-
 def box_geometries(boxes: Floats) -> list[dict[str, Any]]:
     """Boxes float64[m, 2, 2] as GeoJSON polygons, counter-clockwise."""
     if boxes.shape[2] != 2:
         raise InvalidInput(f"GeoJSON needs two dimensions; these boxes have {boxes.shape[2]}; write .csv")
-    return [{"type": "Polygon", "coordinates": msgspec.json.decode(text)} for text in _rings(boxes)]
+    return [{"type": "Polygon", "coordinates": [ring(box)]} for box in boxes]
 
 
 def feature_collection(

@@ -1,6 +1,6 @@
 """Regions as tables of other libraries: pandas, polars, Arrow, geopandas, GeoParquet.
 
-Knows columns and boxes, and the binary form of a rectangle. Knows no participants.
+Knows columns and boxes. Knows no participants.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ from ..tabular import rounded
 from .files import replacing
 
 __all__ = [
-    "Columns", "areas_geoparquet", "box_wkb", "geoparquet", "map_boxes", "marked", "to_arrow", "to_geodataframe",
+    "Columns", "areas_geoparquet", "geoparquet", "map_boxes", "marked", "to_arrow", "to_geodataframe",
     "to_pandas", "to_polars", "write_geoparquet",
 ]  # fmt: skip
 
 Columns = Mapping[str, npt.NDArray[Any]]
-_RECTANGLE = np.frombuffer(  # little-endian; a polygon; one ring; five corners
-    b"\x01" + b"".join(number.to_bytes(4, "little") for number in (3, 1, 5)), dtype=np.uint8
-)
 
 
 def to_pandas(columns: Columns, mark: Mark | None) -> Any:
@@ -94,10 +91,8 @@ def geoparquet(columns: Columns, drawn: CodeMap) -> bytes:
     hierarchy = drawn.task.hierarchy
     box = hierarchy.box
     places = map_boxes(drawn.boxes, box)
-    if hierarchy.cells_are_boxes and drawn.are_cells:
-        geometry, kinds = _binary(places), ["Polygon"]
-    else:
-        geometry, kinds = _library("shapely", "maps").to_wkb(_outlines(drawn)), ["Polygon", "MultiPolygon"]
+    geometry = _library("shapely", "maps").to_wkb(_outlines(drawn))
+    kinds = ["Polygon"] if hierarchy.cells_are_boxes else ["Polygon", "MultiPolygon"]
     bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
     kept = {name: column for name, column in columns.items() if name not in bounds}
     small = [name for name, column in kept.items() if column.dtype.kind != "u"]
@@ -122,8 +117,9 @@ def areas_geoparquet(
         Of a simulation.
     """
     places = map_boxes(boxes, box)
-    kinds = ["Polygon"] if shapes is None else sorted({shape.geom_type for shape in shapes})
-    geometry = _binary(places) if shapes is None else _library("shapely", "maps").to_wkb(shapes)
+    shapely = _library("shapely", "maps")
+    drawn = shapely.box(*places.reshape(-1, 4).T) if shapes is None else shapes
+    kinds, geometry = sorted({shape.geom_type for shape in drawn}), shapely.to_wkb(drawn)
     uniform = {name: _uniform(column) for name, column in columns.items()}
     return _file(uniform, geometry, kinds, places, box, [*columns], mark)
 
@@ -177,33 +173,11 @@ def _outlines(drawn: CodeMap) -> Any:
     out = np.empty(len(places), dtype=object)
     for row, rings in enumerate(tree.interval_polygons(*drawn.intervals)):
         parts = [np.asarray(ring)[:, turn] for ring in rings]
-        if tree.cells_are_boxes:
+        if tree.cells_are_boxes or len(parts) == 1:
             out[row] = shapely.Polygon(parts[0], parts[1:])
         else:
-            out[row] = (
-                shapely.MultiPolygon([shapely.Polygon(part) for part in parts])
-                if len(parts) > 1
-                else (shapely.Polygon(parts[0]))
-            )
+            out[row] = shapely.MultiPolygon([shapely.Polygon(part) for part in parts])
     return out
-
-
-def box_wkb(boxes: Floats) -> npt.NDArray[np.uint8]:
-    """Rectangles float64[m, 2, 2] as well-known binary, counter-clockwise from the lower corner: uint8[m, 93]."""
-    out = np.empty((len(boxes), 93), dtype=np.uint8)
-    out[:, :13] = _RECTANGLE
-    corners = np.stack([boxes[:, (0, 1, 1, 0, 0), 0], boxes[:, (0, 0, 1, 1, 0), 1]], axis=2).astype("<f8")
-    out[:, 13:] = np.ascontiguousarray(corners).view(np.uint8).reshape(len(boxes), 80)
-    return out
-
-
-def _binary(boxes: Floats) -> Any:
-    """An Arrow array of binary values; their lengths are all alike."""
-    arrow = _library("pyarrow", "parquet")
-    rows = box_wkb(boxes)
-    ends = np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1]
-    buffers = [None, arrow.py_buffer(ends.tobytes()), arrow.py_buffer(rows.tobytes())]
-    return arrow.BinaryArray.from_buffers(arrow.binary(), len(rows), buffers)
 
 
 def _around(boxes: Floats) -> list[float]:

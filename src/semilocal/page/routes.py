@@ -11,7 +11,6 @@ import gzip
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +19,7 @@ import msgspec
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..geometry.places import named_box
-from ..io.basemap import Lines, basemap_json, read_basemap
+from ..io.basemap import basemap_json
 from ..io.map_rows import domain_json
 from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
@@ -42,7 +41,7 @@ try:
 except ImportError:
     raise MissingExtra("starlette", "service") from None
 
-__all__ = ["OPERATIONS", "with_basemap"]
+__all__ = ["OPERATIONS"]
 
 DRAFT_BYTES = 4096
 WORLD_CORNERS = 30_000  # of land, on the map that a domain is drawn on
@@ -124,41 +123,38 @@ async def show_pair_cells(context: Context, request: Request) -> Response:
     return _compressed(request, packed)
 
 
-def _ground(lines: Lines | None = None) -> tuple[Operation, Operation]:
-    """The routes of what lies behind maps: land and cities, or lines in the place of land."""
+@lru_cache(maxsize=16)
+def _ground(box: Box) -> bytes:
+    return _packed(basemap_json(box))
 
-    @lru_cache(maxsize=16)
-    def packed(box: Box) -> bytes:
-        return _packed(basemap_json(box, lines))
 
-    @cache
-    def packed_world() -> bytes:
-        box = named_box("world")
-        return _packed({"domain": domain_json(box), "ground": basemap_json(box, lines, most=WORLD_CORNERS)})
+@cache
+def _world() -> bytes:
+    box = named_box("world")
+    return _packed({"domain": domain_json(box), "ground": basemap_json(box, most=WORLD_CORNERS)})
 
-    async def answer(context: Context, request: Request, packed: Callable[[], bytes]) -> Response:
-        found = _compressed(request, await context.service.work(packed))
-        found.headers["Cache-Control"] = "no-cache"  # the server may be started with another base map
-        return found
 
-    async def show(context: Context, request: Request) -> Response:
-        live = await context.service.campaign(task_in(request))
-        return await answer(context, request, lambda: packed(live.campaign.task.box))
+async def _show_ground(context: Context, request: Request, packed: Callable[[], bytes]) -> Response:
+    found = _compressed(request, await context.service.work(packed))
+    found.headers["Cache-Control"] = "no-cache"  # a newer server may draw land otherwise
+    return found
 
-    async def show_of_pair(context: Context, request: Request) -> Response:
-        live = await pair_of(context, request)
-        return await answer(context, request, lambda: packed(live.pair.pooled.box))
 
-    async def show_world(context: Context, request: Request) -> Response:
-        return await answer(context, request, packed_world)
+async def show_coast(context: Context, request: Request) -> Response:
+    """Land and cities of a campaign's domain."""
+    live = await context.service.campaign(task_in(request))
+    return await _show_ground(context, request, lambda: _ground(live.campaign.task.box))
 
-    return (
-        Operation(
-            "get", "/tasks/{task}/coast", show, "What lies behind maps of the domain", (200, 304), JSON, TASK_PROBLEMS,
-            of_pair=show_of_pair,
-        ),
-        Operation("get", "/world", show_world, "A map of the world, to draw a domain on", (200, 304), JSON),
-    )  # fmt: skip
+
+async def show_pair_coast(context: Context, request: Request) -> Response:
+    """The same for a task of two servers."""
+    live = await pair_of(context, request)
+    return await _show_ground(context, request, lambda: _ground(live.pair.pooled.box))
+
+
+async def show_world(context: Context, request: Request) -> Response:
+    """Land and cities of the world."""
+    return await _show_ground(context, request, _world)
 
 
 def _packed(document: Any) -> bytes:
@@ -246,7 +242,7 @@ async def make_draft(context: Context, request: Request) -> Response:
         raise Problem("malformed", str(error), field=field_of(str(error))) from None
 
 
-_ALWAYS = (
+OPERATIONS = (
     Operation("get", "/", show_page, "The page", (200,), HTML),
     Operation(
         "get", "/join/{task}", show_join, "The page of a participant", (200,), HTML, TASK_PROBLEMS,
@@ -269,10 +265,9 @@ _ALWAYS = (
         "post", "/drafts", make_draft, "A campaign's form and promise", (200,), JSON,
         ("unauthorized", "malformed", "wrong-role", "too-large", "unavailable"), JSON, "admin",
     ),
+    Operation(
+        "get", "/tasks/{task}/coast", show_coast, "What lies behind maps of the domain", (200, 304), JSON,
+        TASK_PROBLEMS, of_pair=show_pair_coast,
+    ),
+    Operation("get", "/world", show_world, "A map of the world, to draw a domain on", (200, 304), JSON),
 )  # fmt: skip
-OPERATIONS = (*_ALWAYS, *_ground())
-
-
-def with_basemap(path: str) -> tuple[Operation, ...]:
-    """The same routes with the lines of a GeoJSON file in the place of land."""
-    return (*_ALWAYS, *_ground(read_basemap(Path(path))))

@@ -24,7 +24,7 @@ import numpy as np
 from ..arrays import Floats
 from ..errors import InvalidInput
 from ..hierarchy.base import Hierarchy
-from ..io.basemap import basemap_json, read_basemap
+from ..io.basemap import basemap_json
 from ..io.files import write_text
 from ..io.map_rows import Rows, domain_json, on_a_strip, partition_rows, split_rows
 from ..io.queries import Asked
@@ -73,7 +73,7 @@ def tree_of(result: Mappable) -> CountTree:
 
 def map_html(
     rounds: Sequence[Rows], tree: Hierarchy, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
-    basemap: Path | None = None, mark: Mark | None = None, counted: CountTree | None = None,
+    mark: Mark | None = None, counted: CountTree | None = None,
     asked: Sequence[Asked] = (),
 ) -> str:  # fmt: skip
     """The whole document.
@@ -88,8 +88,6 @@ def map_html(
     title : str
     numbers : mapping of str to str
         What to show beside the map, by name.
-    basemap : Path, optional
-        GeoJSON whose lines are drawn instead of land and sea.
     mark : Mark, optional
         Of a simulation; the title says it.
     counted : CountTree, optional
@@ -105,7 +103,7 @@ def map_html(
     data = {
         "title": title, "domain": domain_json(box, tree), "numbers": dict(numbers), "promise": promise.to_json(),
         "public": UNPROTECTED if promise.adjacency == "inside" else "",
-        "ground": basemap_json(box, None if basemap is None else read_basemap(basemap)),
+        "ground": basemap_json(box),
         "note": "Counted in this file, from what was published: a question costs nothing more.",
         "people": 0 if counted is None else round(counted.total),
         "tree": walked,
@@ -226,12 +224,12 @@ def _parts(tree: CountTree) -> dict[str, Any]:
 
 def write_html(
     path: Path, result: Mappable, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
-    basemap: Path | None = None, asked: Sequence[Asked] = (),
+    asked: Sequence[Asked] = (),
 ) -> None:  # fmt: skip
     """Write the map of a result into one file, which answers questions about it."""
     partition = result.partition if isinstance(result, Run | Mapped) else result
     document = map_html(
-        rounds_of(result), partition.task.hierarchy, promise, title=title, numbers=numbers, basemap=basemap,
+        rounds_of(result), partition.task.hierarchy, promise, title=title, numbers=numbers,
         mark=partition.mark, counted=tree_of(result), asked=asked,
     )  # fmt: skip
     write_text(path, document)

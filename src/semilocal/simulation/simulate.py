@@ -251,10 +251,6 @@ class Run:
             )
         return positions
 
-    def animate(self, path: str) -> None:
-        """Draw the regions as they are found, one picture per round, into a GIF (two dimensions only)."""
-        output("plots").animate(self, path)
-
     def _repr_html_(self) -> str:
         words: str = output("notebook").result_html(self)
         return words

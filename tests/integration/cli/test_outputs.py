@@ -151,25 +151,6 @@ def test_columns_in_the_wrong_order_for_a_place_are_named(capsys: pytest.Capture
     assert "write --columns lon,lat" in said
 
 
-@pytest.mark.parametrize("job", ["partition", "counts"])
-@pytest.mark.parametrize(
-    ("html", "content", "reason"),
-    [(False, "", "give both"), (True, "{", "is not GeoJSON"), (True, None, "No such file")],
-)
-def test_a_base_map_is_checked_before_anything_is_written(
-    capsys: pytest.CaptureFixture[str], table: Path, job: str, html: bool, content: str | None, reason: str
-) -> None:
-    basemap = table.with_name("base.geojson")
-    if content is not None:
-        basemap.write_text(content)
-    before = sorted(os.listdir(table.parent))
-    words = [job, table, *UNIT, *COMMON, *JOBS[job], table.with_name("out.csv"), "--basemap", basemap]
-    words += ["--transcript", table.with_name("out.slt")]
-    words += ["--html", table.with_name("out.html")] if html else []
-    assert reason in refused(capsys, *words)
-    assert sorted(os.listdir(table.parent)) == before
-
-
 def test_a_stream_that_knows_few_letters_gets_the_names_of_queries(table: Path) -> None:
     queries = table.with_name("q.csv")
     queries.write_text("x0,y0,x1,y1,name\n0,0,1,1,Zürich\n", encoding="utf-8")

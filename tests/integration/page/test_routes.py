@@ -24,7 +24,6 @@ from semilocal.service.campaign import Campaign
 from semilocal.service.rounds import catch_up
 from semilocal.service.routes.device import state_document
 from semilocal.service.routes.table import Operation
-from semilocal.service.server import find_routes
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
@@ -258,28 +257,6 @@ def test_a_draft_needs_the_token_says_the_promise_and_creates_the_campaign_it_de
             answer = await client.get(f"/tasks/{created.json()['task']}/coast")
             assert set(answer.json()) >= {"land", "cities", "step"}
             assert "immutable" not in answer.headers["cache-control"]  # another base map may come
-
-    asyncio.run(body())
-
-
-def test_a_base_map_takes_the_place_of_land(sqlite: Store, tmp_path: Path) -> None:
-    lines = tmp_path / "a=b.geojson"
-    lines.write_text(json.dumps({"type": "LineString", "coordinates": [[0.25, 0.5], [0.75, 0.5]]}))
-    routes = find_routes(f"semilocal.page.routes:with_basemap={lines}")
-    assert [one.path for one in routes] == [one.path for one in OPERATIONS]
-
-    async def body() -> None:
-        async with running(sqlite, routes) as (client, _, _):
-            campaign = open_campaign(sample_task())
-            assert create_campaign(sqlite, campaign, now=0.0)
-            path = f"/tasks/{campaign.task.id.hex()}/coast"
-            answer = await client.get(path)
-            ground = answer.json()
-            assert np.cumsum(np.reshape(ground["lines"][0], (2, 2)), axis=0) * ground["step"] == pytest.approx(
-                np.array([[0.25, 0.5], [0.75, 0.5]])
-            )
-            again = await client.get(path, headers={"if-none-match": answer.headers["etag"]})
-            assert again.status_code == 304
 
     asyncio.run(body())
 

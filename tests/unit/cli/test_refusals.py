@@ -34,11 +34,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_base_map_that_is_none(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    assert "noise.geojson" in refused(capsys, "serve", "--basemap", "noise.geojson")
-    assert "noise.geojson" in refused(capsys, "results", "x", "--html", "map.html", "--basemap", "noise.geojson")
-
-
 @pytest.mark.parametrize("name", QUERIES)
 def test_queries_of_any_shape(capsys: pytest.CaptureFixture[str], folder: Path, name: str) -> None:
     (folder / "q.geojson").write_text(json.dumps(QUERIES[name]))

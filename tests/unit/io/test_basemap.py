@@ -1,17 +1,12 @@
-"""What lies behind maps: land and sea where they are, never too fine; cities; lines of a file."""
+"""What lies behind maps: land and sea where they are, never too fine; cities; credits."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
 from semilocal.geometry.places import named_box
-from semilocal.io.basemap import Lines, basemap_json, land, read_basemap
+from semilocal.io.basemap import Lines, basemap_json, land
 from semilocal.testing import unit_box
 
 
@@ -74,37 +69,3 @@ def test_cities_are_inside_the_map_the_largest_first_and_credited() -> None:
     assert all(-124.5 < x < -114.1 and 32.5 < y < 42.1 for _, _, x, y in sent["cities"])
     assert "GeoNames, CC BY 4.0" in sent["credit"]
     assert basemap_json(unit_box())["cities"] == basemap_json(unit_box(3))["land"] == []
-
-
-def test_lines_of_a_file_take_the_place_of_land(tmp_path: Path) -> None:
-    path = tmp_path / "map.geojson"
-    ring = [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.1]]
-    far = {"type": "Feature", "geometry": {"type": "LineString", "coordinates": [[5, 5], [6, 6]]}}
-    near = {"type": "Feature", "geometry": {"type": "MultiPolygon", "coordinates": [[ring]]}}
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": [far, near]}))
-    sent = basemap_json(unit_box(), read_basemap(path))
-    assert decoded(sent["lines"], sent["step"])[0] == pytest.approx(np.array(ring))
-    assert len(sent["lines"]) == 1
-    assert basemap_json(named_box("california"), read_basemap(path))["land"] == []
-    path.write_text(json.dumps({"type": "LineString", "coordinates": [[0, 5], [1000, 5]]}))
-    assert len(basemap_json(Box((0, 0), (1000, 10)), read_basemap(path))["lines"]) == 1, (
-        "long where axes are no degrees"
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"type": "Point", "coordinates": [0, 0]}',
-        '{"type": "LineString", "coordinates": 3}',
-        '{"type": "LineString", "coordinates": [[0, 1], [NaN, 2]]}',
-    ],
-)
-def test_a_file_without_lines_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "bad.geojson"
-    path.write_text(text)
-    with pytest.raises(InvalidInput, match=r"bad\.geojson"):
-        read_basemap(path)

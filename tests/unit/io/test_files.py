@@ -56,16 +56,6 @@ def test_files_of_an_input_folder_or_pattern_are_not_overwritten(tmp_path: Path,
     check_outputs({"--out": (tmp_path / "regions.parquet", ())}, inputs=[tmp_path / given])
 
 
-def test_a_new_file_in_an_input_folder_is_refused_because_it_would_be_read_next_time(tmp_path: Path) -> None:
-    (tmp_path / "rows" / "part").mkdir(parents=True)
-    for output in ("rows/new.csv", "rows/part/new.csv"):
-        for given in ("rows", "rows/**/*.csv", f"{Path(output).parent}/*.csv", f"{Path(output).parent}/n?w.csv"):
-            with pytest.raises(InvalidInput, match=r"lies in the input .*, and would be read with it the next time"):
-                check_outputs({"--out": (tmp_path / output, ())}, inputs=[tmp_path / given])
-    check_outputs({"--out": (tmp_path / "rows/part/new.csv", ())}, inputs=[tmp_path / "rows/*.csv"])
-    check_outputs({"--out": (tmp_path / "rows/new.csv", ())}, inputs=[tmp_path / "rows/*.parquet"])
-
-
 def test_two_outputs_must_differ(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="same file as --out"):
         check_outputs({"--out": (tmp_path / "a.csv", ()), "--plot": (tmp_path / "a.csv", ())})

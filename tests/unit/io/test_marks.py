@@ -8,14 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from pyarrow import parquet
 
 import semilocal as sl
-from semilocal.io.map_rows import split_rows
 from semilocal.page.single import result_html
 from semilocal.pooled.play import Published
 from semilocal.protocol.mark import Mark
@@ -99,20 +97,3 @@ def test_a_mark_is_read_from_a_transcript_as_far_as_its_bytes_tell(trust: Any) -
         again = Published.from_bytes(published.to_bytes())
         assert published.mark == Mark(seeded=True, seed=seed)
         assert again.mark == pooled_counts(again).partition.mark == mark
-
-
-def test_a_gif_of_a_run_has_the_mark_in_every_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = sl.Task.build(UNIT, epsilon=1.0, delta=1e-3, k=200)
-    run = sl.simulate(HOMES, task, rng=np.random.default_rng(1))
-    seen: list[bool] = []
-    save = Figure.savefig
-
-    def look(figure: Figure, *given: Any, **named: Any) -> None:
-        seen.append(any(text.get_text() == SEEDED for text in figure.axes[0].texts))
-        save(figure, *given, **named)
-
-    monkeypatch.setattr(Figure, "savefig", look)
-    with mpl.rc_context({"figure.dpi": 40}):
-        run.animate(str(tmp_path / "run.gif"))
-    assert seen == [True] * len(split_rows(run.partition, run.splits))
-    assert len(seen) > 1

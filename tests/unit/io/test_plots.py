@@ -11,9 +11,8 @@ import pytest
 
 from semilocal import Task, simulate
 from semilocal.datasets import california_housing
-from semilocal.errors import InvalidInput
 from semilocal.geometry.places import named_box
-from semilocal.io.map_rows import partition_rows, split_rows
+from semilocal.io.map_rows import partition_rows
 from semilocal.io.plots import robust_limits, save_side_by_side
 from semilocal.protocol.mark import Mark
 from semilocal.release import counts
@@ -82,23 +81,6 @@ def test_one_crowded_region_does_not_set_the_colours() -> None:
     assert (low, high) == pytest.approx(robust_limits(density), rel=0.05)
     flat = robust_limits(np.ones(5))
     assert flat[1] / flat[0] == pytest.approx(2.0)
-
-
-@pytest.mark.slow
-def test_a_run_is_animated_with_one_picture_per_round_with_a_split(tmp_path: Path) -> None:
-    from PIL import Image
-
-    task = Task.build(unit_box(), epsilon=2.0, delta=1e-3, k=100, max_rounds=20)
-    run = simulate(cluster(1000), task, rng=np.random.default_rng(1))
-    run.animate(str(tmp_path / "refinement.gif"))
-    with Image.open(tmp_path / "refinement.gif") as picture:
-        assert getattr(picture, "n_frames", 0) == len(split_rows(run.partition, run.splits)) > 1
-    with pytest.raises(InvalidInput, match=r"\.gif"):
-        run.animate(str(tmp_path / "refinement.mp4"))
-    line = Task.build(unit_box(1), epsilon=2.0, delta=1e-3, k=100)
-    flat = simulate(cluster(200, 1), line, rng=np.random.default_rng(1))
-    with pytest.raises(InvalidInput, match="two dimensions"):
-        flat.animate(str(tmp_path / "x.gif"))
 
 
 def test_maps_side_by_side_say_that_their_noise_was_seeded(california: Run, tmp_path: Path) -> None:

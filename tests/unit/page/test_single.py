@@ -145,7 +145,6 @@ def test_the_command_line_writes_the_file(tmp_path: Path, trust: str, capsys: py
     assert data["numbers"]["participants"] == "1,000"
     assert data["promise"]["trust"] == trust
     assert main(["partition", str(source), *common, *crowd, "--html", str(source)]) == 2
-    assert main(["partition", str(source), *common, *crowd, "--basemap", str(target)]) == 2
 
 
 def test_the_file_states_the_loss_of_a_person_with_several_rows(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def run(
         save_picture(found.counts.partition, maps.plot)
         print(f"wrote {maps.plot}", file=sys.stderr)
     if maps.html is not None:
-        write_map(found, maps.html, title=row.name, basemap=maps.basemap)
+        write_map(found, maps.html, title=row.name)
         print(f"wrote {maps.html}", file=sys.stderr)
     if queries.asked:
         _count(found, queries, out)
@@ -114,14 +114,14 @@ def found_of(client: AdminClient, task: str) -> Found:
 
 
 def write_map(
-    found: Found, path: Path, *, title: str, basemap: Path | None = None, asked: Sequence[Asked] = ()
+    found: Found, path: Path, *, title: str, asked: Sequence[Asked] = ()
 ) -> None:  # fmt: skip
     """Write the interactive map, with questions that were answered already."""
     from ...page.single import map_html
 
     document = map_html(
         found.rounds, found.counts.partition.task.hierarchy, found.promise, title=title, numbers=found.numbers,
-        basemap=basemap, counted=found.counts.tree, asked=asked,
+        counted=found.counts.tree, asked=asked,
     )  # fmt: skip
     write_text(path, document)
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from ...errors import InvalidInput
-from ...io.basemap import read_basemap
 from ...service.stopping import Stop
 from ..catalogue import DONE
-from ..options import advanced, file, flat, option, two_servers, whole
+from ..options import advanced, flat, option, two_servers, whole
 
 __all__ = ["DEFAULT_DB", "PairServer", "run"]
 
 DEFAULT_DB = "sqlite:///semilocal.db"
 PAGE = "semilocal.page.routes:OPERATIONS"
-PAGE_WITH_BASEMAP = "semilocal.page.routes:with_basemap"
 
 
 @flat
@@ -49,7 +46,6 @@ def run(
     workers: Annotated[int, option("processes; more than one needs PostgreSQL", "N", whole(1, 64))] = 1,
     host: Annotated[str, option("address to listen at")] = "127.0.0.1",
     port: Annotated[int, option("0 takes a free one", "PORT", whole(0, 65535))] = 8000,
-    basemap: Annotated[Path | None, file("lines behind the maps of the page, GeoJSON; else the coast")] = None,
     key_file: Annotated[
         str | None, advanced("the signing keys, one per line; beside the database if left out", "FILE")
     ] = None,
@@ -73,12 +69,8 @@ def run(
             raise InvalidInput(
                 "--operator, --origin, --peer, --peer-key and --processes belong to --role leader or --role helper"
             )
-        more = PAGE
-        if basemap is not None:
-            read_basemap(basemap)  # refused before anything is opened
-            more = f"{PAGE_WITH_BASEMAP}={basemap.resolve()}"
         serve(
             db, host=host, port=port, workers=workers, log_level=log_level, keys_in=key_file,
-            new_key=new_key, more=more, pair=pair, stop=stop,
+            new_key=new_key, more=PAGE, pair=pair, stop=stop,
         )  # fmt: skip
     return DONE

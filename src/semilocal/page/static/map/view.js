@@ -9,8 +9,8 @@ import { label, lines, scaleBar } from "#map/camera.js";
 
 /** @typedef {[number, number]} Point left and top in pixels */
 
-/** What lies behind and over the cells (io/basemap.py makes it): rings and lines are x, y, then steps, in whole numbers of step.
- * @typedef {{step: number, land: number[][], lines: number[][], narrowest: number, cities: [string, string, number, number][], credit: string}} Ground */
+/** What lies behind and over the cells (io/basemap.py makes it): rings are x, y, then steps, in whole numbers of step.
+ * @typedef {{step: number, land: number[][], narrowest: number, cities: [string, string, number, number][], credit: string}} Ground */
 
 const STYLES = {
   light: {
@@ -28,10 +28,10 @@ const SLIP = 4; // pixels that a pointer may slip in a click
 const WORDS = "Map. Arrow keys move, plus and minus zoom, 0 shows everything.";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-/** A path of rings or lines, north at the top. @param {number[][]} lines @param {number} step */
-function pathOf(lines, step) {
+/** A path of rings, north at the top. @param {number[][]} rings @param {number} step */
+function pathOf(rings, step) {
   const path = new Path2D();
-  for (const line of lines) {
+  for (const line of rings) {
     let [x, y] = [0, 0];
     for (let place = 0; place < line.length; place += 2) {
       [x, y] = [x + line[place], y + line[place + 1]];
@@ -69,7 +69,6 @@ export class MapView {
     /** @type {Ground | null} */
     this.ground = null;
     this.land = new Path2D();
-    this.lines = new Path2D();
     /** @type {number[][]} left, top, right, bottom of what is written */
     this.written = [];
     this.asking = false; // whether dragging draws a rectangle
@@ -102,7 +101,7 @@ export class MapView {
   /** @param {Ground} ground */
   setGround(ground) {
     this.ground = ground;
-    [this.land, this.lines] = [pathOf(ground.land, ground.step), pathOf(ground.lines, ground.step)];
+    this.land = pathOf(ground.land, ground.step);
     this.draw();
   }
 
@@ -307,26 +306,23 @@ export class MapView {
    * @param {CanvasRenderingContext2D} context @param {Ground} ground */
   #drawLand(context, { land, narrowest }) {
     const { scale, aspect, width, height, x, y } = this.device;
+    if (!land.length || width / scale < narrowest) return;
     // The paths are moved, not the canvas: lines keep their width.
     const move = new DOMMatrix([scale, 0, 0, scale * aspect, width / 2 - x * scale, height / 2 + y * scale * aspect]);
     const { x0, y0, x1, y1 } = cameras.bounds(this.domain);
-    const [domain, coast, lines, sea] = [new Path2D(), new Path2D(), new Path2D(), new Path2D()];
+    const [domain, coast, sea] = [new Path2D(), new Path2D(), new Path2D()];
     domain.rect(x0, -y1, x1 - x0, y1 - y0);
     coast.addPath(this.land, move);
-    lines.addPath(this.lines, move);
     sea.addPath(domain, move);
     context.save();
     context.clip(sea);
     context.strokeStyle = this.style.coast;
     context.lineWidth = this.ratio;
     context.lineJoin = "round";
-    context.stroke(lines);
-    if (land.length && width / scale >= narrowest) {
-      context.stroke(coast);
-      sea.addPath(coast);
-      context.fillStyle = this.style.sea;
-      context.fill(sea, "evenodd");
-    }
+    context.stroke(coast);
+    sea.addPath(coast);
+    context.fillStyle = this.style.sea;
+    context.fill(sea, "evenodd");
     context.restore();
   }
 
