@@ -95,11 +95,11 @@ def repack(events: list[bytes], original: bytes) -> bytes:
     position = 0
     for frame in frames:
         if frame.kind == SEAL:
-            write_frame(stream, SEAL, [frame.data])
+            write_frame(stream, SEAL, frame.events)
         elif frame.kind == END:
             write_frame(stream, END, [])
         else:
-            count = len(frame.bounds) - 1
+            count = len(frame.events)
             write_frame(stream, frame.kind, events[position : position + count])
             position += count
     return stream.getvalue()

@@ -336,7 +336,7 @@ class AdminClient:
         download(self._public, task, stream)
         stream.seek(0)
         frames = (frame for frame in read_frames(stream) if frame.kind == EVENTS)
-        return [decode_event(data) for frame in frames for data in frame.events()]
+        return [decode_event(data) for frame in frames for data in frame.events]
 
     def _public(self, path: str) -> bytes | None:
         try:

@@ -18,12 +18,11 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import BinaryIO, NamedTuple
 
 import msgspec
-import numpy as np
 
-from ..arrays import Integers
 from ..errors import DamagedFile, InvalidInput
 from ..protocol.canonical import read_canonical
 from ..protocol.messages import Closed, Event, ValueClosed, encode
@@ -94,13 +93,7 @@ class Frame(NamedTuple):
     """One frame."""
 
     kind: bytes  # `b"M"`, `b"E"`, `b"S"` or `b"Z"`
-    data: bytes  # the events' bytes, one after the other
-    bounds: Integers  # int64[count + 1], where each event begins, and where the last one ends
-
-    def events(self) -> Iterator[bytes]:
-        """The bytes of each event."""
-        for first, last in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
-            yield self.data[first:last]
+    events: list[bytes]
 
 
 class TranscriptWriter:
@@ -206,8 +199,7 @@ def write_events(
 
 def write_frame(stream: BinaryIO, kind: bytes, events: Sequence[bytes]) -> None:
     """Write one frame, whatever it holds; :class:`TranscriptWriter` writes files that verify."""
-    lengths = np.array([len(data) for data in events], dtype=">u4").tobytes()
-    raw = lengths + b"".join(events)
+    raw = struct.pack(f">{len(events)}I", *map(len, events)) + b"".join(events)
     packed = zlib.compress(raw, 6)
     header = _HEADER.pack(kind, len(events), len(raw), len(packed))
     stream.write(header + _CHECK.pack(zlib.crc32(packed, zlib.crc32(header))) + packed)
@@ -254,12 +246,11 @@ def _read_frame(stream: BinaryIO, number: int) -> Frame:
         raise DamagedFile(f"frame {number} cannot be unpacked: {error}") from None
     if len(raw) != raw_size or not unpacker.eof or unpacker.unused_data:
         raise DamagedFile(f"frame {number} does not unpack to the {raw_size} bytes that it says")
-    lengths = np.frombuffer(raw, dtype=">u4", count=count).astype(np.int64)
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
-    if bounds[-1] != raw_size - 4 * count:
+    bounds = list(accumulate(struct.unpack_from(f">{count}I", raw), initial=4 * count))
+    if bounds[-1] != raw_size:
         raise DamagedFile(f"frame {number}: the lengths of its events do not add up")
     if kind not in (MARK, EVENTS, SEAL, END) or (kind in (MARK, SEAL) and count != 1) or (kind == END and count):
         raise DamagedFile(f"frame {number}: unknown kind {kind!r} with {count} events")
     if kind == MARK and number > 1:
         raise DamagedFile(f"frame {number}: the mark of a simulation comes first, or not at all")
-    return Frame(kind, raw[4 * count :], bounds)
+    return Frame(kind, [raw[first:last] for first, last in pairwise(bounds)])

@@ -195,13 +195,13 @@ class Replay:
     def frame(self, frame: Frame) -> None:
         """Judge one frame."""
         if frame.kind == SEAL:
-            self._seal(frame.data)
+            self._seal(*frame.events)
         elif frame.kind == MARK:
-            self._mark(frame.data)
+            self._mark(*frame.events)
         elif frame.kind != END:
-            self._log.add(frame.events())
+            self._log.add(frame.events)
             self.found.events = self._log.size
-            for data in frame.events():
+            for data in frame.events:
                 if not self._lost:
                     self._event(data)
 

@@ -494,27 +494,6 @@ def test_a_bad_token_is_explained_and_the_reservation_taken_back(token: str, exp
         assert asyncio.run(world.agent(vault, (0.3, 0.3), token="good").run()).outcome == "finished"
 
 
-def test_a_wiped_vault_needs_a_new_token_and_is_another_participant() -> None:
-    world = World(FakeServer(task=SMALL, capacity=3, tokens={"first": "", "second": ""}))
-
-    async def enrol(token: str) -> Summary:
-        with world.vault(f"device{len(world.secrets)}") as vault:
-            running = asyncio.ensure_future(world.agent(vault, (0.3, 0.3), token=token).run())
-            for _ in range(200):
-                await asyncio.sleep(0)
-                if running.done():
-                    return running.result()
-            running.cancel()
-            return Summary(outcome="unfinished")
-
-    assert asyncio.run(enrol("first")).outcome == "unfinished"
-    wiped = asyncio.run(enrol("first"))
-    assert (wiped.outcome, wiped.token) == ("refused", "token-used")
-    assert "wiped" in wiped.reason
-    assert asyncio.run(enrol("second")).outcome == "unfinished"
-    assert len(world.server.participants) == 2
-
-
 def test_enrolment_after_the_partition_is_refused() -> None:
     world = World(FakeServer(capacity=1))
     with world.vault("first") as vault:

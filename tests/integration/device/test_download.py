@@ -65,7 +65,9 @@ def test_the_transcript_of_the_service_verifies(tmp_path: Path, signed: bool) ->
 def routes_of(played: Played, *, sealed: bool) -> dict[str, bytes]:
     """The public routes of a server that holds this campaign."""
     base = f"/tasks/{played.task.id.hex()}"
-    seals = [decode(f.data, Seal) for f in read_frames(io.BytesIO(pack(played.events, played.task))) if f.kind == SEAL]
+    seals = [
+        decode(f.events[0], Seal) for f in read_frames(io.BytesIO(pack(played.events, played.task))) if f.kind == SEAL
+    ]
     out = {
         base: played.events[0], f"{base}/plan": encode(played.plan),
         f"{base}/state": msgspec.json.encode({"closed": len(seals)}),

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign, new_tokens, with_chain
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import open_store
-from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, cluster, running_app, secrets_of
+from semilocal.testing import ALLOW_ALL, Server, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
@@ -214,22 +213,3 @@ def test_a_token_enrols_one_vault_only_and_its_retry_is_safe(server: Server) -> 
         return [*said, *both]
 
     assert asyncio.run(scene()) == ["unfinished", "refused token-used", "unfinished", "finished", "finished"]
-
-
-def test_a_campaign_that_the_administrator_cancels_ends_for_the_device(server: Server) -> None:
-    task = sample_task()
-    store = open_store(server.database, worker="office")
-    assert create_campaign(store, open_campaign(task, capacity=5), now=time.time())
-    store.close()
-
-    async def scene() -> str:
-        with Vault.open("device", disk=MemoryDisk()) as vault:
-            url = f"{server.url}/tasks/{task.id.hex()}"
-            running_agent = asyncio.ensure_future(Agent(url, vault, position=(0.3, 0.3), policy=ALLOW_ALL).run())
-            while not any(membership.enrolled for membership in vault.contents.memberships):
-                await asyncio.sleep(0.01)
-            async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}) as client:
-                assert (await client.post(f"{url}/close")).status_code == 200
-            return (await asyncio.wait_for(running_agent, HANG)).outcome
-
-    assert asyncio.run(scene()) == "cancelled"

@@ -327,7 +327,7 @@ def test_a_round_that_does_not_follow_is_the_last_one_that_is_looked_at(
 
 def rewritten(change: Callable[[list[tuple[bytes, list[bytes]]]], None]) -> bytes:
     """The file with its frames, kinds and payloads, changed."""
-    frames = [(frame.kind, list(frame.events())) for frame in read_frames(io.BytesIO(FILE))]
+    frames = [(frame.kind, frame.events) for frame in read_frames(io.BytesIO(FILE))]
     change(frames)
     stream = io.BytesIO()
     stream.write(FILE[:23])
