@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench import machine
 from semilocal.lab.experiments.summary import FigureOptions, Study, select
 from semilocal.lab.experiments.trials import counts_trial
 
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=Path, default=None)
     given = parser.parse_args()
+    print(machine.line(), end="\n\n")
     with tempfile.TemporaryDirectory() as folder:
         summary = STUDY.gather(FigureOptions(given.runs, given.seed, Path(folder), given.data, workers=0)).summary
     print(f"{given.runs} runs, seed {given.seed}; ± is one standard error\n")

@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench import machine
 from semilocal.sharing.party import Party
 from semilocal.testing import MockClock
 from tests.helpers.pairs import crowd, pooled_task
@@ -124,6 +125,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.lie:
         return 0 if lie() else 1
+    print(machine.line(), end="\n\n")
     good = True
     for name in given.names or [*ROWS, "liar", "polling"]:
         if name in ROWS:

@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import semilocal as sl
+from bench import machine
 from semilocal.arrays import Floats
 from semilocal.lab.experiments.data import load
 from semilocal.lab.experiments.trials import ring
@@ -118,6 +119,7 @@ def main() -> int:
     parser.add_argument("--rounding", type=float, help="step that coordinates are known to be multiples of")
     parser.add_argument("--means", action="store_true", help="intervals of means instead")
     given = parser.parse_args()
+    print(machine.line(), end="\n\n")
     make, columns = row, [*KINDS, "half width / error"]
     if given.means:
         make, columns = mean_row, ["held", "error", "half width / error"]

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import machine
 from semilocal import Box, Task
 from semilocal.device.swarm import run_swarm
 from semilocal.service.admin import create_campaign, with_chain
@@ -54,6 +55,7 @@ def main() -> int:
     parser.add_argument("--devices", type=int, default=500)
     parser.add_argument("--postgres", action="store_true", help="on a private cluster, else on SQLite")
     arguments = parser.parse_args()
+    print(machine.line(), end="\n\n")
     cluster_ = Postgres() if arguments.postgres else None
     try:
         with tempfile.TemporaryDirectory() as folder:

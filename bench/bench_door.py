@@ -19,6 +19,7 @@ from pathlib import Path
 
 import httpx2
 
+from bench import machine
 from semilocal.testing import Server
 from tests.helpers.flood import greedy, half_open, trusting
 from tests.helpers.nginx import peak_memory, shipped_nginx
@@ -45,6 +46,7 @@ def main() -> int:
     parser.add_argument("--half-open", type=int, default=1050)
     parser.add_argument("--greedy", type=int, default=40)
     arguments = parser.parse_args()
+    print(machine.line(), end="\n\n")
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         server = Server(f"sqlite:///{folder}/service.db", log=Path(folder) / "log.txt")
         server.start(files=FILES)

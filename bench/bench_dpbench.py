@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench import machine
 from semilocal.lab.experiments.dpbench import geometric_mean, ranges
 from semilocal.lab.experiments.summary import FigureOptions, select
 
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    print(machine.line(), end="\n\n")
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         options = FigureOptions(given.runs, given.seed, Path(folder), given.data, workers=0)

@@ -18,6 +18,7 @@ import numpy as np
 import shapely
 
 import semilocal as sl
+from bench import machine
 from semilocal.datasets import california_housing
 from semilocal.io.regions import regions_json
 
@@ -56,6 +57,7 @@ def polygons(corners: int, rng: np.random.Generator) -> Any:
 
 
 def main() -> int:
+    print(machine.line(), end="\n\n")
     rng = np.random.default_rng(1)
     found = counted("curator", rng, 14)
     regions, good = len(found.partition), True

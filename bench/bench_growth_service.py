@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench import machine
 from bench.bench_pair import count, open_pair, peak_memory, running_pair, send
 from bench.bench_service import bench, new_crowd, subjects
 from semilocal import Box
@@ -127,7 +128,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=40_000, help="most people of two servers")
     parser.add_argument("--picture", help="draw into this file")
     given = parser.parse_args()
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
+    print(machine.line(), end="\n\n")
     servers_against_cores(given.seconds, given.turns)
     print()
     rows = pairs_against_people_and_cells(given.most)

@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import uvloop
 
+from bench import machine
 from bench.bench_service import process, processor_time
 from bench.load import Measured, measure
 from bench.reports import public_parts
@@ -314,6 +315,7 @@ def main() -> int:
     if arguments.bare:
         run_bare(arguments.bare)
         return 0
+    print(machine.line(), end="\n\n")
     with running_pair() as servers:
         good = two_servers(servers, arguments.people, arguments.buckets, connections=arguments.connections)
     return 0 if good else 1

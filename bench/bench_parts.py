@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench import machine
 from semilocal import RandomizedResponse
 from semilocal.lab.experiments import trials
 from semilocal.randomizer.values import best
@@ -73,6 +74,7 @@ def workload_seconds() -> float:
 
 def main() -> int:
     """Print Markdown rows; return 1 if a limit is missed."""
+    print(machine.line(), end="\n\n")
     rows = [
         ("import semilocal", import_seconds(), 0.3, "s"),
         ("semilocal --help", help_seconds(), 0.4, "s"),

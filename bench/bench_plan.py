@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench import machine
 from semilocal.lab.experiments.data import load
 from semilocal.lab.planner import SIZES, TOWNS, TRUSTS, Density, Forecast, density_of, forecast, resampled
 from semilocal.simulation.synthetic import UNIT_SQUARE
@@ -49,6 +50,7 @@ def main() -> int:
     parser.add_argument("--people", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=31)
     given = parser.parse_args()
+    print(machine.line(), end="\n\n")
     print(f"| ε | towns | number | forecast | {' | '.join(FILES)} |\n|---|---|---|---|" + "---|" * len(FILES))
     for epsilon in (1.0, 2.0):
 

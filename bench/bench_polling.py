@@ -23,6 +23,7 @@ from typing import Any
 import httpx2
 import uvloop
 
+from bench import machine
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, Server
@@ -98,6 +99,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, default=10_000)
     arguments = parser.parse_args()
+    print(machine.line(), end="\n\n")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < arguments.devices + 200:
         print(f"the system allows {hard} open files; {arguments.devices + 200} are needed")

@@ -15,6 +15,7 @@ import tracemalloc
 import numpy as np
 
 import semilocal as sl
+from bench import machine
 from semilocal.pooled import MemoryCounter, PooledTask, estimate, play
 from semilocal.pooled.noise import from_entropy
 from semilocal.simulation import synthetic
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--memory", action="store_true", help="measure memory (slower) in place of time")
     args = parser.parse_args()
+    print(machine.line(), end="\n\n")
     rng = np.random.default_rng(1)
     points = synthetic.clusters(args.people, rng)
     task = PooledTask.build(sl.Box((0, 0), (1, 1)), epsilon=args.epsilon, trust="curator")

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import semilocal as sl
+from bench import machine
 from semilocal.protocol.promise_words import Trust
 
 PARTICIPANTS = 1_000_000
@@ -78,6 +79,7 @@ def _ask(result: Any, boxes: Any) -> object:
 
 def main() -> int:
     """Print Markdown rows; return 1 if a limit is missed."""
+    print(machine.line(), end="\n\n")
     rng = np.random.default_rng(1)
     ratio, took = value_ratio(rng)
     asked = query_seconds(rng)

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
+from bench import machine
 from bench.load import Measured
 from semilocal import Box, Report, Task
 from semilocal.protocol.messages import decode, encode
@@ -196,11 +197,15 @@ def process(port: int, *arguments: str) -> Iterator[int]:
         [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        for _ in range(600):
+        for _ in range(600):  # half a minute
             with contextlib.suppress(httpx2.TransportError):
                 httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=60)
                 break
+            if server.poll() is not None:
+                raise SystemExit(f"a server ended before it answered: {' '.join(arguments)}")
             time.sleep(0.05)
+        else:
+            raise SystemExit(f"a server did not answer: {' '.join(arguments)}")
         time.sleep(WARM_UP)  # other workers, caches
         yield server.pid
     finally:
@@ -278,6 +283,7 @@ def main() -> int:
     if arguments.bare:
         run_bare(arguments.bare, arguments.bare_workers)
         return 0
+    print(machine.line(), end="\n\n")
     cluster: Postgres | None = None
     databases = list(arguments.postgres or [])
     if not databases:

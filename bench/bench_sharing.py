@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench import machine
 from bench.reports import public_parts
 from semilocal import Box
 from semilocal.device.upload import make_upload
@@ -56,6 +57,7 @@ def clustered(rng: np.random.Generator, n: int, levels: int) -> np.ndarray:
 
 
 def main() -> None:
+    print(machine.line(), end="\n\n")
     rng = np.random.default_rng(1)
     shape = Shape(LEVELS)
     path = rng.integers(2, size=LEVELS).tolist()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench import machine
 from semilocal import Box, Task, simulate
 from semilocal.protocol.keys import HashChain
 from semilocal.transcript.checkpoints import public_key
@@ -49,7 +50,9 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--participants", type=int, default=5_000)
-    for name, value in measure(parser.parse_args().participants).items():
+    participants = parser.parse_args().participants
+    print(machine.line(), end="\n\n")
+    for name, value in measure(participants).items():
         print(f"{name:24} {value:,.2f}")
 
 

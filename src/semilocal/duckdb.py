@@ -54,9 +54,6 @@ def run(
         with the same chance. Without it every row counts as another person, and a column that looks like a person is
         refused.
     rows_per_user : int
-    order : str, optional
-        Column that has the number of each row, from 0. The rows of files have numbers; those of a query or relation
-        are chosen by their contents without it.
     connection : duckdb.DuckDBPyConnection, optional
         For a query or a relation that belongs to one. Nothing is changed in it.
     rng : numpy.random.Generator, optional

@@ -26,9 +26,8 @@ def run(
     frame : pyspark.sql.DataFrame
         It is read several times: cache it if it is expensive to compute.
     columns, task, box, **options
-        As of :func:`semilocal.duckdb.run`, without ``connection``. With ``order``, the column that has the number of
-        each row, the same seed gives the same rows and means as in memory; without it rows are chosen, and put in
-        order, by their contents.
+        As of :func:`semilocal.duckdb.run`, without ``connection``. A DataFrame has no order: rows are chosen, and put
+        in order, by their contents.
 
     Returns
     -------

@@ -25,8 +25,8 @@ Engine = Literal["auto", "arrow", "duckdb", "spark"]
 
 def open_source(
     rows: Any, columns: Sequence[str], box: Box, *, engine: Engine = "auto", person: str | None = None,
-    rows_per_person: int = 1, key: int = 0, values: Sequence[str] = (), order: str | None = None,
-    leaves: Mapping[str, float] | None = None, connection: Any = None, rows_are_people: bool = False,
+    rows_per_person: int = 1, key: int = 0, values: Sequence[str] = (), leaves: Mapping[str, float] | None = None,
+    connection: Any = None, rows_are_people: bool = False,
 ) -> Source:  # fmt: skip
     """Rows of people that need not fit into memory, for every job: ``sl.counts(open_source(...), box, ...)``.
 
@@ -45,15 +45,13 @@ def open_source(
         The column that says whose row it is. Without it every row counts as another person, and rows with a column that
         looks like a person are refused.
     rows_per_person : int
-        How many rows of a person are taken; a keyed score of the row's number decides which, the same in every engine.
-        Rows without a number (a frame of Spark, a query or relation of DuckDB) are chosen by their contents instead.
+        How many rows of a person are taken; a keyed score of the row's number decides which. Rows without a number (a
+        frame of Spark, a query or relation of DuckDB) are numbered, or chosen, by their contents.
     key : int
         Of that choice, 0 to 2**64 - 1. The same key takes the same rows.
     values : sequence of str
         Further columns of numbers that jobs may name: ``sl.mean(source, box, value="fare", range=(0, 100), ...)``.
         In CSV files they would not be read as numbers otherwise.
-    order : str, optional
-        Spark and DuckDB: the column that has the number of each row, from 0. Rows of files have numbers already.
     leaves : mapping of str to float, optional
         Files: the positions are labels of one column, and these are the numbers that stand for them, such as
         ``tree.leaves`` of a table. Rows with other labels are refused before anything is released.
@@ -91,8 +89,6 @@ def open_source(
     elif rows_per_person != 1:
         raise InvalidInput("rows_per_person needs person, the column that says whose row it is")
     as_integer(key, "key", low=0, high=MAX_KEY)
-    if order is not None and engine not in ("spark", "duckdb"):
-        raise InvalidInput("order is for Spark and DuckDB; Arrow reads rows in their order")
     chosen: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person, "key": key}
     source: Any
     if engine == "spark":
@@ -100,14 +96,12 @@ def open_source(
 
         if files:
             raise InvalidInput("files are for Arrow and DuckDB; let Spark read them, and give the frame")
-        source = SparkSource(rows, columns, box, order=order, **chosen)
+        source = SparkSource(rows, columns, box, **chosen)
         names = source.everybody.rows.columns
     elif engine == "duckdb":
         from .duckdb import open_rows as open_duckdb
 
-        source = open_duckdb(
-            rows, columns, box, order=order, connection=connection, values=values, leaves=leaves, **chosen
-        )
+        source = open_duckdb(rows, columns, box, connection=connection, values=values, leaves=leaves, **chosen)
         names = source.names
     elif files:
         from .arrow import open_files
@@ -120,6 +114,6 @@ def open_source(
         source = open_rows(rows, columns, box, **chosen)
         names = source.names
     if person is None and not rows_are_people:
-        others = [name for name in names if name not in (*columns, *values, order)]
+        others = [name for name in names if name not in (*columns, *values)]
         refuse_person_columns("the rows", others, SOURCE)  # not `rows`, which may be a query with positions in it
     return source  # type: ignore[no-any-return]

@@ -24,7 +24,7 @@ from ..arrays import Floats, Integers, Words
 from ..errors import InvalidInput, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
-from ..simulation.people import Scores, smallest_scores
+from ..simulation.people import row_scores, smallest_scores
 from ..whole_file import whole_file
 from .files import BATCH, check_files, check_numbers, list_files, load_arrow, reason_of
 from .histogram import Lookup
@@ -301,15 +301,15 @@ class _ChosenRows:
     """The rows that are chosen so far."""
 
     def __init__(self, key: int, rows_per_person: int) -> None:
-        self._scores, self._most = Scores.of(key), rows_per_person
-        self._parts: list[tuple[Words, Integers, Integers]] = []
+        self._key, self._most = key, rows_per_person
+        self._parts: list[tuple[Words, Words, Integers]] = []
         self._waiting, self._size = 0, 0
 
     def add(self, labels: Sequence[Any], index: Integers, first: int) -> None:
         """Rows in a row, of which row i belongs to ``labels[index[i]]``; ``first`` is the number of the first row."""
         names = np.array([_person(label) for label in labels], dtype=np.uint64)
         rows = np.arange(first, first + len(index), dtype=np.int64)
-        self._parts.append((names[index], self._scores.at(rows), rows))
+        self._parts.append((names[index], row_scores(self._key, rows), rows))
         self._waiting += len(rows)
         if self._waiting > max(self._size, _PENDING):
             self._choose()

@@ -50,13 +50,13 @@ class DuckDBSource(ArrowSource):
 
 
 def open_rows(
-    data: Any, columns: Sequence[str], box: Box, *, order: str | None, connection: Any, values: Sequence[str],
+    data: Any, columns: Sequence[str], box: Box, *, connection: Any, values: Sequence[str],
     leaves: Mapping[str, float] | None, **chosen: Any,
 ) -> DuckDBSource:  # fmt: skip
     """Files, an address that DuckDB can read (``"s3://..."``), a query, or a relation as a source.
 
-    ``order`` is the column that has the number of each row; files need none. ``connection`` is the one that a query or
-    relation belongs to; ``values`` and ``leaves`` are for files. ``chosen`` says which rows of a person are taken.
+    ``connection`` is the one that a query or relation belongs to; ``values`` and ``leaves`` are for files. ``chosen``
+    says which rows of a person are taken.
     """
     duckdb = load_duckdb()
     query = isinstance(data, str) and data.lstrip().lower().startswith(_QUERY) and " " in data.strip()
@@ -68,10 +68,8 @@ def open_rows(
     if query or isinstance(data, duckdb.DuckDBPyRelation) or (isinstance(data, str) and "://" in data):
         with reporting_failures():
             relation = own.sql(data) if query else _at(own, data) if isinstance(data, str) else data
-        source = _from_relation(relation, columns, box, order, chosen)
+        source = _from_relation(relation, columns, box, chosen)
     else:
-        if order is not None:
-            raise InvalidInput("order is for queries and relations; rows of files have numbers already")
         source = open_files(data, columns, box, values=values, leaves=leaves, make=DuckDBSource, **chosen)
     source.connection = own
     return source  # type: ignore[no-any-return]
@@ -82,19 +80,15 @@ def _at(connection: Any, address: str) -> Any:
     return connection.read_parquet(address) if address.lower().endswith(PARQUET) else connection.read_csv(address)
 
 
-def _from_relation(
-    relation: Any, columns: Sequence[str], box: Box, order: str | None, chosen: Mapping[str, Any]
-) -> DuckDBSource:
-
+def _from_relation(relation: Any, columns: Sequence[str], box: Box, chosen: Mapping[str, Any]) -> DuckDBSource:
     def read(wanted: Sequence[str]) -> Iterator[Any]:
-        rows = relation if order is None else relation.order(_quoted(order))
         with reporting_failures():
-            yield from rows.project(", ".join(map(_quoted, wanted))).to_arrow_reader(BATCH)
+            yield from relation.project(", ".join(map(_quoted, wanted))).to_arrow_reader(BATCH)
 
     person = chosen["person"]
     with reporting_failures():
         schema = relation.limit(0).to_arrow_table().schema
-    if person is None or order is not None or person not in relation.columns:
+    if person is None or person not in relation.columns:
         return DuckDBSource(read, columns, box, schema=schema, **chosen)
     # An engine may give the rows in another order the next time: they are numbered in the order of their contents.
     folder = tempfile.mkdtemp(prefix="semilocal-")

@@ -15,17 +15,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import Floats, Integers
 from ..errors import EngineFailed, InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
-from ..simulation.people import LOW_BITS, PRIME, Scores
 from .histogram import CHANGED, Histogram, Lookup
 from .source import SAMPLE, Source, Wanted, check_axes, is_in, refuse_bad_rows, refuse_values
 
-__all__ = ["SparkSource", "load_spark", "reporting_failures", "score"]
+__all__ = ["SparkSource", "load_spark", "reporting_failures"]
 
 _BATCH = 1 << 17  # rows of a batch that is streamed through the driver
 _FIRST_ROWS = 1000  # rows that show what went wrong
@@ -36,29 +34,29 @@ _NULL, _INFINITE, _OUTSIDE = -1, -2, -3  # in place of a cell
 class SparkSource(Source):
     """A DataFrame of Spark as a source; use :func:`semilocal.engines.open_source`.
 
-    A DataFrame has no order by itself: without ``order``, the column that has the number of each row, rows are ordered
-    by their contents where an order is needed. Of a ``person`` at most ``rows_per_person`` rows are chosen by ``key``.
+    A DataFrame has no order by itself: rows are ordered by their contents where an order is needed. Of a ``person`` at
+    most ``rows_per_person`` rows are chosen by ``key``.
     """
 
     guarded = True  # bad rows are counted beside the cells
 
     def __init__(
-        self, rows: Any, columns: Sequence[str], box: Box, *, order: str | None = None, person: str | None = None,
-        rows_per_person: int = 1, key: int = 0,
+        self, rows: Any, columns: Sequence[str], box: Box, *, person: str | None = None, rows_per_person: int = 1,
+        key: int = 0,
     ) -> None:  # fmt: skip
         load_spark()
         super().__init__(box)
-        self.rows, self.columns, self.order = rows, tuple(columns), order
+        self.rows, self.columns = rows, tuple(columns)
         self.rows_per_person = rows_per_person
         self.everybody = self  # all rows, chosen or not
         check_axes(columns, box)
-        self._check_numbers([*columns, *([] if order is None else [order])])
+        self._check_numbers(columns)
         if taken := [name for name in rows.columns if name in (_TWIN, _RANK)]:
             raise InvalidInput(f"the name of column {taken[0]!r} is reserved; rename it first")
         if person is not None:
-            self.everybody = SparkSource(rows, columns, box, order=order)
+            self.everybody = SparkSource(rows, columns, box)
             self.everybody.check()
-            self.rows = _choose_rows(rows, person, rows_per_person, key, order)
+            self.rows = _choose_rows(rows, person, rows_per_person, key)
 
     # -- checks --------------------------------------------------------------------------------------------
 
@@ -195,15 +193,9 @@ class SparkSource(Source):
         self._check_numbers(others)
         numbers = _numbers([*self.columns, *others])
         sorts = [f"axis{place}" for place in range(len(numbers))]
-        if self.order is not None:
-            numbers, sorts = [f"CAST({_quoted(self.order)} AS BIGINT) AS place", *numbers], ["place"]
-        last = None
         with reporting_failures():
             for batch in _arrow_batches(self.rows.selectExpr(*numbers).orderBy(*sorts)):
-                columns = batch.columns
-                if self.order is not None:
-                    last = _ascending(columns.pop(0).to_numpy(zero_copy_only=False), last, self.order)
-                yield _stacked(columns)
+                yield _stacked(batch.columns)
 
 
 def _quoted(column: str) -> str:
@@ -252,17 +244,6 @@ def _arrow_batches(rows: Any) -> Iterator[Any]:
             yield table.combine_chunks()
 
 
-def _ascending(numbers: npt.NDArray[Any], last: int | None, column: str) -> int:
-    """The last of the rows' numbers; refuses a number that is missing or there twice."""
-    before = numbers[:1] - 1 if last is None else np.array([last])
-    if numbers.dtype.kind == "f" or np.any(np.diff(np.concatenate([before, numbers])) <= 0):
-        raise InvalidInput(
-            f"column {column!r} must have a different whole number in every row, because it gives the order of the "
-            f"rows; some have none, or the same one: number the rows first"
-        )
-    return int(numbers[-1])
-
-
 def load_spark() -> Any:
     """The module of Spark's SQL, or how to install it."""
     try:
@@ -308,12 +289,11 @@ def reporting_failures() -> Iterator[None]:
 # -- rows of people ---------------------------------------------------------------------------------------------------
 
 
-def _choose_rows(frame: Any, person: str, rows_per_person: int, key: int, order: str | None) -> Any:
+def _choose_rows(frame: Any, person: str, rows_per_person: int, key: int) -> Any:
     """At most a given number of rows of every person.
 
-    Rows with a number have the score that every engine gives it. Of the others a keyed hash of their contents decides;
-    equal rows are numbered, and the number is hashed too, so that every row has the same chance. Computed again, the
-    same rows are chosen.
+    A keyed hash of their contents decides; equal rows are numbered, and the number is hashed too, so that every row has
+    the same chance. Computed again, the same rows are chosen.
     """
     if person not in frame.columns:
         raise InvalidInput(f"there is no column {person!r}; the columns are {listed_columns(frame.columns)}")
@@ -325,27 +305,9 @@ def _choose_rows(frame: Any, person: str, rows_per_person: int, key: int, order:
             f"{nobody:,} rows have no value in column {person!r}, which says whose row it is; remove them first: "
             "nothing was released"
         )
-    if order is None:
-        texts = ", ".join(f"coalesce(concat('=', CAST({column} AS STRING)), '')" for column in every)
-        scored = f"sha2(concat_ws(char(31), '{key:016x}', {texts}, CAST({_quoted(_TWIN)} AS STRING)), 256)"
-        twins = f"row_number() OVER (PARTITION BY {', '.join(every)} ORDER BY {who}) AS {_quoted(_TWIN)}"
-        frame = frame.selectExpr("*", twins)
-    else:
-        number = f"CAST({_quoted(order)} AS BIGINT)"
-        scored = f"{score(number, Scores.of(key))}, {number}"
+    texts = ", ".join(f"coalesce(concat('=', CAST({column} AS STRING)), '')" for column in every)
+    scored = f"sha2(concat_ws(char(31), '{key:016x}', {texts}, CAST({_quoted(_TWIN)} AS STRING)), 256)"
+    twins = f"row_number() OVER (PARTITION BY {', '.join(every)} ORDER BY {who}) AS {_quoted(_TWIN)}"
     ranks = f"row_number() OVER (PARTITION BY {who} ORDER BY {scored}) AS {_quoted(_RANK)}"
-    ranked = frame.selectExpr("*", ranks)
+    ranked = frame.selectExpr("*", twins).selectExpr("*", ranks)
     return ranked.where(f"{_quoted(_RANK)} <= {int(rows_per_person)}").selectExpr(*every)
-
-
-def score(row: str, scores: Scores) -> str:
-    """The score of a row by its number, an expression: the same integer as ``scores.at`` gives."""
-    low, high = f"({row} & {(1 << LOW_BITS) - 1})", f"({row} >> {LOW_BITS})"
-    return f"(({_polynomial(scores.low, low)} + {_polynomial(scores.high, high)}) % {PRIME})"
-
-
-def _polynomial(terms: Sequence[int], x: str) -> str:
-    out = f"CAST({terms[0]} AS BIGINT)"
-    for term in terms[1:]:
-        out = f"(({out} * {x} + {term}) % {PRIME})"
-    return out

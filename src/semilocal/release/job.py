@@ -502,7 +502,7 @@ def run_on_engine(
 ) -> Done:  # fmt: skip
     """Counts of rows that an engine has, of a task, or of a box and options; see :func:`semilocal.duckdb.run`."""
     person, each, rng = options.pop("person", None), options.pop("rows_per_user", 1), options.pop("rng", None)
-    opened = {name: options.pop(name) for name in ("order", "connection", "rows_are_people") if name in options}
+    opened = {name: options.pop(name) for name in ("connection", "rows_are_people") if name in options}
     if person is None and each != 1:
         raise InvalidInput("rows_per_user needs person, the column that says whose row it is")
     if task is not None:

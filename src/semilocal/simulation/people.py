@@ -3,72 +3,39 @@
 A person with several rows would answer several times: lose epsilon for every row, and count several times in a crowd.
 
 Which rows stand for a person is drawn once, as one key: every row gets a score from the key and its number, and the
-smallest scores of a person are taken. The score is a polynomial of the row's number over a prime field, because that is
-arithmetic every engine has: the same key takes the same rows in memory, Arrow, DuckDB and Spark. The scores of any 16
-rows are independent and uniform, so among up to 16 rows of a person each has the same chance (up to 2^-31). Among more
-rows chances need not be equal: each of n is the one that is taken with a chance between 0.999 / n and 1.002 / n. That
-is a bound from 15 moments, for any dependence beyond 16 rows; tests/integration/engines/test_row_choice.py computes it.
+smallest scores of a person are taken. The scores are the numbers of the generator SplitMix64, so the same key takes the
+same rows in memory, from Arrow and from files in DuckDB.
 
 Knows who a row belongs to. Knows no positions.
 """
 
 from __future__ import annotations
 
-import hashlib
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Integers, as_integer
+from ..arrays import Integers, Words, as_integer
 from ..errors import InvalidInput
 
-__all__ = [
-    "LOW_BITS", "MAX_KEY", "MAX_ROWS_PER_USER", "PRIME", "Scores", "choose_rows", "draw_key", "draw_rows",
-    "smallest_scores",
-]  # fmt: skip
+__all__ = ["MAX_KEY", "MAX_ROWS_PER_USER", "choose_rows", "draw_key", "draw_rows", "row_scores", "smallest_scores"]
 
 MAX_ROWS_PER_USER = 1000
 MAX_KEY = 2**64 - 1
-PRIME = 2**31 - 1  # products of two scores fit into the integers of every engine
-LOW_BITS = 30  # of a row's number, which one polynomial takes; another takes the rest
-_TERMS, _HIGH_TERMS = 16, 4
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
 
-class Scores(NamedTuple):
-    """The two polynomials of a key: coefficients below ``PRIME``, of the highest power first.
+def row_scores(key: int, rows: Integers) -> Words:
+    """The score of each row, by its number from 0: what SplitMix64 gives at this place after this key. uint64[m].
 
     Examples
     --------
-    >>> Scores.of(7).at(np.arange(3)).tolist() == [Scores.of(7).at(np.array([row]))[0] for row in range(3)]
-    True
+    >>> [hex(int(score)) for score in row_scores(0, np.arange(2))]
+    ['0xe220a8397b1dcdaf', '0x6e789e6aa1b965f4']
     """
-
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-
-    @classmethod
-    def of(cls, key: int) -> Scores:
-        """The polynomials that belong to a key."""
-        drawn = hashlib.shake_256(b"semilocal/1/rows" + key.to_bytes(8, "big")).digest(8 * (_TERMS + _HIGH_TERMS))
-        terms = [int.from_bytes(drawn[at : at + 8], "big") % PRIME for at in range(0, len(drawn), 8)]
-        return cls(tuple(terms[:_TERMS]), tuple(terms[_TERMS:]))
-
-    def at(self, rows: Integers) -> Integers:
-        """The score of each row, by its number from 0: int64[m]."""
-        numbers = np.asarray(rows, dtype=np.int64)
-        low, high = (_polynomial(terms, part) for terms, part in (
-            (self.low, numbers & ((1 << LOW_BITS) - 1)), (self.high, numbers >> LOW_BITS),
-        ))  # fmt: skip
-        return np.asarray((low + high) % PRIME)
-
-
-def _polynomial(terms: tuple[int, ...], x: Integers) -> Integers:
-    if not x.any():
-        return np.full(len(x), terms[-1], dtype=np.int64)
-    out = np.full(len(x), terms[0], dtype=np.int64)
-    for term in terms[1:]:
-        out = (out * x + term) % PRIME
+    out = np.asarray((rows.astype(np.uint64) + np.uint64(1)) * _STEP + np.uint64(key))
+    for shift, factor in _MIXING:
+        out = (out ^ (out >> np.uint64(shift))) * np.uint64(factor)
     return out
 
 
@@ -133,12 +100,10 @@ def draw_rows(
 def choose_rows(people: npt.NDArray[np.integer], *, key: int, rows_per_user: int = 1) -> Integers:
     """The rows that a key takes, ascending: int64[m]. Row i belongs to the person ``people[i]``."""
     rows = np.arange(len(people), dtype=np.int64)
-    return np.sort(smallest_scores(people, Scores.of(key).at(rows), rows, rows_per_user))
+    return np.sort(smallest_scores(people, row_scores(key, rows), rows, rows_per_user))
 
 
-def smallest_scores(
-    people: npt.NDArray[np.integer], scores: Integers, rows: Integers, most: int
-) -> npt.NDArray[np.int64]:
+def smallest_scores(people: npt.NDArray[np.integer], scores: Words, rows: Integers, most: int) -> npt.NDArray[np.int64]:
     """Where the smallest scores of every person are, a few of each: int64[m]. Smaller rows win ties."""
     order = np.lexsort((rows, scores, people))
     if not len(order):

@@ -1,7 +1,8 @@
-"""The same seed takes the same row of everybody, and gives the same means of a column, in every engine."""
+"""The same seed takes the same row of everybody, and gives the same means of a column, in every engine of files."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,11 @@ import semilocal as sl
 from semilocal.engines import Engine, open_source
 from semilocal.engines.run import run_source
 from semilocal.engines.source import Source
-from semilocal.engines.spark import score
 from semilocal.errors import InvalidInput
 from semilocal.pooled.task import PooledTask
 from semilocal.release.counts import pooled_counts, run_pooled
 from semilocal.release.means import pooled_mean
-from semilocal.simulation.people import Scores, draw_key
+from semilocal.simulation.people import draw_key
 from tests.helpers.engine_runs import box_of, people
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -43,22 +43,26 @@ def write(folder: Path, form: str) -> Path:
     return folder
 
 
-@pytest.fixture(name="opens", params=["arrow", "duckdb", "spark"])
+@pytest.fixture(name="opens", params=["arrow", "duckdb"])
 def _opens(request: pytest.FixtureRequest) -> Any:
-    """Opens files; in Spark a frame of their rows in another order, with their numbers."""
+    """Opens files."""
     engine: Engine = request.param
-    spark = request.getfixturevalue("spark") if engine == "spark" else None
     if engine == "duckdb":
         pytest.importorskip("duckdb")
+    return partial(open_source, columns=["x", "y"], box=BOX, engine=engine)
+
+
+@pytest.fixture(name="opens_also", params=["arrow", "duckdb", "spark"])
+def _opens_also(request: pytest.FixtureRequest) -> Any:
+    """Opens files; in Spark a frame of their rows."""
+    if request.param != "spark":
+        return partial(open_source, columns=["x", "y"], box=BOX, engine=request.param)
+    spark = request.getfixturevalue("spark")
 
     def opens(rows: Path, **named: Any) -> Source:
-        if spark is None:
-            return open_source(rows, ["x", "y"], BOX, engine=engine, **named)
         files = sorted(rows.iterdir()) if rows.is_dir() else [rows]
-        table = pyarrow.concat_tables([csv.read_csv(f) if f.suffix == ".csv" else parquet.read_table(f) for f in files])
-        table = table.append_column("row", pyarrow.array(np.arange(len(table))))
-        frame = spark.createDataFrame(table.take(np.random.default_rng(8).permutation(len(table))))
-        return open_source(frame, ["x", "y"], BOX, order="row", **named)
+        frame = spark.createDataFrame(pyarrow.concat_tables(list(map(parquet.read_table, files))))
+        return open_source(frame, ["x", "y"], BOX, **named)
 
     return opens
 
@@ -89,14 +93,14 @@ def test_noise_goes_to_the_same_rows_as_in_memory(opens: Any, tmp_path: Path) ->
     assert np.array_equal(here.value, there.value)
 
 
-def test_rows_with_a_column_of_people_need_a_word_about_them(opens: Any, tmp_path: Path) -> None:
+def test_rows_with_a_column_of_people_need_a_word_about_them(opens_also: Any, tmp_path: Path) -> None:
     folder = write(tmp_path, "parquet")
     with pytest.raises(InvalidInput, match=r"'user' looks like a person.*person='user'.*rows_are_people=True"):
-        opens(folder)
+        opens_also(folder)
     with pytest.raises(InvalidInput, match="person or rows_are_people, not both"):
-        opens(folder, person="user", rows_are_people=True)
-    assert opens(folder, rows_are_people=True).count() == ROWS
-    assert opens(folder, person="user").count() == len(np.unique(USERS))
+        opens_also(folder, person="user", rows_are_people=True)
+    assert opens_also(folder, rows_are_people=True).count() == ROWS
+    assert opens_also(folder, person="user").count() == len(np.unique(USERS))
 
 
 @pytest.mark.parametrize(("named", "words"), [
@@ -105,36 +109,22 @@ def test_rows_with_a_column_of_people_need_a_word_about_them(opens: Any, tmp_pat
     ({"value": "user", "range": (0, 10)}, "'user' holds .*not numbers"),
     ({"value": "fare"}, "fare needs its public range"),
 ])  # fmt: skip
-def test_columns_that_are_no_values_are_refused(opens: Any, tmp_path: Path, named: dict[str, Any], words: str) -> None:
-    source = opens(write(tmp_path, "parquet"), rows_are_people=True)
+def test_columns_that_are_no_values_are_refused(
+    opens_also: Any, tmp_path: Path, named: dict[str, Any], words: str
+) -> None:
+    source = opens_also(write(tmp_path, "parquet"), rows_are_people=True)
     with pytest.raises(InvalidInput, match=words):
         sl.mean(source, BOX, epsilon=1.0, trust="curator", **named)
 
 
-def test_values_of_rows_that_are_not_chosen_are_checked_too(opens: Any, tmp_path: Path) -> None:
+def test_values_of_rows_that_are_not_chosen_are_checked_too(opens_also: Any, tmp_path: Path) -> None:
     """Whether a job is refused must not hang on which row was chosen."""
     fares = np.where(np.arange(ROWS) == 5, 900.0, FARES)
     table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1], "user": np.zeros(ROWS, np.int64), "fare": fares})
     parquet.write_table(table, tmp_path / "a.parquet")
-    source = opens(tmp_path / "a.parquet", person="user", values=["fare"])
+    source = opens_also(tmp_path / "a.parquet", person="user", values=["fare"])
     with pytest.raises(InvalidInput, match="fare: 1 of 3,000 values are outside"):
         sl.mean(source, BOX, value="fare", range=(0, 100), epsilon=1.0, trust="curator")
-
-
-def test_a_score_is_the_same_number_in_spark(spark: Any) -> None:
-    rows = np.array([0, 1, 2, 12345, 2**30 - 1, 2**30, 2**31, 2**40 + 7, 10**12])
-    for key in (0, 2**64 - 1):
-        scores = Scores.of(key)
-        expected = scores.at(rows).tolist()
-        table = pyarrow.table({"row": rows})
-        asked = spark.createDataFrame(table).selectExpr(f"{score('row', scores)} AS s")
-        assert asked.toArrow()["s"].to_pylist() == expected
-
-
-def test_numbers_that_are_there_twice_give_no_order(spark: Any) -> None:
-    frame = spark.createDataFrame(pyarrow.table({"x": [0.0, 1.0], "y": [0.0, 1.0], "row": [5, 5]}))
-    with pytest.raises(InvalidInput, match="column 'row' must have a different whole number in every row"):
-        list(open_source(frame, ["x", "y"], BOX, order="row").batches())
 
 
 def test_a_source_with_several_rows_of_a_person_promises_to_people(tmp_path: Path) -> None:

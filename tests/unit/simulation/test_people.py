@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from semilocal import draw_rows
 from semilocal.arrays import Integers
@@ -50,6 +51,16 @@ def test_every_row_of_a_person_is_as_likely() -> None:
     assert fair(place_of_drawn(users, draw_rows(users, rng=np.random.default_rng(3))))
     first = np.sort(np.unique(users, return_index=True)[1])
     assert not fair(place_of_drawn(users, first))  # a draw that always takes the first row is seen
+
+
+@pytest.mark.parametrize("rows", [3, 17, 100])
+def test_each_of_many_rows_is_as_likely_whatever_the_key(rows: int) -> None:
+    """Chi-square over 60 keys and 100 people; false alarm 1e-7."""
+    users = np.repeat(np.arange(100), rows)
+    found = np.zeros(rows)
+    for seed in range(60):
+        found += np.bincount(draw_rows(users, rng=np.random.default_rng([seed, rows])) % rows, minlength=rows)
+    assert np.sum((found - 6000 / rows) ** 2) * rows / 6000 < chi2.isf(1e-7, rows - 1)
 
 
 def test_names_are_people_too_and_a_generator_repeats() -> None:
