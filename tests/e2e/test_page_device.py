@@ -19,7 +19,6 @@ from semilocal.device.swarm import run_swarm
 from semilocal.pooled import PooledTask
 from semilocal.protocol.participant import Booked, State
 from semilocal.protocol.plan import Release
-from semilocal.protocol.task import Task
 from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, running_server, secrets_of, unit_box
@@ -104,33 +103,6 @@ def test_three_devices_of_the_page_finish_a_campaign_with_others(tmp_path: Path)
         same = [summary for summary in swarm.summaries if summary.region == tuple(map(int, device["region"]))]
         assert all(summary.members == device["members"] for summary in same)
     assert retries, "no device sent a report twice"
-
-
-def test_a_device_of_the_page_refuses_what_its_owner_forbids(tmp_path: Path) -> None:
-    database = f"sqlite:///{tmp_path}/a.db"
-    device = {"position": [0.5, 0.5], "secret": secrets_of(1)[0].hex(), "token": ""}
-
-    async def one(url: str, task: Task, **limits: Any) -> dict[str, Any]:
-        told = {"server": url, "task": task.id.hex(), "kind": "task", "devices": [device], "policy": LIMITS | limits}
-        return (await page_devices(told, "refused"))[0]
-
-    with running_server(database, log=tmp_path / "log") as server:
-        store = open_store(database)
-        campaign = with_chain(store, open_campaign(sample_task(window=600), capacity=5))
-        task = campaign.task
-        assert create_campaign(store, campaign, now=0.0)
-        for limits, words in (
-            ({"min_k": 20}, "promises a crowd of 5"),
-            ({"max_delta": 1e-3}, "may fail with probability"),
-            ({"max_epsilon": 0.5}, "the task costs"),
-        ):
-            refused = asyncio.run(one(server.url, task, **limits))
-            assert words in refused["reason"]
-            assert refused["sent"] == []
-        status = store.status(task.id)
-        assert status is not None
-        assert status.enrolled == 0
-        store.close()
 
 
 def propose_pair(leader: str, helper: str, epsilon: float, **more: Any) -> str:

@@ -167,12 +167,6 @@ def test_a_browser_uploads_to_two_servers_and_keeps_the_receipt(
     assert state["received"] == 1
 
 
-def test_waiting_asks_again_where_the_page_forbids_code_in_strings(browser: Browser, server: Server) -> None:
-    with looking(browser, server.url) as look:
-        look.page.evaluate("() => { setTimeout(() => { document.title = 'late'; }, 300); }")
-        look.until("document.title === 'late'")
-
-
 def test_taking_part_by_keyboard_alone(browser: Browser, server: Server) -> None:
     task = apart(create, server, 5, 4e-2).result()
     with looking(browser, f"{server.url}/join/{task}") as look:

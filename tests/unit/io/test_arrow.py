@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from semilocal.engines import files
@@ -95,27 +94,6 @@ def test_gzipped_files_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     quick, slow = read_points(path, labels=["id"]), by_lines(path, monkeypatch)
     assert quick.points.tolist() == slow.points.tolist()
     assert quick.labels["id"].tolist() == slow.labels["id"].tolist()
-
-
-def test_plain_gzipped_files_take_the_quick_way_and_damaged_ones_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "people.csv.gz"
-    whole = gzip.compress(PLAIN["commas"].encode())
-    path.write_bytes(whole)
-    assert by_batches(path, monkeypatch).points[:, 0].tolist() == [1.5, -0.25, 0.1]
-    path.write_bytes(whole[:-6])
-    with pytest.raises(InvalidInput, match="gzip data is damaged"):
-        read_points(path, labels=["id"])
-
-
-def test_every_float_is_read_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    numbers = rng.standard_normal((2_000, 2)) * 10.0 ** rng.integers(-30, 30, (2_000, 2))
-    path = tmp_path / "people.csv"
-    path.write_text("id,x,y\n" + "".join(f"a,{x!r},{y!r}\n" for x, y in numbers.tolist()))
-    assert (read_points(path, labels=["id"]).points == numbers).all()
-    assert (by_lines(path, monkeypatch).points == numbers).all()
 
 
 def test_codes_of_other_columns_are_equal_where_the_content_is() -> None:

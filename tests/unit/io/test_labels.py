@@ -54,13 +54,6 @@ def test_a_label_that_is_no_leaf_is_refused_with_its_line_and_not_repeated(
     assert not label or label not in str(caught.value).replace(str(tmp_path), "")
 
 
-def test_a_file_without_rows_is_refused(tmp_path: Path, table: Path) -> None:
-    tree = label_tree(str(table))
-    assert tree is not None
-    with pytest.raises(InvalidInput, match="at least one position"):
-        read_points(written(tmp_path, "code\n"), columns=["code"], words=tree.leaves)
-
-
 def test_only_a_table_with_labels_is_one(tmp_path: Path) -> None:
     cuts = tmp_path / "age.json"
     cuts.write_text(json.dumps({"name": "age", "cuts": [[0, 18, 65, 120]]}))

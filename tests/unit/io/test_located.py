@@ -41,16 +41,6 @@ def test_the_cells_are_those_of_the_positions(tmp_path: Path, name: str, tree: B
     assert np.array_equal(found.codes, np.sort(tree.codes(read_points(path).points)))
 
 
-def test_numbers_of_every_type_are_read(tmp_path: Path) -> None:
-    tree = BinaryTree(Box((0.0, 0.0), (100.0, 1.0), names=("x", "y")), 30)
-    rng = np.random.default_rng(2)
-    columns: dict[str, Any] = {"x": rng.integers(0, 100, 500, dtype=np.int16), "y": rng.random(500).astype(np.float32)}
-    path = write(tmp_path / "people.parquet", columns)
-    found = read_located(path, ["x", "y"], tree)
-    assert found is not None
-    assert np.array_equal(found.codes, np.sort(tree.codes(np.column_stack([columns["x"], columns["y"]]))))
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -10.5, None])
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_a_bad_row_is_left_to_the_reader_that_names_it(tmp_path: Path, name: str, bad: float | None) -> None:
