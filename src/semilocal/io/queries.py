@@ -245,12 +245,10 @@ def grid_queries(text: str, box: Box) -> Queries:
     if len(parts) != box.dimensions or not all(part.isdigit() and int(part) for part in parts):
         shape = "x".join(["32"] * box.dimensions)
         raise InvalidInput(f"--grid must be {box.dimensions} positive whole numbers such as {shape}; got {text!r}")
-    cells = 1
-    for part in parts:
-        cells *= int(part)
-    if cells > MOST_CELLS:
+    numbers = [int(part) for part in parts]
+    if (cells := math.prod(numbers)) > MOST_CELLS:
         raise InvalidInput(f"--grid {text} has {cells:,} cells; at most {MOST_CELLS:,} are answered at once")
-    return Queries(box.grid([int(part) for part in parts]))
+    return Queries(box.grid(numbers))
 
 
 # -- polygons in files: GeoJSON, GeoParquet, GeoPackage and whatever else pyogrio reads ------------------------------

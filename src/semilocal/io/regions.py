@@ -53,16 +53,6 @@ def ring(box: Floats) -> list[list[float]]:
     return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
 
 
-class _Properties(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    kind: str
-    region: str
-    crowd: float
-    density: float
-    stderr: float | None = None
-    walls: int | None = None
-    simulation_seed: int | None = None
-
-
 class _Feature(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="Feature"):
     geometry: Any
     properties: Any
@@ -78,29 +68,22 @@ def regions_json(partition: AnyPartition) -> bytes:
     InvalidInput
         Unless there are two dimensions.
     """
-    tree, mark = partition.task.hierarchy, partition.mark
-    geometries = region_geometries(partition)
+    tree, mark, crowds = partition.task.hierarchy, partition.mark, partition.crowds
     sizes = partition.areas if not tree.cells_are_boxes else areas_in_units(partition)
-    seeded = None if mark is None else mark.seed
-    errors = partition.stderr if isinstance(partition, PooledPartition) else np.sqrt(partition.crowds)
-    densities = known(partition.crowds / sizes, errors / sizes).tolist()
+    errors = partition.stderr if isinstance(partition, PooledPartition) else np.sqrt(crowds)
+    densities = known(crowds / sizes, errors / sizes).tolist()
+    note: dict[str, str] = {}
+    columns: dict[str, Sequence[Any]] = {**seed_column(mark, len(crowds))}
     if isinstance(partition, PooledPartition):
-        crowds, errors = known(partition.crowds, errors), known(errors, errors)
-        columns = zip(partition.cells.tolist(), crowds.tolist(), densities, errors.tolist(), strict=True)
-        properties = [
-            _Properties("cell", str(cell), crowd, density, stderr, simulation_seed=seeded)
-            for cell, crowd, density, stderr in columns
-        ]
-        note = {}
+        cells = [str(cell) for cell in partition.cells.tolist()]
+        found, own = known(crowds, errors).tolist(), known(errors, errors).tolist()
+        columns = {"region": cells, "crowd": found, "density": densities, "stderr": own, **columns}
     else:
-        walls = np.diff(partition.walls.first)
-        rows = zip(partition.names, partition.crowds.tolist(), densities, walls.tolist(), strict=True)
-        properties = [
-            _Properties("region", name, crowd, density, walls=number, simulation_seed=seeded)
-            for name, crowd, density, number in rows
-        ]
-        note = {"note": UNPROTECTED}
-    features = list(map(_Feature, geometries, properties))
+        walls, note = np.diff(partition.walls.first).tolist(), {"note": UNPROTECTED}
+        columns = {"region": partition.names, "crowd": crowds.tolist(), "density": densities, "walls": walls, **columns}
+    kind = "cell" if isinstance(partition, PooledPartition) else "region"
+    rows = ({"kind": kind, **dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True))
+    features = list(map(_Feature, region_geometries(partition), rows))
     return msgspec.json.encode({"type": "FeatureCollection", "features": features, **marked(mark), **note})
 
 

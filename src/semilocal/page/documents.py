@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import InvalidInput
 from ..io.map_rows import OPEN, REGION, domain_json, partition_rows, region_rows
 from ..protocol.curator import Curator
-from ..protocol.messages import AnyClosed, Closed, ValueClosed, decode_closed
+from ..protocol.messages import AnyClosed, ValueClosed, decode_closed
 from ..protocol.partition import UNPROTECTED
 from ..protocol.promise import device_words, promise
 from ..protocol.region import walls_of
@@ -26,7 +26,6 @@ from ..service.pair.play import LivePair
 from ..service.rounds import catch_up
 from ..service.stores.base import Store
 from ..sharing.pair import EXPERIMENTAL
-from ..words import number_of
 
 __all__ = ["RoundDocuments", "overview", "pair_document", "pair_overview", "round_document"]
 
@@ -82,13 +81,11 @@ def round_document(curator: Curator, closed: AnyClosed, expected: int | None) ->
     """
     number = closed.round
     if isinstance(closed, ValueClosed):
-        return {
-            "round": number, "kind": "values", "what": curator.plan.releases[closed.index].what, "rows": None,
-            "received": sum(closed.responders), "expected": expected,
-        }  # fmt: skip
+        received = sum(closed.responders)
+        return {"round": number, "kind": "values", "rows": None, "received": received, "expected": expected}
     document = {
         "round": number, "kind": "cells", "whole": True, "received": sum(head.reports for head in closed.heads),
-        "expected": expected, "what": _asked(closed), "regions": len(curator.logs),
+        "expected": expected,
     }  # fmt: skip
     changed = number == 1 or closed.finished or any(one.outcome != "more" for one in closed.verdicts)
     if curator.task.box.dimensions > 2 or not changed:
@@ -101,16 +98,6 @@ def round_document(curator: Curator, closed: AnyClosed, expected: int | None) ->
         walls=walls_of(logs) if curator.task.rule == "cut" else None,
     )  # fmt: skip
     return document | {"rows": rows.to_json(curator.task.hierarchy)}
-
-
-def _asked(closed: Closed) -> str:
-    """What a round asked for, in words."""
-    if closed.round == 1:
-        return "who takes part"
-    if not closed.verdicts:
-        return "regions"
-    splits = sum(one.outcome == "split" for one in closed.verdicts)
-    return f"{number_of(len(closed.verdicts), 'line')}" + (f", {splits} drawn" if splits else "")
 
 
 class RoundDocuments:

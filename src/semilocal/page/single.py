@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -282,17 +281,10 @@ _TYPES = {
 @cache
 def static_files() -> dict[str, bytes]:
     """All files by their path below static/; in memory, so that a busy server needs no descriptors for them."""
-    found: dict[str, bytes] = {}
-    _collect(files("semilocal.page").joinpath("static"), "", found)
-    return found
-
-
-def _collect(folder: Traversable, prefix: str, found: dict[str, bytes]) -> None:
-    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
-        if entry.is_dir():
-            _collect(entry, f"{prefix}{entry.name}/", found)
-        else:
-            found[prefix + entry.name] = entry.read_bytes()
+    static = files("semilocal.page").joinpath("static")
+    folders = {"": static, **{f"{name}/": static.joinpath(name) for name in FOLDERS}}
+    there = {prefix + entry.name: entry for prefix, folder in folders.items() for entry in folder.iterdir()}
+    return {name: entry.read_bytes() for name, entry in sorted(there.items()) if entry.is_file()}
 
 
 def media_type(name: str) -> str:

@@ -183,17 +183,15 @@ const ADVICE = /** @type {Record<string, string>} */ ({
   "token-used": "the token was used for another upload; ask the campaign's administrator for a new one and join again",
 });
 
-/** @param {Channel} channel @param {string} name */
-async function fetchPair(channel, name) {
-  const pair = await channel.message(`/tasks/${name}`, (data) => readPairTask(pinned(data, name)));
-  if (pair === null) throw new ServerViolation("malformed", "the task must exist from the start");
-  return pair;
-}
-
 /** The pair as both operators show it, each at its own origin. @param {string} name @param {string} server where it was found @param {(origin: string) => Channel} connect */
 async function fetchBoth(name, server, connect) {
-  const pair = await fetchPair(connect(server), name);
-  await fetchPair(connect(otherOrigin(pair, server)), name); // its id is the hash of the same bytes
+  const fetched = async (/** @type {string} */ origin) => {
+    const pair = await connect(origin).message(`/tasks/${name}`, (data) => readPairTask(pinned(data, name)));
+    if (pair === null) throw new ServerViolation("malformed", "the task must exist from the start");
+    return pair;
+  };
+  const pair = await fetched(server);
+  await fetched(otherOrigin(pair, server)); // its id is the hash of the same bytes
   return pair;
 }
 
@@ -296,14 +294,8 @@ export class Uploader extends Member {
 
 /** Where a pair stands, as one of its servers says. @param {Channel} channel @param {string} name @returns {Promise<string>} */
 async function phaseAt(channel, name) {
-  const answer = await channel.send("GET", `/tasks/${name}/state`, { accepts: readPhase });
+  const accepts = (/** @type {Uint8Array} */ body) => check(typeof readJson(body)?.phase === "string", "not the state of a task");
+  const answer = await channel.send("GET", `/tasks/${name}/state`, { accepts });
   if (answer.status !== 200) throw new ServerViolation(answer.token, answer.detail || "the state of the task cannot be read");
-  return readPhase(answer.body);
-}
-
-/** @param {Uint8Array} body @returns {string} */
-function readPhase(body) {
-  const phase = readJson(body)?.phase;
-  check(typeof phase === "string", "not the state of a task");
-  return phase;
+  return readJson(answer.body).phase;
 }

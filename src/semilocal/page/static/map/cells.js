@@ -10,7 +10,7 @@
  * @typedef {{x0: number, y0: number, x1: number, y1: number, area: number, depth: number, state: number, crowd: number, half: number,
  *   reason: string, label?: string, rings?: number[][] | null, pieces?: Piece[]}} Row
  * @typedef {{people: number, area: number, rings: number[][]}} Piece a part of a region between lines that members answered about; estimated
- * @typedef {{round: number, kind: string, whole?: boolean, rows: Rows | null, received?: number, expected?: number | null, what?: string}} RoundDocument
+ * @typedef {{round: number, kind: string, whole?: boolean, rows: Rows | null, received?: number, expected?: number | null}} RoundDocument
  */
 
 export const OPEN = 0;

@@ -210,24 +210,16 @@ export class CampaignView {
     </section>`;
   }
 
-  /** @param {State | null} state */
+  /** What a finished campaign has to download, and its means. @param {State | null} state */
   #files(state) {
-    const base = `/tasks/${this.task}`;
-    if (state?.phase === "done") {
-      return html`<section class="card results"><h2>Results</h2><p class="buttons">
-        ${this.about.domain.lower.length === 2 ? html`<a class="button" href=${`${base}/regions.geojson`} download="regions.geojson">GeoJSON</a>
-          <a class="button" href=${`${base}/regions.parquet`} download="regions.parquet">GeoParquet</a>` : ""}
-        <a class="button" href=${`${base}/transcript`} download="transcript.slt">Transcript</a>
-        <a class="button" href=${`${base}/statement`} download="statement.txt">Statement</a></p></section>`;
-    }
-    if (state?.phase !== "finished") return "";
+    if (!["done", "finished"].includes(state?.phase ?? "")) return "";
+    const link = (/** @type {string} */ route, /** @type {string} */ word, /** @type {string} */ name) => html`<a class="button" href=${`/tasks/${this.task}/${route}`} download=${name}>${word}</a>`;
     const means = (this.results?.releases ?? []).filter((/** @type {any} */ one) => one.kind === "mean" && one.mean !== null);
     return html`<section class="card results"><h2>Results</h2>
       ${means.map((/** @type {any} */ one) => html`<p>mean of ${one.function}: <strong>${one.mean.toPrecision(5)}</strong>
         <small>${one.interval.map((/** @type {number} */ end) => end.toPrecision(5)).join(" to ")}, 95 %; epsilon = ${one.epsilon}, delta = 0 between ${one.adjacency}</small></p>`)}
-      <p class="buttons"><a class="button" href=${`${base}/results`} download="results.json">JSON</a>
-        ${this.about.domain.lower.length === 2 ? html`<a class="button" href=${`${base}/regions.geojson`} download="regions.geojson">GeoJSON</a>
-          <a class="button" href=${`${base}/regions.parquet`} download="regions.parquet">GeoParquet</a>` : ""}
-        <a class="button" href=${`${base}/statement`} download="statement.txt">Statement</a></p></section>`;
+      <p class="buttons">${this.#pair ? link("transcript", "Transcript", "transcript.slt") : link("results", "JSON", "results.json")}
+        ${this.about.domain.lower.length === 2 ? html`${link("regions.geojson", "GeoJSON", "regions.geojson")} ${link("regions.parquet", "GeoParquet", "regions.parquet")}` : ""}
+        ${link("statement", "Statement", "statement.txt")}</p></section>`;
   }
 }

@@ -5,7 +5,7 @@ import { html } from "#vendor/lit-html.js";
 import { tokenForm } from "#views/admin.js";
 import * as api from "#views/api.js";
 import { DomainMap } from "#views/domain.js";
-import { people, promiseCard, save } from "#views/parts.js";
+import { promiseCard } from "#views/parts.js";
 
 /**
  * @typedef {"nobody" | "two-servers"} Trust
@@ -31,7 +31,6 @@ const FIELDS = [
   { name: "own_high", words: "its largest", help: "public, too", free: true, more: true },
   { name: "own_epsilon", words: "epsilon of the value", help: "on top of epsilon", free: true, only: "nobody", more: true },
 ];
-const MOST_TOKENS = 10_000;
 
 export class CreateView {
   /** @param {() => void} changed */
@@ -45,11 +44,8 @@ export class CreateView {
     this.enrolment = "tokens";
     /** @type {Map<Field, string>} */
     this.typed = new Map(); // also into fields that are not shown now
-    this.tokens = 0; // to be made when the campaign is there
     /** @type {{form: object, path: string, promise: {plain: string, sentence: string, text: string, trust: string}, warnings: string[]} | null} */
     this.draft = null;
-    /** @type {{task: string, tokens: string[]} | null} */
-    this.made = null;
   }
 
   close() {}
@@ -86,7 +82,6 @@ export class CreateView {
       const value = String(data.get(name) ?? "").trim();
       if (value) body[name] = kind === "text" ? value : Number(value);
     }
-    this.tokens = Number(data.get("tokens") ?? 0);
     await this.#try(async () => {
       this.draft = await api.json("/drafts", { method: "POST", body, admin: true });
     });
@@ -97,9 +92,7 @@ export class CreateView {
     const { form, path } = this.draft;
     await this.#try(async () => {
       const { task } = await api.json(path, { method: "POST", body: form, admin: true });
-      this.made = { task, tokens: [] };
-      if (this.tokens) this.made = { task, ...(await api.json(`/tasks/${task}/tokens`, { method: "POST", admin: true, body: { count: this.tokens } })) };
-      else location.hash = `#/campaign/${task}`;
+      location.hash = `#/campaign/${task}`;
     });
   }
 
@@ -152,9 +145,6 @@ export class CreateView {
         ${this.#refusal("trust")}</label>
       ${name}${bounds}${this.domain.render(this.changed)}${others}
       <label>who may enrol <select name="enrolment"><option value="tokens">holders of a token</option><option value="open">anybody (tests only)</option></select></label>
-      ${this.enrolment === "tokens" && this.trust === "nobody" ? html`<label>tokens to make now
-        <input name="tokens" type="number" min="0" max=${MOST_TOKENS} value="0" aria-describedby="help-tokens" />
-        <small id="help-tokens">one for each participant; more can be made later</small></label>` : ""}
       <details class="wide" ?open=${FIELDS.some((field) => field.more && field.name === this.field)}><summary>More</summary><div class="fields">${this.#inputs(true)}</div></details>
       <button class="wide">Show the promise</button>
     </form>`;
@@ -165,19 +155,9 @@ export class CreateView {
     return warnings.length ? html`<section class="card" role="status"><h2>What devices would object to</h2>${warnings.map((words) => html`<p>${words}</p>`)}</section>` : "";
   }
 
-  /** @param {{task: string, tokens: string[]}} made */
-  #done({ task, tokens }) {
-    return html`<section class="card"><h2>It is created</h2>
-      <p>${people(tokens.length, "token")}, shown once: save before you go on.</p>
-      <p class="buttons"><button @click=${() => save("tokens.txt", `${tokens.join("\n")}\n`)}>Save the tokens</button>
-        <a class="button" href=${`#/campaign/${task}`}>Open the campaign</a></p></section>`;
-  }
-
-  /** What was refused, the promise, or what is there now. */
+  /** The promise, once it is made. */
   #beside() {
-    const { made, draft } = this;
-    if (made?.tokens.length) return this.#done(made);
-    if (made) return html`<p class="card">The campaign is there: <a href=${`#/campaign/${made.task}`}>open it</a>.</p>`;
+    const { draft } = this;
     if (!draft) return html`<p class="card quiet">What is promised to participants stands here before anything is created.</p>`;
     return html`${promiseCard(draft.promise)}${this.#objections(draft.warnings)}<p><button @click=${() => void this.#create()}>Create the campaign</button></p>`;
   }
@@ -186,8 +166,8 @@ export class CreateView {
     return html`<main class="create" id="main">
       <h1>New campaign</h1>
       ${this.error && !this.field ? html`<p class="error" role="alert">${this.error}</p>` : ""}
-      ${!api.hasToken() && !this.made ? tokenForm(this.changed) : html`<div class="columns">
-        ${this.made?.tokens.length ? "" : this.#form()}<div class="facts">${this.#beside()}</div></div>`}
+      ${!api.hasToken() ? tokenForm(this.changed) : html`<div class="columns">
+        ${this.#form()}<div class="facts">${this.#beside()}</div></div>`}
     </main>`;
   }
 }
