@@ -95,13 +95,14 @@ def as_areas(areas: Any, box: Box) -> Asked:
         areas = [_corners(name, box) for name in names]
     elif isinstance(areas, Box):
         areas = [[areas.lower, areas.upper]]
-    elif isinstance(areas, list | tuple | np.ndarray) and len(areas) == 2 * box.dimensions and np.ndim(areas[0]) == 0:
-        areas = _one_box(areas)
     if isinstance(areas, Polygons) or has_shapes(areas):
         if box.dimensions != 2:
             raise InvalidInput(f"polygons need two dimensions; the domain has {box.dimensions}; ask about boxes")
         return areas if isinstance(areas, Polygons) else as_polygons(areas, box)
-    return as_boxes(areas, dimensions=box.dimensions, infinite=True)
+    d = box.dimensions
+    if isinstance(areas, list | tuple | np.ndarray) and len(areas) == 2 * d and np.ndim(areas[0]) == 0:
+        areas = [[areas[:d], areas[d:]]]
+    return as_boxes(areas, dimensions=d, infinite=True)
 
 
 def area_names(areas: Any) -> tuple[str, ...]:
@@ -123,21 +124,15 @@ def _corners(name: str, box: Box) -> Floats:
     return corners[:, ::-1] if "," not in name and latitude_first(box) else corners
 
 
-def _one_box(areas: Any) -> Any:
-    """2d numbers as one box; other content, such as polygons, as it is."""
-    try:
-        return np.reshape(np.asarray(areas, dtype=np.float64), (1, 2, -1))
-    except (TypeError, ValueError):
-        return areas
-
-
 def outside_words(areas: Any, box: Box) -> str:
     """What to know about areas that reach outside the domain, and what to do; empty if none does.
 
     An infinite side means as far as the domain goes. Parameters are those of :func:`as_areas`.
     """
     asked = as_areas(areas, box)
-    reaching = np.flatnonzero(_reach_outside(asked, box))
+    corners = asked.bounds if isinstance(asked, Polygons) else asked
+    beyond = np.isfinite(corners) & ((corners < box.lower) | (corners > box.upper))
+    reaching = np.flatnonzero(beyond.any(axis=(1, 2)))
     if not len(reaching):
         return ""
     some = (asked if isinstance(asked, Polygons) else Boxes(asked)).take(reaching)
@@ -152,10 +147,3 @@ def outside_words(areas: Any, box: Box) -> str:
         f"asked: {', '.join(found)}. Check their units and the order of their axes, cut them to the domain, or "
         "leave them out"
     )
-
-
-def _reach_outside(asked: Asked, box: Box) -> Flags:
-    """Whether areas have a finite corner outside the domain: bool[q]."""
-    asked = asked.bounds if isinstance(asked, Polygons) else asked
-    beyond = np.isfinite(asked) & ((asked < box.lower) | (asked > box.upper))
-    return np.asarray(beyond.any(axis=(1, 2)))

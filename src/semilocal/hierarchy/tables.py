@@ -329,8 +329,7 @@ def from_cuts(name: str, levels: Sequence[Sequence[float]]) -> TableTree:
             raise InvalidInput(
                 f"level {depth} does not refine the level above: {wrong}; parts would overlap or leave a gap"
             )
-        place = {edge: number for number, edge in enumerate(row)}
-        fanouts.append(tuple(place[high] - place[low] for low, high in pairwise(above)))
+        fanouts.append(tuple(np.diff(np.searchsorted(row, above)).tolist()))
         above = row
     return TableTree(name, rows[-1], tuple(fanouts))
 

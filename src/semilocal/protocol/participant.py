@@ -34,19 +34,7 @@ from ..arrays import as_floats
 from ..errors import InvalidInput, ServerViolation
 from .clip import unit_value
 from .keys import SECRET_BYTES, nonce, pseudonym, report_entropy, value_entropy
-from .messages import (
-    AnyReport,
-    Closed,
-    Entry,
-    Query,
-    Question,
-    Report,
-    Slice,
-    ValueClosed,
-    ValueQuery,
-    ValueReport,
-    encode,
-)
+from .messages import AnyReport, Closed, Query, Question, Report, Slice, ValueClosed, ValueQuery, ValueReport, encode
 from .path import Path
 from .plan import Plan
 from .policy import Policy, check_region, check_task
@@ -297,8 +285,10 @@ class Participant:
     def _check_own(self, reports: Slice | None) -> None:
         """The log has what it sent, or nothing: an answer that was lost counts for neither side."""
         question = self._answered_to(self.round)
-        own = None if reports is None else _entry(reports, self.pseudonym)
-        if own is None:
+        entries = () if reports is None else reports.entries  # ascending by pseudonym
+        place = bisect_left(entries, self.pseudonym, key=lambda entry: entry.pseudonym)
+        own = entries[place] if place < len(entries) else None
+        if own is None or own.pseudonym != self.pseudonym:
             if question is not None:
                 self._lost = question.drawn
             return
@@ -352,10 +342,3 @@ class Participant:
         counts = dict(zip(closed.regions, closed.counts, strict=True)).get(report.region, ())
         if report.answer not in dict(counts):
             raise ServerViolation("not-counted", "the closing does not count a value that was given")
-
-
-def _entry(reports: Slice, name: bytes) -> Entry | None:
-    """The entry of one participant; entries ascend by pseudonym."""
-    place = bisect_left(reports.entries, name, key=lambda entry: entry.pseudonym)
-    found = reports.entries[place : place + 1]
-    return found[0] if found and found[0].pseudonym == name else None

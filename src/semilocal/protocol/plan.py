@@ -198,7 +198,11 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, tag="plan", forbid_unkn
 def named_function(name: str, parameters: tuple[float, ...]) -> BoundedFunction:
     """The function of this name, or a column without rows for people's own value; see :class:`Release`."""
     if name.startswith(OWN):
-        return _own(name.removeprefix(OWN), parameters)
+        own = name.removeprefix(OWN)
+        if not 1 <= len(own) <= MAX_OWN_NAME or not is_plain(own):
+            got = printable(repr(own))
+            raise InvalidInput(f"a value's name has 1 to {MAX_OWN_NAME} characters, no control characters; got {got}")
+        return Column(own, np.empty(0), *as_range(parameters, own))
     try:
         return _FUNCTIONS[name](parameters)
     except (IndexError, KeyError):
@@ -209,11 +213,3 @@ def _whole(numbers: tuple[float, ...]) -> int:
     if len(numbers) != 1 or not float(numbers[0]).is_integer():
         raise InvalidInput(f"coordinate takes one whole number, the axis; got {numbers}")
     return int(numbers[0])
-
-
-def _own(name: str, numbers: tuple[float, ...]) -> Column:
-    if not 1 <= len(name) <= MAX_OWN_NAME or not is_plain(name):
-        raise InvalidInput(
-            f"a value's name has 1 to {MAX_OWN_NAME} characters, no control characters; got {printable(repr(name))}"
-        )
-    return Column(name, np.empty(0), *as_range(numbers, name))

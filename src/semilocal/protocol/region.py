@@ -135,11 +135,8 @@ def walls_of(logs: Iterable[RegionLog]) -> Walls:
             asked.append(found[cut][0])
             yes.append(found[cut][1])
         first.append(len(cuts))
-    return Walls(np.array(first), np.array(cuts, dtype=np.uint64), _integers(asked), _integers(yes))
-
-
-def _integers(values: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.array(values, dtype=np.int64)
+    counts = (np.array(column, dtype=np.int64) for column in (asked, yes))
+    return Walls(np.array(first), np.array(cuts, dtype=np.uint64), *counts)
 
 
 def _added(tally: tuple[int, ...], answer: Answer) -> tuple[int, ...]:
