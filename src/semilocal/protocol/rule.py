@@ -166,7 +166,8 @@ def _children(task: Task, census: Census) -> Asking:
 def refinements(task: Task, census: Census) -> Asking:
     """What the free members of ended regions are asked: the largest piece is halved (local.md 3, step 6)."""
     if task.rule != "cut":
-        return _nothing()
+        none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return Asking(none, np.zeros((0, 1), dtype=np.uint64), none, none, none, empty, empty)
     most = first_portion(task)
     rows = np.flatnonzero((census.members > 0) & (census.askable >= max(12, most // 4)))
     some = census.rows(rows)
@@ -181,11 +182,6 @@ def refinements(task: Task, census: Census) -> Asking:
     group = np.minimum(max(most // 2, 12), some.askable[keep])
     nothing = np.zeros(len(keep))
     return Asking(rows[keep], cuts[:, None], group, group, np.zeros(len(keep), dtype=np.int64), nothing, nothing)
-
-
-def _nothing() -> Asking:
-    none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
-    return Asking(none, np.zeros((0, 1), dtype=np.uint64), none, none, none, empty, empty)
 
 
 def go_on(task: Task, asking: Asking, answers: Integers, yes: Integers) -> Flags:

@@ -91,14 +91,8 @@ class Window(NamedTuple):
             0.5 + pattern * (share / (2 * step)), np.array(knots) / BUCKETS,
         )  # fmt: skip
 
-    def pick(self, position: int, drawn: int) -> int:
-        """Return the output for an input on the grid and a uniform word below ``share``."""
-        if drawn < self.floor:
-            return min(drawn // self.low, len(self.values) - 1)
-        return (self._start(position) + drawn - self.floor) // self.step
-
-    def pick_many(self, positions: Integers, drawn: Words) -> Words:
-        """Do what :meth:`pick` does, for many inputs int[n] and words uint64[n]."""
+    def pick(self, positions: Integers, drawn: Words) -> Words:
+        """The outputs for inputs int[n] on the grid and uniform words uint64[n] below ``share``."""
         bucket = positions // _PER_BUCKET
         within = (positions - bucket * _PER_BUCKET).astype(np.uint64)
         start = self.starts[bucket] + self.rises[bucket] * within // np.uint64(_PER_BUCKET)
@@ -207,15 +201,14 @@ class Mechanism(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
         return reports
 
     def _pick(self, positions: Integers, words: Words) -> Integers:
-        return self.thresholds.pick_many(positions, words >> np.uint64(64 - _BITS)).astype(np.int64)
+        return self.thresholds.pick(positions, words >> np.uint64(64 - _BITS)).astype(np.int64)
 
     def release_one(self, unit: float, entropy: bytes) -> int:
         """Release one value with the result of :meth:`release` for the same word: 8 bytes, big-endian, keyed."""
-        position = _on_grid(unit)
         if not isinstance(entropy, bytes) or len(entropy) != 8:
             got = f"{len(entropy)} bytes" if isinstance(entropy, bytes) else type(entropy).__name__
             raise InvalidInput(f"entropy must be 8 bytes; got {got}")
-        return self.thresholds.pick(position, int.from_bytes(entropy, "big") >> (64 - _BITS))
+        return int(self.release([unit], np.frombuffer(entropy, dtype=">u8").astype(np.uint64))[0])
 
     def decode(self, reports: npt.ArrayLike) -> Floats:
         """Return unbiased estimates of the values, float[n]; single ones may lie far outside [0, 1]."""
