@@ -17,6 +17,7 @@ from ..arrays import Flags, Floats, Integers, short_repr
 __all__ = ["Polygons"]
 
 _POINTS_AT_ONCE = 1 << 15
+_LARGE = 256  # corners: such polygons are cut on the way down
 _WHOLE = 1.0 - 1e-12  # of a rectangle's area; the rest is rounding
 
 
@@ -67,15 +68,27 @@ class Polygons:
         """What is left of them in one box each, float64[q, 2, 2]; whether they meet it, and whether they hold it."""
         import shapely
 
-        cut = self._cut(boxes)
-        share = cut._share(boxes)
-        holds = share == 1.0
-        holds[holds] = shapely.covers(cut.shapes[holds], _rectangles(boxes[holds]))
-        return cut, share > 0.0, holds
+        rectangles = _rectangles(boxes)
+        shapely.prepare(self.shapes)
+        meets = shapely.intersects(self.shapes, rectangles)
+        meets[meets] = ~shapely.touches(self.shapes[meets], rectangles[meets])
+        holds = meets.copy()
+        holds[meets] = shapely.covers(self.shapes[meets], rectangles[meets])
+        large = meets & ~holds & (shapely.get_num_coordinates(self.shapes) > _LARGE)
+        out = self.shapes.copy()
+        out[large] = shapely.intersection(out[large], rectangles[large])
+        return Polygons(out), meets, holds
 
     def covered(self, boxes: Floats) -> Floats:
         """Share of one box each, float64[q, 2, 2], that the polygons cover: float64[q]."""
-        return self._cut(boxes)._share(boxes)
+        import shapely
+
+        (lower, upper), (begin, end) = self.bounds.transpose(1, 0, 2), boxes.transpose(1, 0, 2)
+        near = np.flatnonzero(((lower < end) & (upper > begin)).all(axis=1))
+        out = np.zeros(len(boxes))
+        parts = shapely.intersection(self.shapes[near], _rectangles(boxes[near]))
+        out[near] = shapely.area(parts) / np.prod(end[near] - begin[near], axis=1)
+        return np.where(out >= _WHOLE, 1.0, out)
 
     def contain(self, places: Floats) -> Flags:
         """Whether the first polygon holds places float64[n, 2]: bool[n]."""
@@ -83,22 +96,6 @@ class Polygons:
 
         shapely.prepare(self.shapes[:1])
         return np.asarray(shapely.contains_xy(self.shapes[0], places), dtype=bool)
-
-    def _cut(self, boxes: Floats) -> Polygons:
-        import shapely
-
-        (lower, upper), (begin, end) = self.bounds.transpose(1, 0, 2), boxes.transpose(1, 0, 2)
-        near, inside = ((lower < end) & (upper > begin)).all(axis=1), ((lower >= begin) & (upper <= end)).all(axis=1)
-        out = np.where(near, self.shapes, shapely.Polygon())
-        cut = np.flatnonzero(near & ~inside)
-        out[cut] = shapely.intersection(out[cut], _rectangles(boxes[cut]))
-        return Polygons(out)
-
-    def _share(self, boxes: Floats) -> Floats:
-        import shapely
-
-        share = shapely.area(self.shapes) / np.prod(boxes[:, 1] - boxes[:, 0], axis=1)
-        return np.where(share >= _WHOLE, 1.0, share)
 
 
 def _rectangles(boxes: Floats) -> npt.NDArray[Any]:
