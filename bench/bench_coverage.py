@@ -1,133 +1,213 @@
-"""How often 95 % intervals of counts hold the truth, by kind of box, and how wide they are; with --means, of means.
+"""How often 95 % intervals hold the truth, and how wide they are: by population, kind of trust and kind of question.
 
-    python -m bench.bench_coverage [--trust nobody] [--runs 10] [--seed 90210] [--people 20000] [--k 20] [--delta 1e-6]
-                                   [--data FOLDER] [--only NAME ...] [--rounding STEP] [--means]
+    python -m bench.bench_coverage [--trust nobody ...] [--runs 4] [--seed 90210] [--people 20000] [--data FOLDER]
+                                   [--file POINTS.csv] [--only NAME ...] [--epsilon 1 2] [--k 20] [--delta 1e-6]
+                                   [--rounding STEP]
 
-Ordinary boxes have sides of 1 to 15 % of each axis around a random person; the grid is 32 x 32, cells with 20 people or
-more; the others lie along edges of regions. Answers that are exact do not count. "Half width" is that of the intervals
-of ordinary boxes over the mean distance of the values from the truth: 2.5 if errors were normal and the interval told
-all. The band to reach is 88 to 99 %; with a curator or two servers it is 92 to 99 %. One row per population; the files
-of real positions (--data) are sampled without replacement, one row a person. ``california_housing`` has coordinates
-rounded to 0.01 degrees, and ``california_unrounded`` spreads them over their squares; --rounding 0.01 tells the release
-about the former.
+Each cell has the intervals that hold the truth in percent, their standard error between runs, and the mean half width
+in people (of means: in thousandths of the axis). Answers that are exact do not count. The band is 90 to 99 %; for
+"blocks" at least 88 %. Questions do not look at the map:
 
---means: means of both coordinates, one call each with the defaults for k and delta. There "half width" is over the root
-mean square of the errors: 2 if errors were normal.
+blocks, boxes: sides of 0.05 to 1 % and of 1 to 15 % of each axis, around a random person.
+anywhere: sides of 0.05 to 15 % around a uniform place. polygons: stars with dents around a person. unions: of three
+boxes around people. grid: 32 x 32 cells, those with 20 people or more. means: both coordinates, a call each.
+
+Populations of the first group were used to choose parts of the model; those of the second were not. The files of real
+positions and tables need --data; --file adds one of the reader's own, x and y in its first two columns. Files are
+sampled without replacement, one row a person. Below each kind of trust stand the lowest and highest coverage, and the
+geometric mean of the half widths, by which two versions are compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import shapely
 
 import semilocal as sl
-from bench import machine
 from semilocal.arrays import Floats
-from semilocal.lab.experiments.data import load
+from semilocal.lab.experiments.data import load, table
 from semilocal.lab.experiments.trials import ring
+from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
-from tests.helpers.coverage import KINDS, Covered, coverage, rate
+from tests.helpers.coverage import rate
 
-WIDE = sl.Box((-10, -10), (10, 10))
 UNIT = synthetic.UNIT_SQUARE
-EPSILONS = (1.0, 2.0)
-FILES = (
-    "california_housing", "california_unrounded", "gowalla_nyc", "porto", "gowalla", "brightkite", "gowalla_more_users",
-    "brightkite_last_checkin",
+KINDS = ("blocks", "boxes", "anywhere", "polygons", "unions", "grid", "means")
+BOXES, SHAPES, GRID, GRID_PEOPLE = 400, 60, 32, 20
+TRUSTS = ("nobody", "two-servers", "curator")
+Draw = Callable[[int, np.random.Generator], Floats]
+Rows = list[tuple[float, float, float]]  # per run: intervals, those that hold the truth, sum of the half widths
+
+
+def spiral(number: int, rng: np.random.Generator) -> Floats:
+    """A shape: people along a spiral, denser towards its middle."""
+    turn = rng.random(number)
+    angle, radius = 14.0 * turn, 0.02 + 0.42 * turn + rng.normal(0, 0.006, number)
+    return np.asarray(np.clip(0.5 + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1), 0.0, 1.0))
+
+
+def towns(number: int, rng: np.random.Generator) -> Floats:
+    """Sixty towns with sizes by Zipf's law, and one person in ten in the country."""
+    middle, size = rng.random((60, 2)), 1.0 / np.arange(1, 61)
+    home = rng.choice(60, number, p=size / size.sum())
+    points = middle[home] + rng.normal(size=(number, 2)) * (0.03 * size[home, None] ** 0.4)
+    return np.clip(np.where(rng.random((number, 1)) < 0.1, rng.random((number, 2)), points), 0.0, 1.0)
+
+
+def streets(number: int, rng: np.random.Generator) -> Floats:
+    """People on forty straight streets, each along an axis, crowded towards one end of it."""
+    place, along, popular = rng.random(40), rng.random(40) < 0.5, rng.dirichlet(np.full(40, 0.7))
+    street = rng.choice(40, number, p=popular)
+    points = np.stack([rng.beta(1.0, 2.0, number), np.clip(place[street] + rng.normal(0, 5e-4, number), 0, 1)], axis=1)
+    return np.where(along[street, None], points, points[:, ::-1])
+
+
+def comb(number: int, rng: np.random.Generator) -> Floats:
+    """A table of counts like a comb: people stand on every tenth of 200 columns, few of 200 rows hold most."""
+    column, row = rng.integers(0, 20, number) * 10, rng.choice(200, number, p=rng.dirichlet(np.full(200, 0.1)))
+    return (np.stack([column, row], axis=1) + 0.5) / 200.0
+
+
+def check_ins(number: int, rng: np.random.Generator) -> Floats:
+    """Rows of users who come back to the same places: five places of each, near home, some visited often."""
+    users = number // 20
+    home = synthetic.towns(users, rng)
+    places = np.clip(home[:, None] + rng.normal(0, 0.02, (users, 5, 2)) * rng.random((users, 1, 1)), 0.0, 1.0)
+    often = rng.dirichlet(np.full(5, 0.5), users).cumsum(axis=1)
+    user = rng.integers(0, users, number)
+    return np.asarray(places[user, np.minimum((rng.random((number, 1)) > often[user]).sum(axis=1), 4)])
+
+
+MADE: dict[str, Draw] = {
+    "uniform": synthetic.uniform, "five clusters": synthetic.clusters, "ring": ring,
+    "Gaussian": lambda number, rng: synthetic.truncated_gaussian(number, rng, box=UNIT, scale=0.075, centre=(0.5, 0.5)),
+    "spiral": spiral, "towns": towns, "streets": streets, "comb": comb, "check-ins": check_ins,
+}  # fmt: skip
+USED = ("uniform", "five clusters", "ring", "Gaussian", "gowalla", "porto", "brightkite", "california_housing")
+UNUSED = (
+    "spiral", "towns", "streets", "comb", "check-ins", "gowalla_nyc", "brightkite_last_checkin", "Loan_2D_256_256",
+    "Stroke_2D_256_256", "cabspottingS_256_256",
 )  # fmt: skip
 
-Draw = Callable[[int, np.random.Generator], Floats]
 
-SHAPES: dict[str, tuple[sl.Box, Draw]] = {
-    "uniform": (UNIT, synthetic.uniform),
-    "five clusters": (UNIT, synthetic.clusters),
-    "Gaussian": (WIDE, lambda number, rng: synthetic.truncated_gaussian(number, rng, box=WIDE, scale=1.5)),
-    "ring": (UNIT, ring),
-    "exponential": (UNIT, lambda number, rng: np.clip(rng.exponential(0.12, (number, 2)), 0.0, 1.0)),
-}
-
-
-def positions(name: str, folder: Path) -> tuple[sl.Box, Draw]:
-    """A population drawn from a file."""
-    step = 0.01 if name == "california_unrounded" else 0.0
-    source = load("california_housing" if step else name, folder)
-
-    def draw(number: int, rng: np.random.Generator) -> Floats:
-        drawn = source.points[rng.choice(len(source.points), min(number, len(source.points)), replace=False)]
-        return source.box.clip(drawn + rng.uniform(-0.5, 0.5, drawn.shape) * step)[0] if step else drawn
-
-    return source.box, draw
-
-
-def row(name: str, box: sl.Box, draw: Draw, epsilon: float, given: argparse.Namespace) -> str:
-    """One line of the table: coverage with its standard error between runs."""
-    rng = np.random.default_rng(given.seed)
-    crowd = {"k": given.k, "delta": given.delta} if given.trust == "nobody" else {}
-    found: dict[str, list[Covered]] = {kind: [] for kind in KINDS}
-    for _ in range(given.runs):
-        points = draw(given.people, rng)
-        result = sl.counts(points, box, epsilon=epsilon, trust=given.trust, rng=rng, **crowd)
-        for kind, one in coverage(points, result, rng, ordinary=400, rounding=given.rounding).items():
-            found[kind].append(one)
-    cells = []
-    for rows in found.values():
-        asked, good, *_ = np.array(rows).T
-        mean, error = rate(good, asked) if asked.any() else (float("nan"), float("nan"))
-        cells.append(f"{100 * mean:.1f} ({100 * error:.1f})" if asked.any() else "exact")
-    *_, width, error = np.mean(found[KINDS[0]], axis=0)
-    return f"| {name} | {epsilon:g} | {' | '.join(cells)} | {width / error:.1f} |"
+def population(name: str, given: argparse.Namespace) -> tuple[sl.Box, Draw]:
+    """A population by its name; files and tables are drawn from without replacement."""
+    if name in MADE:
+        return UNIT, MADE[name]
+    if name.endswith("_256_256"):
+        cells = table(name, given.data)
+        share, box = cells.ravel() / cells.sum(), UNIT
+        return (
+            box,
+            lambda number, rng: (np.stack(np.divmod(rng.choice(len(share), number, p=share), 128), 1) + 0.5) / 128,
+        )
+    if name == "own file":
+        points = np.loadtxt(given.file, delimiter=",", skiprows=1, usecols=(0, 1))
+        low, high = points.min(axis=0), points.max(axis=0)
+        box = sl.Box(tuple(low.tolist()), tuple(high.tolist()))
+    else:
+        source = load(name, given.data)
+        points, box = source.points, source.box
+    return box, lambda number, rng: points[rng.choice(len(points), min(number, len(points)), replace=False)]
 
 
-def mean_row(name: str, box: sl.Box, draw: Draw, epsilon: float, given: argparse.Namespace) -> str:
-    """One line of the table of means; lengths as shares of the box."""
-    rng, rows = np.random.default_rng(given.seed), []
-    for _ in range(given.runs):
-        points = draw(given.people, rng)
-        for axis, (low, high) in enumerate(zip(box.lower, box.upper, strict=True)):
-            f = sl.functions.coordinate(axis)
-            found = sl.mean(points, f, box, epsilon=epsilon, trust=given.trust, rng=rng)
-            ends, truth = found.interval(), float(points[:, axis].mean())
-            held = ends[0] <= truth <= ends[1]
-            rows.append((held, (found.value - truth) / (high - low), (ends[1] - ends[0]) / (high - low) / 2))
-    held, off, half = np.array(rows).T
-    error = float(np.sqrt(np.mean(off**2)))
-    return f"| {name} | {epsilon:g} | {held.sum():.0f} of {len(held)} | {error:.4f} | {half.mean() / error:.1f} |"
+def questions(points: Floats, box: sl.Box, rng: np.random.Generator) -> dict[str, Any]:
+    """Areas of each kind: boxes float64[q, 2, 2], or polygons."""
+    low, width = np.array(box.lower), np.array(box.upper) - np.array(box.lower)
+
+    def around(number: int, sides: tuple[float, float], *, people: bool = True) -> Floats:
+        half = sides[0] * (sides[1] / sides[0]) ** rng.random((number, 2)) * width / 2
+        middle = points[rng.integers(0, len(points), number)] if people else low + rng.random((number, 2)) * width
+        return np.stack([np.maximum(middle - half, box.lower), np.minimum(middle + half, box.upper)], axis=1)
+
+    angles = np.linspace(0, 2 * np.pi, 9, endpoint=False)
+    rays = rng.uniform(0.4, 1.0, (SHAPES, 9, 1)) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    stars = points[rng.integers(0, len(points), (SHAPES, 1))] + rng.uniform(0.01, 0.08, (SHAPES, 1, 1)) * width * rays
+    inside = shapely.box(*box.lower, *box.upper)
+    three = around(3 * SHAPES, (0.01, 0.15)).reshape(-1, 4)
+    return {
+        "blocks": around(BOXES, (0.0005, 0.01)),
+        "boxes": around(BOXES, (0.01, 0.15)),
+        "anywhere": around(BOXES, (0.0005, 0.15), people=False),
+        "polygons": shapely.intersection(shapely.polygons(stars), inside),
+        "unions": shapely.union_all(shapely.box(*three.T).reshape(-1, 3), axis=1),
+        "grid": box.grid((GRID, GRID)),
+    }
 
 
-def populations(given: argparse.Namespace) -> Iterator[tuple[str, tuple[sl.Box, Draw]]]:
-    """What the table is about, with its names."""
-    for name in (*(FILES if given.data else ()), *SHAPES):
-        if not given.only or name in given.only:
-            yield name, SHAPES[name] if name in SHAPES else positions(name, given.data)
+def asked(points: Floats, box: sl.Box, epsilon: float, trust: str, given: argparse.Namespace, rng: Any) -> Rows:
+    """One run: a row for each kind of question."""
+    crowd = {"k": given.k, "delta": given.delta} if trust == "nobody" else {}
+    options: dict[str, Any] = {"epsilon": epsilon, "trust": trust, "rng": rng, **crowd}
+    result, rows = sl.counts(points, box, **options), []
+    for kind, areas in questions(points, box, rng).items():
+        answers = result.answer(areas, rounding=given.rounding)
+        if isinstance(areas, np.ndarray) and areas.ndim == 3:
+            truth = count_points(points, np.where(areas == np.array([[-np.inf], [1]]) * box.upper, np.inf, areas))
+        else:
+            truth = np.array([np.count_nonzero(shapely.intersects_xy(area, *points.T)) for area in areas])
+        some = (answers.stderr > 0) & ((truth >= GRID_PEOPLE) | (kind != "grid"))
+        (least, most), truth = answers.interval()[some].T, truth[some]
+        held = (least <= truth) & (truth <= most)
+        rows.append((float(len(truth)), float(np.count_nonzero(held)), float((most - least).sum() / 2)))
+    found = []
+    for axis in (0, 1):
+        mean = sl.mean(points, sl.functions.coordinate(axis), box, **options)
+        least, most = mean.interval()
+        width = 1e-3 * (box.upper[axis] - box.lower[axis])
+        found.append((1.0, float(least <= points[:, axis].mean() <= most), (most - least) / 2 / width))
+    return [*rows, tuple(np.sum(found, axis=0).tolist())]
 
 
 def main() -> int:
-    """Print the table."""
+    """Print a table for each kind of trust."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trust", choices=("nobody", "two-servers", "curator"), default="nobody")
-    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--trust", choices=TRUSTS, nargs="*", default=TRUSTS)
+    parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=90210)
     parser.add_argument("--people", type=int, default=20_000)
+    parser.add_argument("--epsilon", type=float, nargs="*", default=(1.0, 2.0))
     parser.add_argument("--k", type=int, default=20)
     parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--data", type=Path, help="folder of the real datasets")
+    parser.add_argument("--file", type=Path, help="positions of your own: a CSV with a header, x and y first")
     parser.add_argument("--only", nargs="*", help="names of populations")
     parser.add_argument("--rounding", type=float, help="step that coordinates are known to be multiples of")
-    parser.add_argument("--means", action="store_true", help="intervals of means instead")
     given = parser.parse_args()
-    print(machine.line(), end="\n\n")
-    make, columns = row, [*KINDS, "half width / error"]
-    if given.means:
-        make, columns = mean_row, ["held", "error", "half width / error"]
-    print(f"| N = {given.people:,}, trust = {given.trust} | ε | {' | '.join(columns)} |")
-    print("|---|---|" + "---|" * len(columns))
-    for name, (box, draw) in populations(given):
-        for epsilon in EPSILONS:
-            print(make(name, box, draw, epsilon, given), flush=True)
+    groups = {"used": USED, "not used": (*UNUSED, *(["own file"] if given.file else []))}
+    for trust in given.trust:
+        print(f"\n| {trust}, N = {given.people:,} | group | ε | {' | '.join(KINDS)} |")
+        print("|---" * (3 + len(KINDS)) + "|")
+        every = []
+        for group, names in groups.items():
+            for name in names:
+                if name not in (given.only or names) or not (given.data or name in MADE or name == "own file"):
+                    continue
+                box, draw = population(name, given)
+                for epsilon in given.epsilon:
+                    rng = np.random.default_rng(given.seed)
+                    runs = [asked(draw(given.people, rng), box, epsilon, trust, given, rng) for _ in range(given.runs)]
+                    number, held, width = np.array(runs).transpose(2, 1, 0)
+                    cells = []
+                    for place in range(len(KINDS)):
+                        share, error = rate(held[place], number[place])
+                        half = width[place].sum() / number[place].sum()
+                        every.append((place, 100 * share, half))
+                        cells.append(f"{100 * share:.1f} ({100 * error:.1f}) ± {half:.3g}")
+                    print(f"| {name} | {group} | {epsilon:g} | {' | '.join(cells)} |", flush=True)
+        place, share, half = np.array(every).T
+        ends = [
+            f"{np.nanmin(share[place == one]):.1f} to {np.nanmax(share[place == one]):.1f}" for one in range(len(KINDS))
+        ]
+        means = [f"{np.exp(np.nanmean(np.log(half[place == one]))):.4g}" for one in range(len(KINDS))]
+        print(f"| lowest to highest | | | {' | '.join(ends)} |")
+        print(f"| half width, geometric mean | | | {' | '.join(means)} |")
     return 0
 
 

@@ -34,7 +34,7 @@ from ..errors import InvalidInput
 from ..hierarchy.dyadic import ROOT, Cells
 from .task import UNITS, PooledTask
 
-__all__ = ["Level", "difference_noise", "last_opened", "next_level", "root_level", "siblings"]
+__all__ = ["Level", "difference_noise", "next_level", "root_level", "siblings"]
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -118,16 +118,6 @@ def next_level(task: PooledTask, level: Level, differences: Integers) -> Level:
         weight=np.repeat(weight, 2),
         left=np.repeat(level.left[opened] - price, 2),
     )
-
-
-def last_opened(task: PooledTask, level: Level) -> npt.NDArray[np.bool_]:
-    """Opened cells that are the most like final ones: bool[m].
-
-    Even halves of them would be final, or what is left of their path pays for no second opening at their price. That is
-    known before their differences are, so what these say about unevenness is not selected by what they say.
-    """
-    halved = 0.5 * _expected_difference(_reach(level.size, level.variance), level.unevenness)
-    return level.opened & ((halved < task.threshold) | (level.left - level.price <= level.price))
 
 
 def difference_noise(task: PooledTask, units: Integers) -> Floats:

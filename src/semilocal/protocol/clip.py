@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .partition import Partition
 
 __all__ = [
-    "STRENGTHS", "CutOff", "clips", "cut_off", "learn_strength", "lengths", "shares_above", "strength_of",
+    "STRENGTHS", "CutOff", "clips", "cut_off", "evidence", "learn_strength", "lengths", "shares_above", "strength_of",
     "truth_chance", "unit_value",
 ]  # fmt: skip
 
@@ -175,35 +175,33 @@ def learn_strength(lower: Cells, upper: Cells, walls: Walls, chance: float) -> f
     asked = asked[:: -(-len(asked) // _MOST_REGIONS)]
     lower, upper, walls = lower[asked], upper[asked], walls.rows(asked)
     found = [
-        _evidence(estimate(lower, upper, walls, chance, prior=strength), walls, chance, strength)
+        evidence(estimate(lower, upper, walls, chance, prior=strength), walls, chance, strength).sum()
         for strength in STRENGTHS
     ]
     return STRENGTHS[int(np.argmax(found))]
 
 
-def _evidence(pieces: Pieces, walls: Walls, chance: float, strength: float) -> float:
-    """Log marginal likelihood of all answers, up to what does not depend on the strength."""
-    counts = np.diff(walls.first)
+def evidence(pieces: Pieces, walls: Walls, chance: float, strength: float) -> Floats:
+    """Log marginal likelihood of the answers in each region, up to what does not depend on the strength: float64[m]."""
+    counts, first = np.diff(walls.first), pieces.first[:-1]
     share, length = np.maximum(pieces.share, 1e-300), lengths(pieces)
-    above = shares_above(pieces, counts)
-    says_yes = 1.0 - chance + (2.0 * chance - 1.0) * above
+    says_yes = 1.0 - chance + (2.0 * chance - 1.0) * shares_above(pieces, counts)
     no = walls.asked - walls.yes
-    likelihood = float(walls.yes @ np.log(says_yes) + no @ np.log(1.0 - says_yes))
+    likelihood = np.concatenate([[0.0], np.cumsum(walls.yes * np.log(says_yes) + no * np.log(1.0 - says_yes))])
     known = (2.0 * chance - 1.0) ** 2 * (walls.yes / says_yes**2 + no / (1.0 - says_yes) ** 2)
     stiff = strength * length / share**2
     # The determinant of a tridiagonal matrix, wall after wall, all regions side by side.
-    determinant, alone = 0.0, np.zeros(len(counts))
-    for wall in range(int(counts.max())):
+    determinant, alone = np.zeros((2, len(counts)))
+    for wall in range(int(counts.max(initial=0))):
         rows = np.flatnonzero(counts > wall)
-        at, piece = walls.first[rows] + wall, pieces.first[rows] + wall
+        at, piece = walls.first[rows] + wall, first[rows] + wall
         # stiff - stiff^2 / (alone + stiff), written without a difference.
         kept = stiff[piece] * alone[rows] / (alone[rows] + stiff[piece]) if wall else stiff[piece]
         alone[rows] = known[at] + kept
-        determinant += float(np.log(alone[rows] + stiff[piece + 1]).sum())
-    posterior = strength * float(length @ np.log(share)) - determinant / 2 - float(np.log(share).sum())
-    walls_in_all, spread = float(counts.sum()), float(length @ np.log(length))
-    prior = strength * spread - (walls_in_all * np.log(strength) + float(np.log(length).sum())) / 2
-    return float(likelihood + posterior - prior)
+        determinant[rows] += np.log(alone[rows] + stiff[piece + 1])
+    posterior = np.add.reduceat((strength * length - 1.0) * np.log(share), first) - determinant / 2
+    prior = np.add.reduceat((strength * length - 0.5) * np.log(length), first) - counts * np.log(strength) / 2
+    return np.asarray(np.diff(likelihood[walls.first]) + posterior - prior)
 
 
 def lengths(pieces: Pieces) -> Floats:

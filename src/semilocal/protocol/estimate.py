@@ -59,7 +59,9 @@ class Pieces(NamedTuple):
     share: Floats  # float64[p]: estimated share of the region's people; those of a region add up to 1
 
 
-def estimate(lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float = PRIOR, steps: int = STEPS) -> Pieces:
+def estimate(
+    lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float | Floats = PRIOR, steps: int = STEPS
+) -> Pieces:
     """Shares of the pieces of m regions.
 
     Parameters
@@ -69,7 +71,7 @@ def estimate(lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float
     walls : Walls
     p : float
         Chance that an answer tells the true side; q = 1 - p.
-    prior : float
+    prior : float or float64[m]
         Strength of the prior, in people.
 
     Examples
@@ -85,7 +87,7 @@ def estimate(lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float
     starts[first[:-1]], ends[first[1:] - 1] = lower, upper
     place = np.arange(len(walls.cuts)) + np.repeat(np.arange(len(counts)), counts)
     starts[place + 1], ends[place] = walls.cuts, walls.cuts
-    share = np.ones(first[-1])
+    share, prior = np.ones(first[-1]), np.broadcast_to(prior, len(counts))
     order = np.argsort(counts, kind="stable")
     begin = int(np.searchsorted(counts[order], 1))
     while begin < len(order):
@@ -100,11 +102,13 @@ def estimate(lower: Cells, upper: Cells, walls: Walls, p: float, *, prior: float
         where = np.minimum(first[rows] + place, first[-1] - 1)
         length = np.where(piece, (ends[where] - starts[where]).astype(np.float64), 0.0)
         length /= _running(length)[-1]
-        share[where[piece]] = _shares(yes, asked, length, counts[rows], p, prior, steps)[piece]
+        share[where[piece]] = _shares(yes, asked, length, counts[rows], p, prior[rows], steps)[piece]
     return Pieces(first, starts, ends, share)
 
 
-def _shares(yes: Floats, asked: Floats, length: Floats, counts: Integers, p: float, prior: float, steps: int) -> Floats:
+def _shares(
+    yes: Floats, asked: Floats, length: Floats, counts: Integers, p: float, prior: Floats, steps: int
+) -> Floats:
     """Shares of padded columns: yes, asked float64[w, r], length float64[w + 1, r] to float64[w + 1, r]."""
     q = 1.0 - p
     share = np.where(length > 0, 0.5 / (counts + 1) + 0.5 * length, 0.0)

@@ -87,12 +87,13 @@ class CountAnswers(Tabular):
         """Interval for each number, in whole people: float64[q, 2]. It always holds the value.
 
         It holds the truth with this level for anybody who asks about a box, and for somebody who knows a person in it.
-        Both ends are normal quantiles; the lower one is the former's and the upper one the latter's. There the sampling
-        is size-biased: boxes are met in proportion to their people X, so E[X^2] / E[X] are expected. If people lie in
-        clumps around a mean that is not negative and is known but for normal noise, that is the estimate and
-        ``stderr ** 2 / E[X]``, exactly. E[X] is the mean of a normal law cut off at zero, never less than 0.8 standard
-        errors of the noise. Clumps become as much wider as they bring people; noise does not, because a normal law
-        weighted by people is no wider. It makes no difference where many are expected.
+        It does not for somebody who looks at the map first and picks its most crowded cell.
+
+        How people lie in clumps is a gamma law, skewed to the right, with the expected mean and the variance without
+        noise. Noise is normal. The lower end is that of whoever takes any box; the upper one that of whoever knows a
+        person in it. There the sampling is size-biased: boxes are met in proportion to their people X, so
+        E[X^2] / E[X] are expected; that of a gamma law is the gamma law of one more person's shape. E[X] is the mean of
+        a normal law cut off at zero, never less than 0.8 standard errors of the noise.
 
         How often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
         """
@@ -100,9 +101,11 @@ class CountAnswers(Tabular):
         away, error = standard_errors(level), np.where(self.stderr > 0, self.stderr, 1.0)
         middle = np.maximum((self.fewer + self.more) / 2, self.value)  # estimates may be negative
         expected = np.maximum(mean_above_zero(middle, np.sqrt(self.noise)), _HARDLY * error)
-        seen, clumps = (part / expected for part in (self.stderr**2, np.maximum(self.stderr**2 - self.noise, 0.0)))
-        low = self.fewer - away * self.stderr
-        high = np.maximum(self.more, self.value) + seen + away * np.hypot(self.stderr, clumps)
+        seen, scale = (part / expected for part in (self.stderr**2, np.maximum(self.stderr**2 - self.noise, 0.0)))
+        fewer = expected - _skewed(expected, scale, -away)
+        more = np.maximum(_skewed(expected + scale, scale, away) - expected - scale, 0.0)  # a median is below the mean
+        low = self.fewer - np.hypot(away * np.sqrt(self.noise), fewer)
+        high = np.maximum(self.more, self.value) + seen + np.hypot(away * np.sqrt(self.noise), more)
         ends = np.stack([low, np.where(self.stderr > 0, high, self.more)], axis=1)
         ends = np.rint(np.clip(ends, 0.0, self.most[:, None]))
         exact = (self.stderr == 0) & (self.fewer == self.more)
@@ -137,6 +140,12 @@ def standard_errors(level: float) -> float:
     """
     check_level(level)
     return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def _skewed(mean: Floats, scale: Floats, away: float) -> Floats:
+    """Quantiles of gamma laws by the cubes of normal ones (Wilson and Hilferty): float64[m]."""
+    part = scale / (9.0 * mean)
+    return np.asarray(mean * np.maximum(1.0 - part + away * np.sqrt(part), 0.0) ** 3)
 
 
 def mean_above_zero(middle: Floats, error: Floats) -> Floats:

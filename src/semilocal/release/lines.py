@@ -2,7 +2,7 @@
 
 Most rows that a box cuts are cut by one of its sides alone. What they add to an answer is a function of one place then,
 and :class:`semilocal.release.walk.TreeWalk` would open them down to their leaves again and again. Between two edges of
-cells the shares of all leaves are straight in the place. So people and shares are straight, variances are quadratic,
+cells the shares of all leaves are straight in the place. So people and shares are straight, errors are quadratic,
 and the answers of the walk at all edges and half way between them give the whole function.
 
 Rows are tabulated from the deepest upwards: a table is made of those of the row's children. Small rows have none.
@@ -43,9 +43,9 @@ class Lines:
         Where cells begin and end along any axis, ascending.
     keys : int64[e]
         Number of the row, axis and edge of each entry as one number, ascending.
-    entries : float64[e, 8]
-        Below the edge: people, unbiased people, variances by uneven people and by noise, and the share that the row
-        hands up; both variances half way to the next edge; the edge.
+    entries : float64[e, 10]
+        Below the edge: people, unbiased people, variances by uneven people and by noise, the error in common, and the
+        share that the row hands up; the three errors half way to the next edge; the edge.
     """
 
     number: Integers
@@ -65,7 +65,7 @@ class Lines:
         shift : int
             By which the rows below the root come later among those that are asked about.
         ask : callable
-            The numbers of an entry but the last three for boxes in one row each, float64[5, q].
+            The first six numbers of an entry for boxes in one row each, float64[6, q].
         """
         dimensions, edges = parts.shape[2], np.unique(parts)
         ends = np.searchsorted(tree.lower[tree.leaves], np.stack([tree.lower, tree.upper]))
@@ -89,20 +89,20 @@ class Lines:
             up = above[row]
             found.append(_distinct([(up * dimensions * size + rest)[up >= 0]]))
         every = _distinct(found)
-        row, axis, entries = every // size // dimensions, every // size % dimensions, np.empty((len(every), 8))
-        entries[:, 7] = edges[every % size]
+        row, axis, entries = every // size // dimensions, every // size % dimensions, np.empty((len(every), 10))
+        entries[:, 9] = edges[every % size]
         lines = Lines(np.full(shift + len(tree), -1), dimensions, edges, every, entries)
 
         def fill(some: slice) -> None:
             entry = np.arange(some.start, some.stop)
-            place = entries[entry, 7]
+            place = entries[entry, 9]
             corners = np.full((2, len(entry), 2, dimensions), np.inf)
             corners[:, :, 0] = -np.inf
-            half = (place + entries[np.minimum(entry + 1, len(entries) - 1), 7]) / 2.0
+            half = (place + entries[np.minimum(entry + 1, len(entries) - 1), 9]) / 2.0
             corners[:, np.arange(len(entry)), 1, axis[some]] = place, half
             boxes = Boxes(corners.reshape(-1, 2, dimensions))
-            told = ask(boxes, np.tile(shift + rows[row[some]], 2), lines).reshape(5, 2, -1)
-            entries[some, :5], entries[some, 5:7] = told[:, 0].T, told[2:4, 1].T
+            told = ask(boxes, np.tile(shift + rows[row[some]], 2), lines).reshape(6, 2, -1)
+            entries[some, :6], entries[some, 6:9] = told[:, 0].T, told[2:5, 1].T
 
         depth = tree.level[rows]
         for deep in range(int(depth.max(initial=0)), 0, -1):
@@ -118,16 +118,16 @@ class Lines:
         return np.asarray(self.number.take(rows) >= 0)
 
     def below(self, rows: Integers, axis: Integers, place: Floats) -> Floats:
-        """What lies below one line inside each row, as the first five numbers of an entry: float64[5, m]."""
+        """What lies below one line inside each row, as the first six numbers of an entry: float64[6, m]."""
         edge = np.searchsorted(self.edges, place, side="right")
         key = (self.number.take(rows) * self.dimensions + axis) * len(self.edges) + edge
         entry = np.searchsorted(self.keys, key) - 1
         low, high = (self.entries.take(entry + after, axis=0).T for after in (0, 1))
-        part, half = ((at - low[7]) / (high[7] - low[7]) for at in (place, (low[7] + high[7]) / 2.0))
-        rise = high[:5] - low[:5]
-        out = low[:5] + part * rise
+        part, half = ((at - low[9]) / (high[9] - low[9]) for at in (place, (low[9] + high[9]) / 2.0))
+        rise = high[:6] - low[:6]
+        out = low[:6] + part * rise
         bend = part * (1.0 - part) / np.maximum(half * (1.0 - half), _FLAT)  # half is off where edges almost meet
-        out[2:4] += bend * (low[5:7] - (low[2:4] + half * rise[2:4]))
+        out[2:5] += bend * (low[6:9] - (low[2:5] + half * rise[2:5]))
         return np.asarray(out)
 
 

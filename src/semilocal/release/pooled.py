@@ -4,7 +4,7 @@ Estimates are kept from being negative, which takes people from crowded parts an
 are those of the unbiased estimates, so the tree has both numbers, and an interval holds both answers.
 
 Final cells are divided further by the densities of their neighbours (pooled/spread.py). How unevenly people lie in
-them is learnt from the run's divisions (prior.py).
+them, and whether the cells that a line cuts lean together, is learnt from the run's divisions (prior.py).
 
 Knows published numbers. Knows no positions.
 """
@@ -18,7 +18,7 @@ from ..pooled.estimate import Estimates
 from ..pooled.spread import spread_inside
 from ..protocol.density import Parts
 from ..protocol.mark import Mark
-from .prior import clumped
+from .prior import Halved, clumped, leaning
 from .tree import CountTree
 
 __all__ = ["pooled_tree"]
@@ -48,10 +48,11 @@ def pooled_tree(estimates: Estimates, mark: Mark | None = None) -> CountTree:
     hierarchy, parts = _parts(estimates)
     begin, end = hierarchy.span(np.concatenate([level.cells for level in levels]))
     uneven = np.zeros(len(opened))
-    uneven[finals] = clumped(estimates)
+    halved = Halved.of(estimates)
+    uneven[finals] = clumped(estimates, halved)
     return CountTree(
         hierarchy, begin, end + np.uint64(1), first, people, weight, rest, error, parts, uneven,
-        unbiased=unbiased, mark=mark,
+        leaning(estimates.tree.task.hierarchy, halved), unbiased, mark,
     )  # fmt: skip
 
 

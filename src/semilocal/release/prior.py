@@ -6,13 +6,16 @@ with the share b then holds n b on average, with the variance (Beta-binomial)
     n b (1 - b) + n (n - 1) clumped b (1 - b),
 
 chance and clumps. Every opened cell estimates ``clumped`` without bias, by the method of moments: the square of what
-its halves are apart, without noise and chance. Cells count by how well their noise lets the division be known; those of
-another depth count for few, fewer the farther it is. One cell of which all divisions are equally likely is added: few
-or noisy cells leave ignorance.
+its halves are apart, beyond what its neighbours explain (pooled/spread.py), without noise and chance. Cells count by
+how well their noise lets the division be known; those of another depth count for few, fewer the farther it is. One cell
+of which all divisions are equally likely is added: few or noisy cells leave ignorance.
 
-All opened cells teach it, with the sizes that were known before they were opened: what a division shows does not select
-it then. Neighbours explain a part of the unevenness (pooled/spread.py). Which part they leave is learnt from the cells
-that are most like final ones.
+Cells that one line cuts may lean together: along a street, or where positions are rounded. Sibling cells lie side by
+side and are halved by one line, and their noise is independent. So the product of what their halves are apart estimates
+the covariance without bias.
+
+All opened cells teach both, with the sizes that were known before they were opened: what a division shows does not
+select it then.
 
 Knows published numbers. Knows no positions.
 """
@@ -23,97 +26,91 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Flags, Floats
+from ..arrays import Floats
 from ..hierarchy import TableTree
 from ..hierarchy.base import Cells, Hierarchy
 from ..pooled import noise
 from ..pooled.estimate import Estimates
-from ..pooled.rule import last_opened
 from ..pooled.spread import Density
 
-__all__ = ["Halved", "clumped", "told_together"]
+__all__ = ["Halved", "clumped", "leaning", "told_together"]
 
 _WIDEST = 1.0 / 12.0  # variance of a share if all divisions are equally likely
 _EQUAL = 1.0 / 3.0  # the chance to be in the same place that belongs to it
-_NEARBY = 1.0  # cells without noise that the next depth counts for at the most; the second next half as many
+_NEARBY = 2.0  # cells without noise that the next depth counts for at the most; the second next half as many
 
 
 class Halved(NamedTuple):
-    """Opened cells and what is known about their halves.
+    """Opened cells, level by level and along the order, and what is known about their halves.
 
     Attributes
     ----------
     cells : uint64[m]
-    size, variance : float64[m]
-        People as estimated before the cell was opened, and the variance of that.
-    difference, noise : float64[m]
-        First half less second, and the variance of the noise of half of it.
-    last : bool[m]
-        Whether it is one of those that are most like final cells.
+    size : float64[m]
+        People as estimated before the cell was opened, 2 or more.
+    apart : float64[m]
+        Share of the first half less what is expected of it.
+    chance, noise : float64[m]
+        Variances of that if people were independent, and by the noise of the difference.
+    even : float64[m]
+        Variance of the half in which somebody is who may be anywhere in the cell.
     """
 
     cells: Cells
     size: Floats
-    variance: Floats
-    difference: Floats
+    apart: Floats
+    chance: Floats
     noise: Floats
-    last: Flags
+    even: Floats
 
     @staticmethod
     def of(estimates: Estimates) -> Halved:
         """Those of a run."""
-        tree, task = estimates.tree, estimates.tree.task
-        rows = [(np.empty(0, np.uint64), *np.empty((4, 0)), np.empty(0, bool))]
+        tree, task, hierarchy = estimates.tree, estimates.tree.task, estimates.tree.task.hierarchy
+        rows: list[Any] = [(np.empty(0, np.uint64), *np.empty((3, 0)))]
         for level, difference in zip(tree.levels, tree.differences, strict=False):
-            cells, size, variance, price = (
-                column[level.opened] for column in (level.cells, level.size, level.variance, level.price)
-            )
-            error = task.noises * noise.variance(task.unit, price) / 4.0
-            rows.append((cells, size, variance, difference, error, last_opened(task, level)[level.opened]))
-        return Halved(*(np.concatenate(column) for column in zip(*rows, strict=True)))
-
-    def take(self, rows: Flags) -> Halved:
-        """Some of them."""
-        columns: tuple[Any, ...] = self
-        return Halved(*(column[rows] for column in columns))
-
-    def uneven(self, hierarchy: Hierarchy, share: Floats | None = None) -> tuple[Floats, Floats]:
-        """What each cell says about ``clumped``, and the variance of its share by noise: float64[m] each.
-
-        Parameters
-        ----------
-        share : float64[m], optional
-            Expected share of the first half; that of its area if left out.
-        """
-        area = np.full(len(self.cells), 0.5)
-        if not hierarchy.cells_are_boxes and len(area):
-            halves = hierarchy.areas(hierarchy.children(self.cells)).reshape(-1, 2)
+            error = task.noises * noise.variance(task.unit, level.price[level.opened]) / 4.0
+            rows.append((level.cells[level.opened], level.size[level.opened], difference, error))
+        cells, size, difference, error = (np.concatenate(column) for column in zip(*rows, strict=True))
+        size, area = np.maximum(size, 2.0), np.full(len(cells), 0.5)
+        if not hierarchy.cells_are_boxes and len(cells):
+            halves = hierarchy.areas(hierarchy.children(cells)).reshape(-1, 2)
             area = halves[:, 0] / halves.sum(axis=1)
-        share = area if share is None else share
-        size = np.maximum(self.size, 2.0)
-        beyond = (self.difference / 2.0 - size * (share - 0.5)) ** 2 - self.noise - self.variance * (share - 0.5) ** 2
-        found = (beyond - size * share * (1.0 - share)) / (size * (size - 1.0) * area * (1.0 - area))
-        return found, self.noise / size**2
+        share = area
+        if hierarchy.cells_are_boxes and not isinstance(hierarchy, TableTree):
+            share = Density(hierarchy, tree.cells, estimates.counts).first_half(cells, size)
+        chance = share * (1.0 - share) / size
+        apart = difference / (2.0 * size) + 0.5 - share
+        return Halved(cells, size, apart, chance, error / size**2, area * (1.0 - area))
 
 
-def clumped(estimates: Estimates) -> Floats:
+def clumped(estimates: Estimates, some: Halved) -> Floats:
     """Chance that two people of a final cell are in the same place, apart from what its parts show: float64[m]."""
-    tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
-    some, depth = Halved.of(estimates), hierarchy.depth(tree.cells)
-    found, error = some.uneven(hierarchy)
-    at, every = hierarchy.depth(some.cells), np.arange(int(depth.max()) + 1)
-    known = np.bincount(at, _weight(error), minlength=len(every))
-    told = np.bincount(at, _weight(error) * found, minlength=len(every)) / np.maximum(known, 1e-300)
+    hierarchy = estimates.tree.task.hierarchy
+    found = (some.apart**2 - some.noise - some.chance) / ((1.0 - 1.0 / some.size) * some.even)
+    at, depth = hierarchy.depth(some.cells), hierarchy.depth(estimates.tree.cells)
+    weight, every = _weight(some.noise), np.arange(int(depth.max()) + 1)
+    known = np.bincount(at, weight, minlength=len(every))
+    told = np.bincount(at, weight * found, minlength=len(every)) / np.maximum(known, 1e-300)
     # People of another depth may lie otherwise: what it tells is limited, however many its cells are.
     near = known / (1.0 + known * np.abs(every - every[:, None]) / (_NEARBY * _weight(0.0)))
-    alone = np.clip((near @ told + _EQUAL * _weight(0.0)) / (near.sum(axis=1) + _weight(0.0)), 0.0, 1.0)[depth]
-    if isinstance(hierarchy, TableTree) or not hierarchy.cells_are_boxes:
-        return np.asarray(alone)
-    last = some.take(some.last)
-    share = Density(hierarchy, tree.cells, estimates.counts).first_half(last.cells, np.maximum(last.size, 0.0))
-    flat, left = (told_together(*last.uneven(hierarchy, expected)) for expected in (None, share))
-    wide = np.all([other == tree.cells for other in hierarchy.beside(tree.cells)], axis=0)  # as wide as the domain
-    return np.asarray(alone * np.where(wide, 1.0, min(left / flat, 1.0) if flat > 0 else 1.0))
+    alone = (near @ told + _EQUAL * _weight(0.0)) / (near.sum(axis=1) + _weight(0.0))
+    return np.asarray(np.clip(alone, 0.0, 1.0)[depth])
+
+
+def leaning(hierarchy: Hierarchy, some: Halved) -> float:
+    """Correlation of what is uneven in cells that one line cuts; moved towards 0 by its own error."""
+    one = np.flatnonzero(some.cells[:-1] ^ np.uint64(1) == some.cells[1:])
+    if isinstance(hierarchy, TableTree) or not hierarchy.cells_are_boxes or not len(one):
+        return 0.0
+    low, high = hierarchy.boxes(hierarchy.children(some.cells))[:, 0].reshape(len(some.cells), 2, -1).swapaxes(0, 1)
+    apart = np.where((low < high).any(axis=1), some.apart, -some.apart)  # the order may run either way
+    weight = 1.0 / ((_WIDEST + some.noise[one]) * (_WIDEST + some.noise[one + 1]))
+    both, alone = weight * apart[one] * apart[one + 1], apart**2 - some.noise - some.chance
+    together, all_uneven = float(both.sum()), float(weight @ (alone[one] + alone[one + 1])) / 2.0
+    if together <= 0.0 or all_uneven <= 0.0:
+        return 0.0
+    return min(max(together - float(both @ both) / together, 0.0) / all_uneven, 1.0)
 
 
 def told_together(found: Floats, error: Floats) -> float:

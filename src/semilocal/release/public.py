@@ -1,13 +1,14 @@
 """The tree of a run where nobody is trusted: regions with exact numbers, and pieces between their walls.
 
-The joint estimate (protocol/estimate.py) is made once more, with a prior whose strength is learnt from all answers of
-the run (empirical Bayes). Its errors are those of the observed information: noise of the answers, sampling of a crowd
+The joint estimate (protocol/estimate.py) is made once more, with a prior whose strength is learnt from the answers
+(empirical Bayes): how often each strength occurs from those of all regions, and which one a region has from its own.
+Its errors are those of the observed information: noise of the answers, sampling of a crowd
 without replacement, and the prior. Given its neighbours a wall does not depend on the others (a Markov chain), so a
 region divides at one wall after the other, the one with most answers first.
 
 How unevenly people lie inside a piece is learnt from the walls in the middle of regions, by the method of moments: how
-far the answers put the share above a wall from its share of the length, without their noise and chance. (A Dirichlet
-prior that is spread by length is too even inside small pieces. People are about as uneven at every scale.)
+far the answers put the share above a wall from what the neighbouring regions let expect, without noise and chance.
+People are about as uneven at every scale.
 
 Knows a partition. Knows no questions.
 """
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..protocol.clip import lengths, shares_above, strength_of, truth_chance
+from ..protocol.clip import evidence, lengths, shares_above, truth_chance
 from ..protocol.density import parts_of
 from ..protocol.estimate import Pieces, estimate
 from ..protocol.partition import Partition
@@ -30,6 +31,8 @@ from .tree import CountTree
 __all__ = ["LEAN", "clumped", "pieces_of", "public_tree"]
 
 LEAN = 0.25  # leaves around a crowd lean towards it; chosen with five populations, each left out in turn
+_STRENGTHS = tuple(4.0**power for power in range(6))  # people
+_STEPS = 100  # of expectation-maximisation for how often each strength occurs
 _STIFFEST = 1e9  # curvature: a share that is known to 3e-5
 _MIDDLE = 0.2, 0.8  # of a region's length; walls nearer to an end were put there because answers showed a crowd
 _BATCH = 1 << 22  # numbers in the matrices of a batch
@@ -57,28 +60,56 @@ def public_tree(partition: Partition) -> CountTree:
     held[: len(people) + 1] = people.sum(), *people  # without the rounding of sums
     return CountTree(
         partition.task.hierarchy, pieces.lower[begin], pieces.upper[end - 1], first, held, weight, rest, own,
-        parts_of(partition.task.hierarchy, pieces, people), np.full(len(held), clumped(partition, pieces)), LEAN,
+        parts_of(partition.task.hierarchy, pieces, people), np.full(len(held), clumped(partition)), LEAN,
         mark=partition.mark,
     )  # fmt: skip
 
 
-def pieces_of(partition: Partition) -> tuple[Pieces, float]:
-    """The pieces of all regions with the learnt prior, and its strength in people."""
-    strength, walls = strength_of(partition), partition.walls
+def pieces_of(partition: Partition) -> tuple[Pieces, Floats]:
+    """The pieces of all regions with the learnt prior, and its strength in each region, in people: float64[m]."""
+    strength, walls = _strengths(partition), partition.walls
     return estimate(partition.lower, partition.upper, walls, truth_chance(partition), prior=strength), strength
 
 
-def clumped(partition: Partition, pieces: Pieces) -> float:
-    """Chance that two people of a piece are in the same place."""
-    walls, chance, counts = partition.walls, truth_chance(partition), np.diff(partition.walls.first)
-    length = shares_above(pieces._replace(share=lengths(pieces)), counts)
+def _strengths(partition: Partition) -> Floats:
+    """Strength of the prior of each region: the posterior mean of 1 / (1 + strength), the chance to be together."""
+    lower, upper, walls, chance = partition.lower, partition.upper, partition.walls, truth_chance(partition)
+    asked, together = np.diff(walls.first) > 0, 1.0 / (1.0 + np.array(_STRENGTHS))
+    if not asked.any():
+        return np.ones(len(partition))
+    found = np.stack(
+        [evidence(estimate(lower, upper, walls, chance, prior=each), walls, chance, each) for each in _STRENGTHS]
+    )
+    likelihood, often = np.exp(found - found.max(axis=0)), np.full(len(together), 1.0 / len(together))
+    for _ in range(_STEPS):
+        posterior = likelihood * often[:, None]
+        posterior /= posterior.sum(axis=0)
+        often = posterior[:, asked].mean(axis=1)
+    return np.asarray(1.0 / (together @ posterior) - 1.0)
+
+
+def clumped(partition: Partition) -> float:
+    """Chance that two people of a piece are in the same place, apart from what its parts show."""
+    walls, chance, regions = partition.walls, truth_chance(partition), np.arange(len(partition))
+    region = np.repeat(regions, np.diff(walls.first))
+    # As if there were no walls: each region is one piece, and its neighbours say where its people are.
+    whole = Pieces(np.append(regions, len(regions)), partition.lower, partition.upper, np.ones(len(regions)))
+    parts = parts_of(partition.task.hierarchy, whole, partition.crowds.astype(np.float64))
+    begin, end = (ends.astype(np.float64) for ends in partition.task.hierarchy.span(parts.cells))
+    at = np.searchsorted(begin, walls.cuts.astype(np.float64), side="right") - 1
+    passed = np.cumsum(parts.share) - parts.share
+    below = (walls.cuts - begin[at]) / (end[at] - begin[at] + 1.0)
+    expected = 1.0 + region - passed[at] - below * parts.share[at]
+    lower, upper = (codes.astype(np.float64)[region] for codes in (partition.lower, partition.upper))
+    length = (upper - walls.cuts) / (upper - lower)
     some = np.flatnonzero((length > _MIDDLE[0]) & (length < _MIDDLE[1]))
-    length, asked, crowd = length[some], walls.asked[some], np.repeat(partition.crowds, counts)[some]
+    length, expected, asked = length[some], expected[some], walls.asked[some]
+    crowd = partition.crowds[region[some]]
     share = (walls.yes[some] / asked - (1.0 - chance)) / (2.0 * chance - 1.0)
     sampled = np.maximum(1.0 - asked / crowd, 0.0) / 4.0
     error = (chance * (1.0 - chance) / (2.0 * chance - 1.0) ** 2 + sampled) / asked
     even = length * (1.0 - length)
-    found = ((share - length) ** 2 - error - even / crowd) / even
+    found = ((share - expected) ** 2 - error - expected * (1.0 - expected) / crowd) / even
     return min(told_together(found, error / (4.0 * even)), 1.0)
 
 
@@ -95,7 +126,7 @@ class _Level(NamedTuple):
         return _Level(self.begin[rows], self.end[rows], self.weight[rows], self.rest[rows], self.error[rows])
 
 
-def _divisions(partition: Partition, pieces: Pieces, people: Floats, strength: float) -> list[_Level]:
+def _divisions(partition: Partition, pieces: Pieces, people: Floats, strength: Floats) -> list[_Level]:
     """How regions divide at their walls, level by level below the regions."""
     counts = np.diff(partition.walls.first)
     order = np.argsort(counts, kind="stable")
@@ -159,7 +190,7 @@ def _divide(partition: Partition, pieces: Pieces, rows: Integers, matrices: Floa
         region, begin, end = np.repeat(region, 2), levels[-1].begin, levels[-1].end
 
 
-def _covariances(partition: Partition, pieces: Pieces, rows: Integers, strength: float) -> Floats:
+def _covariances(partition: Partition, pieces: Pieces, rows: Integers, strength: Floats) -> Floats:
     """Covariances of the shares above the walls of some regions: float64[r, w + 1, w + 1].
 
     Row and column 0 are zeros, for what is known exactly: the share above a region's begin and above its end.
@@ -172,7 +203,7 @@ def _covariances(partition: Partition, pieces: Pieces, rows: Integers, strength:
     sampled = np.maximum(1.0 - asked / np.repeat(crowd, counts), 0.0)
     known = asked / (noise + above * (1.0 - above) * sampled)
     # A finite crowd is as uneven as the prior says, and by chance.
-    finite = strength * crowd / (strength + crowd)
+    finite = strength[rows] * crowd / (strength[rows] + crowd)
     strengths = np.repeat(finite, np.diff(some.first)) * lengths(some)
     stiff = np.minimum(strengths / np.maximum(some.share, 1e-150) ** 2, _STIFFEST)
     width = int(counts.max())

@@ -1,7 +1,8 @@
-"""Results as files: the public tree with its promise, in JSON. They answer the same when they are read again.
+"""Results as files: the public map with its promise, in JSON. They answer the same when they are read again.
 
-A file has a format, a version, a checksum and the content: every public value by the name of its class, arrays as
-compressed bytes of little-endian numbers. Reading makes known classes alone; nothing in a file is run.
+A file has a format, a version, the promise in words, a checksum and the result: every public value by the name of its
+class, arrays as compressed bytes of little-endian numbers. What follows from the map, its tree and its promise, is made
+again from it. Reading makes known classes alone; nothing in a file is run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, Tree
 from ..pooled.rule import Level
 from ..pooled.task import PooledTask
-from ..protocol.density import Parts
 from ..protocol.mark import Mark
 from ..protocol.partition import Away, Partition, Walls
 from ..protocol.promise import Guarantee
@@ -37,7 +37,6 @@ from ..whole_file import whole_file
 from .counts import Counts, Mapped
 from .means import Mean, Means, RegionMeans, Values
 from .points import Points
-from .tree import CountTree
 
 __all__ = ["load", "save"]
 
@@ -46,8 +45,8 @@ _RESULTS = (Counts, Mean, Means, Points, Values)
 _RECORDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        *_RESULTS, Away, CountTree, Entry, Estimates, Ledger, Level, Mark, Partition, Parts, PooledPartition,
-        Published, RegionMeans, Tree, Walls,
+        *_RESULTS, Away, Entry, Estimates, Ledger, Level, Mark, Partition, PooledPartition, Published, RegionMeans,
+        Tree, Walls,
     )
 }  # fmt: skip
 _STRUCTS: dict[str, Any] = {
@@ -69,17 +68,11 @@ class _Head(msgspec.Struct):
 
 
 class _File(_Head):
-    """A saved result; ``promise`` is for readers."""
+    """A saved result; ``promise`` is for readers, and must be the one that follows."""
 
     promise: str
     sha256: str
-    content: msgspec.Raw
-
-
-class _Content(msgspec.Struct, forbid_unknown_fields=True):
-    result: dict[str, Any]
-    tree: dict[str, Any]
-    guarantee: dict[str, Any]
+    result: msgspec.Raw
 
 
 def save(result: Mapped, path: str | os.PathLike[str]) -> None:
@@ -87,9 +80,7 @@ def save(result: Mapped, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if not target.parent.is_dir():
         raise InvalidInput(f"{target}: there is no folder {target.parent}; make it first")
-    content = msgspec.json.encode(
-        _Content(_plain(result), _plain(result.tree), _plain(result.guarantee)), order="deterministic"
-    )
+    content = msgspec.json.encode(_plain(result), order="deterministic")
     digest = hashlib.sha256(content).hexdigest()
     file = _File(FORMAT, VERSION, result.guarantee.sentence(), digest, msgspec.Raw(content))
     with whole_file(target) as part:
@@ -145,66 +136,32 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     try:
         file = msgspec.json.decode(data, type=_File)
-        if hashlib.sha256(bytes(file.content)).hexdigest() != file.sha256:
+        if hashlib.sha256(bytes(file.result)).hexdigest() != file.sha256:
             raise ValueError("the checksum is another")
-        content = msgspec.json.decode(bytes(file.content), type=_Content)
-        result = _read(content.result)
+        result = _read(msgspec.json.decode(bytes(file.result)))
         if not isinstance(result, _RESULTS):
             raise TypeError("it holds no result")
-        tree, guarantee = _read(content.tree), _read(content.guarantee)
-        if not isinstance(tree, CountTree) or not isinstance(guarantee, Guarantee):
-            raise TypeError("its tree or promise is missing")
-        if not _is_tree(tree, result.partition):
-            raise ValueError("the numbers of its tree do not fit each other")
+        if result.guarantee.sentence() != file.promise:
+            raise ValueError("its promise does not follow from its map")
+        if not _fits(result.partition):
+            raise ValueError("its map does not cover the domain once")
+        result.answer(np.array([[result.partition.task.box.lower, result.partition.task.box.upper]])).interval()
     except _DAMAGES as error:
         raise InvalidInput(f"{path}: is damaged, so nothing of it is used ({error})") from None
-    result.__dict__.update(tree=tree, guarantee=guarantee)
     return result
 
 
-def _is_tree(tree: CountTree, partition: Partition | PooledPartition) -> bool:
-    """Whether arrays make a tree over the regions of a map."""
-    parts, first, hierarchy = tree.parts, tree.first, tree.hierarchy
-    numbers = np.stack([tree.people, tree.plain, tree.weight, tree.rest, tree.error, tree.clumped])
-    lower, upper = codes = np.stack([tree.lower, tree.upper])
-    rows, cells = numbers.shape[1], len(parts.cells)
-    columns = [(numbers, (6, rows), "f8"), (codes, (2, rows), "u8"), (first, (rows + 1,), "i8")]
-    columns += [(parts.share, (cells,), "f8"), (parts.cells, (cells,), "u8"), (parts.piece, (cells,), "i8")]
-    if any(array.shape != shape or array.dtype != dtype for array, shape, dtype in columns):
-        return False
-    children = np.diff(first)
-    fitting = np.isin(children[1:], (0, 2)).all() and (first[:-1] > np.arange(rows)).all()  # children after parents
-    if first[0] != 1 or first[-1] != rows or not fitting:
-        return False
-    inner, leaves = np.flatnonzero(children), tree.leaves
-    begin, last, every = first[inner], first[inner + 1] - 1, np.arange(len(leaves))
-    sums, together = np.add.reduceat(numbers, begin, axis=1), upper[:-1] == lower[1:]
-    together[np.append(0, last)[:-1]] = True  # no siblings
-    if not np.array_equal(np.unique(parts.piece), every) or (np.diff(parts.piece) < 0).any():
-        return False
-    share = np.add.reduceat(parts.share, np.searchsorted(parts.piece, every))
-    starts, ends = hierarchy.span(parts.cells)
+def _fits(partition: Partition | PooledPartition) -> bool:
+    """Whether regions cover the domain once, with numbers that can be."""
+    hierarchy = partition.task.hierarchy
     if isinstance(partition, Partition):
-        seen, regions = lower[1 : first[1]], partition.lower
+        lower, upper = partition.intervals
+        numbers: list[Any] = [partition.crowds, partition.walls.yes, partition.walls.asked - partition.walls.yes]
     else:
-        seen, regions = lower[leaves], hierarchy.span(partition.cells)[0]
-    return bool(
-        (lower[0], upper[0]) == hierarchy.ends
-        and hierarchy.box == partition.task.box
-        and (lower < upper).all()
-        and together.all()
-        and np.array_equal(codes[:, inner], [lower[begin], upper[last]])
-        and np.array_equal(seen, regions)
-        and (starts >= lower[leaves[parts.piece]]).all()
-        and (ends < upper[leaves[parts.piece]]).all()
-        and np.allclose(sums[:2], numbers[:2, inner], atol=1e-6)
-        and np.allclose(sums[2:4], 1.0)
-        and np.allclose(share, 1.0)
-        and (parts.share >= 0.0).all()
-        and (numbers[[0, 4, 5]] >= 0.0).all()
-        and np.isfinite(numbers).all()
-        and 0.0 <= tree.lean <= 1.0
-    )
+        lower, last = hierarchy.span(partition.cells)
+        upper, numbers = last + np.uint64(1), [partition.estimates.counts, partition.estimates.variances]
+    together = (lower[0], upper[-1]) == hierarchy.ends and (lower < upper).all() and (lower[1:] == upper[:-1]).all()
+    return bool(together and all((number >= 0).all() for number in numbers) and len(numbers[0]) == len(lower))
 
 
 def _plain(value: Any) -> Any:

@@ -129,7 +129,8 @@ class TreeWalk:
     error, rest : float64[n]
         Of children of the root, and the sums of those in each group; 0 for the root.
     even, clumps : float64[n]
-        Variance inside a leaf of which a share s is taken, divided by s (1 - s): each leaf's own, and in common.
+        Inside a leaf of which a share s is taken, divided by s (1 - s): its own variance, and the standard error that
+        leaves have in common (right for half of a leaf; a line near its edge leans less).
     """
 
     tree: CountTree
@@ -160,7 +161,7 @@ class TreeWalk:
         begin, number = first.copy(), np.diff(tree.first)
         begin[tree.leaves], number[tree.leaves] = first_part[:-1], np.diff(first_part)
         clumps = tree.clumped * np.maximum(tree.people**2 + tree.noise - tree.people, 0.0)
-        even = tree.people + (1.0 - tree.lean) * clumps
+        even = tree.people + clumps
         # Groups, from the children of the root upwards; the sums of a group stand before those of what it has.
         below = slice(int(tree.first[0]), int(tree.first[1]))
         sums = np.stack([tree.people, tree.plain, tree.error, tree.rest])
@@ -190,7 +191,7 @@ class TreeWalk:
             tree, np.concatenate([shapes[:1], *around[:-1], shapes[1:]]), parts, joined(begin, starts),
             joined(number, counts), joined(~inner, none > 0), int(inner[0]) * len(groups), people, plain,
             joined(weight, none), joined(apart, none), error, rest, joined(even, none),
-            joined(tree.lean * clumps, none),
+            joined(2.0 * np.sqrt(tree.lean * clumps), none),
         )  # fmt: skip
 
     def query(self, asked: Asked) -> CountAnswers:
@@ -221,13 +222,13 @@ class TreeWalk:
 
     @cached_property
     def lines(self) -> Lines | None:
-        """Tables of rows that one line cuts; None where errors lean together, which do not add up over rows."""
-        if self.tree.lean or self.tree.unbiased is None:
+        """Tables of rows that one line cuts; None where limits are summed over regions that a box meets."""
+        if self.tree.unbiased is None:
             return None
 
         def ask(boxes: Boxes, rows: Integers, lines: Lines) -> Floats:
             sums, levels = self._down(boxes, rows, lines, 0)
-            return np.stack([*sums[:4], levels[0].share])
+            return np.stack([*sums, levels[0].share])
 
         return Lines.of(self.tree, self.parts, len(self.people) - len(self.tree), ask)
 
@@ -271,15 +272,15 @@ class TreeWalk:
             left = taken * (1.0 - taken)
             uneven += np.bincount(own, self.even.take(at) * left, minlength=number)
             if self.tree.lean:
-                common += np.bincount(own, np.sqrt(self.clumps.take(at) * left), minlength=number)
+                common += np.bincount(own, self.clumps.take(at) * left, minlength=number)
             some = np.flatnonzero(share)
             own, at, taken = question.take(some), node.take(some), share.take(some)
             people += np.bincount(own, self.people.take(at) * taken, minlength=number)
             if self.tree.unbiased is not None:
                 plain += np.bincount(own, self.plain.take(at) * taken, minlength=number)
             if lines is not None:
-                share[one] = told[4]
-                for total, part in zip(sums[:4], told[:4], strict=True):
+                share[one] = told[5]
+                for total, part in zip(sums, told[:5], strict=True):
                     total += np.bincount(question.take(one), part, minlength=number)
             levels.append(_Level(question, node, share, opened))
             at = node.take(opened)
@@ -300,12 +301,12 @@ class TreeWalk:
         return sums, levels
 
     def _of_lines(self, areas: Boxes, node: Integers, tried: Integers, lines: Lines) -> tuple[Integers, Floats]:
-        """Which of the pairs that are tried one side cuts; their part of the sums, and the share: float64[5, m]."""
+        """Which of the pairs that are tried one side cuts; their part of the sums, and the share: float64[6, m]."""
         at = node.take(tried)
         one, axis, place, low = areas.take(tried).lines_in(self.shapes.take(at, axis=0))
         at = at.take(one)
         told = lines.below(at, axis, place)
-        for part, whole in ((0, self.people.take(at)), (1, self.plain.take(at)), (4, 1.0)):
+        for part, whole in ((0, self.people.take(at)), (1, self.plain.take(at)), (5, 1.0)):
             told[part] = np.where(low, whole - told[part], told[part])
         return tried.take(one), told
 

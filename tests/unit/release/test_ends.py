@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import gamma, norm
 
 import semilocal as sl
 from semilocal.arrays import Floats
@@ -39,21 +39,35 @@ def as_before(value: float, variance: float) -> float:
 
 
 @pytest.mark.parametrize("estimate", [0.0, 0.3, 1.0, 4.0])
-@pytest.mark.parametrize("clumps", [0.0, 0.1, 2.0])
-def test_somebody_who_knows_a_person_expects_as_many_as_there_are_on_average_where_people_are(
-    estimate: float, clumps: float
-) -> None:
+def test_somebody_who_knows_a_person_expects_as_many_as_there_are_on_average_where_people_are(estimate: float) -> None:
     """Oracle: the squares of people over people, summed over all means that the noise allows.
 
     At a level near 0 the upper end is what is expected. A standard error of the noise is 1,000 people, so that whole
     ones are precise. Planted: noise as if it were clumps.
     """
     weight = norm.pdf(PLACES - estimate)
-    expected = np.sum(weight * (PLACES**2 + clumps)) / np.sum(weight * PLACES)
-    _, high = ends(answer(1e3 * estimate, 1e6 * clumps, 1e6), 1e-9)
+    expected = np.sum(weight * PLACES**2) / np.sum(weight * PLACES)
+    _, high = ends(answer(1e3 * estimate, 0.0, 1e6), 1e-9)
     assert high == pytest.approx(1e3 * expected, abs=1.0)
     if 0.0 < estimate < 4.0:
-        assert abs(1e3 * estimate + 1e3 * (1.0 + clumps) / estimate - high) > 100.0
+        assert abs(1e3 * estimate + 1e3 / estimate - high) > 100.0
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
+@pytest.mark.parametrize("shape", [0.5, 2.0, 30.0])
+def test_clumps_are_a_gamma_law_whose_shape_is_one_more_for_somebody_who_knows_a_person(
+    shape: float, level: float
+) -> None:
+    """Oracle: scipy's quantiles, within 6 % of the mean and a standard deviation. Planted: those of normal laws."""
+    value, beyond = 1e6 * shape, (1.0 - level) / 2.0
+    found = np.array(ends(answer(value, 1e12 * shape, 0.0, most=1e12), level)) / 1e6
+    exact = np.array([gamma.ppf(beyond, shape), gamma.ppf(1.0 - beyond, shape + 1.0)])
+    near = 0.06 * (shape + np.sqrt(shape))
+    assert (np.abs(found - exact) < near).all()
+    away = standard_errors(level)
+    normal = np.array([max(shape - away * np.sqrt(shape), 0.0), shape + 1.0 + away * np.sqrt(shape + 1.0)])
+    if level > 0.9 and shape < 30.0:
+        assert (np.abs(normal - exact) > near).any()
 
 
 @pytest.mark.parametrize("estimate", [0.0, 0.3, 1.0, 2.0, 4.0])

@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.release.pair import pair_counts
-from semilocal.release.tree import CountTree
 from tests.golden.make import populations
 from tests.unit.release.test_pair import bucketed
 
@@ -103,13 +103,13 @@ def test_foreign_future_and_damaged_files_are_refused_in_a_sentence(tmp_path: Pa
     RESULTS["counts, nobody"].save(file)
     whole = json.loads(file.read_text())
     cut = file.read_bytes()[:-200]
-    later, other = {**whole, "version": 2, "content": "anything"}, json.loads(json.dumps(whole))
-    other["content"]["result"]["spent"]["entries"][0]["epsilon"]["text"] = "1/10"
-    forged = {**whole, "content": {"result": {"is": "Popen"}, "tree": {}, "guarantee": {}}}
+    later, other = {**whole, "version": 2, "result": "anything"}, json.loads(json.dumps(whole))
+    other["result"]["spent"]["entries"][0]["epsilon"]["text"] = "1/10"
+    forged = {**whole, "result": {"is": "Popen"}}
     cases = {
         "is no result that semilocal saved": [b"", b"{}", b"not JSON", b'{"format": "map", "version": 1}'],
         r"later version of semilocal \(format 2": [json.dumps(later).encode()],
-        "is damaged": [json.dumps(each).encode() for each in (other, forged, {**whole, "content": 7})] + [cut],
+        "is damaged": [json.dumps(each).encode() for each in (other, forged, {**whole, "result": 7})] + [cut],
     }
     for words, contents in cases.items():
         for content in contents:
@@ -127,8 +127,8 @@ def test_a_forged_number_with_a_good_checksum_is_refused(text: str, tmp_path: Pa
     file = tmp_path / "map.json"
     RESULTS["counts, nobody"].save(file)
     whole = json.loads(file.read_text())
-    whole["content"]["result"]["spent"]["entries"][0]["epsilon"]["text"] = text
-    content = json.dumps(whole["content"])
+    whole["result"]["spent"]["entries"][0]["epsilon"]["text"] = text
+    content = json.dumps(whole["result"])
     whole["sha256"] = hashlib.sha256(content.encode()).hexdigest()
     file.write_text(json.dumps(whole))
     with pytest.raises(InvalidInput, match="is damaged"):
@@ -141,34 +141,39 @@ def changed(array: np.ndarray, place: int, value: Any) -> np.ndarray:
     return out
 
 
-FORGERIES: dict[str, Callable[[CountTree], dict[str, Any]]] = {
-    "fewer numbers": lambda tree: {"people": tree.people[1:]},
-    "other numbers": lambda tree: {"lower": tree.lower.astype(np.int64)},
-    "not a number": lambda tree: {"error": changed(tree.error, 3, np.nan)},
-    "nobody less one": lambda tree: {"people": -tree.people},
-    "more than the parent": lambda tree: {"people": changed(tree.people, -1, 1e6)},
-    "a child that is its parent": lambda tree: {"first": np.append(np.zeros_like(tree.first[:-1]), len(tree))},
-    "rows that are not there": lambda tree: {"first": changed(tree.first, -1, 1 << 40)},
-    "children backwards": lambda tree: {"first": tree.first[::-1].copy()},
-    "shares of siblings": lambda tree: {"weight": 2 * tree.weight},
-    "rows backwards": lambda tree: {"lower": tree.lower[::-1].copy(), "upper": tree.upper[::-1].copy()},
-    "a row outside": lambda tree: {"upper": changed(tree.upper, 0, 1 << 63)},
-    "a gap": lambda tree: {"upper": changed(tree.upper, 1, int(tree.upper[1]) - 1)},
-    "cells outside": lambda tree: {"parts": tree.parts._replace(cells=tree.parts.cells + np.uint64(1 << 62))},
-    "cells of another leaf": lambda tree: {"parts": tree.parts._replace(cells=tree.parts.cells[::-1].copy())},
-    "a leaf without cells": lambda tree: {"parts": tree.parts._replace(piece=np.maximum(tree.parts.piece, 1))},
-    "shares of cells": lambda tree: {"parts": tree.parts._replace(share=2 * tree.parts.share)},
-    "errors that lean more than wholly": lambda _: {"lean": 2.0},
-    "another domain": lambda tree: {"hierarchy": sl.BinaryTree(sl.Box((0, 0), (2, 2)), tree.hierarchy.max_depth)},
+FORGERIES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "fewer numbers": lambda regions: {"crowds": regions.crowds[1:]},
+    "nobody less one": lambda regions: {"crowds": -regions.crowds - 1},
+    "rows backwards": lambda regions: {"lower": regions.lower[::-1].copy(), "upper": regions.upper[::-1].copy()},
+    "a row outside": lambda regions: {"upper": changed(regions.upper, -1, (1 << 64) - 1)},
+    "a gap": lambda regions: {"upper": changed(regions.upper, 1, int(regions.upper[1]) - 1)},
+    "fewer walls": lambda regions: {"walls": regions.walls._replace(asked=regions.walls.asked[1:])},
+    "more yes than asked": lambda regions: {"walls": regions.walls._replace(yes=regions.walls.asked + 1)},
+    "another promise": lambda regions: {"task": msgspec.structs.replace(regions.task, k=regions.task.k - 1)},
+}
+ESTIMATES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "fewer numbers": lambda found: {"counts": found.counts[1:]},
+    "not a number": lambda found: {"variances": changed(found.variances, 3, np.nan)},
+    "nobody less one": lambda found: {"counts": -found.counts - 1},
+    "fewer shares": lambda found: {"shares": found.shares[1:]},
+    "a cell less": lambda found: {"tree": replace(found.tree, cells=found.tree.cells[1:])},
+    "cells backwards": lambda found: {"tree": replace(found.tree, cells=found.tree.cells[::-1].copy())},
 }
 
 
-@pytest.mark.parametrize("trust", ["nobody", "curator"])
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_tree_with_a_good_checksum_is_refused(trust: str, forgery: str, tmp_path: Path) -> None:
-    result = copy.copy(RESULTS[f"counts, {trust}"])
-    result.__dict__["tree"] = replace(result.tree, **FORGERIES[forgery](result.tree))
-    result.save(tmp_path / "map.json")
+@pytest.mark.parametrize(
+    ("trust", "forgery"), [("nobody", name) for name in FORGERIES] + [("curator", name) for name in ESTIMATES]
+)
+def test_a_forged_map_with_a_good_checksum_is_refused(trust: str, forgery: str, tmp_path: Path) -> None:
+    result = RESULTS[f"counts, {trust}"]
+    regions = result.partition
+    if trust == "nobody":
+        forged = replace(regions, **FORGERIES[forgery](regions))
+    else:
+        forged = replace(regions, estimates=replace(regions.estimates, **ESTIMATES[forgery](regions.estimates)))
+    other = replace(result, partition=forged)
+    other.__dict__["guarantee"] = result.guarantee
+    other.save(tmp_path / "map.json")
     with pytest.raises(InvalidInput, match="is damaged, so nothing of it is used") as refused:
         sl.load(tmp_path / "map.json")
     assert "\n" not in str(refused.value)
@@ -177,9 +182,9 @@ def test_a_forged_tree_with_a_good_checksum_is_refused(trust: str, forgery: str,
 def test_lists_in_lists_without_end_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "map.json"
     for depth in (300, 100_000):
-        content = '{"result": {"is": "Counts", "own": %s}, "tree": {}, "guarantee": {}}' % ("[" * depth + "]" * depth)
+        content = '{"is": "Counts", "own": %s}' % ("[" * depth + "]" * depth)
         digest = hashlib.sha256(content.encode()).hexdigest()
-        head = '{"format": "semilocal result", "version": 1, "promise": "", "sha256": "%s", "content": %s}'
+        head = '{"format": "semilocal result", "version": 1, "promise": "", "sha256": "%s", "result": %s}'
         file.write_text(head % (digest, content))
         with pytest.raises(InvalidInput, match="is damaged"):
             sl.load(file)
