@@ -16,7 +16,7 @@ from ..arrays import Floats, is_number, require
 from ..protocol.mark import Mark
 from ..tabular import Tabular, known
 
-__all__ = ["CountAnswers", "check_level", "mean_above_zero", "standard_errors"]
+__all__ = ["CountAnswers", "check_level", "mean_above_zero", "standard_errors", "what_helps"]
 
 _HARDLY = 1e-100  # standard errors: so few are nobody
 _FAR = 38.0  # standard errors beyond which floats have no density left
@@ -76,8 +76,18 @@ class CountAnswers(Tabular):
             return [f"area {number}" for number in range(1, len(self) + 1)]
         return [" to ".join(", ".join(f"{x:.6g}" for x in corner) for corner in box) for box in self.areas.tolist()]
 
+    def caution(self, level: float = 0.95) -> str:
+        """What to say where intervals tell next to nothing, from nobody to twice the answer or more; else nothing."""
+        low, high = self.interval(level).T
+        wide = np.count_nonzero((low == 0) & (high >= 2 * self.value) & (self.value >= 1))
+        if not wide:
+            return ""
+        which = "the interval says" if len(self) == 1 else f"{wide} of {len(self)} intervals say"
+        words = f"{which} next to nothing: from nobody to twice the answer or more. {what_helps(self.result)}"
+        return words[0].upper() + words[1:]
+
     def _below(self) -> str:
-        return "" if self.result is None else f"of {self.result.counted}"
+        return "" if self.result is None else "\n".join(filter(None, [f"of {self.result.counted}", self.caution()]))
 
     @property
     def _mark(self) -> Mark | None:
@@ -113,6 +123,12 @@ class CountAnswers(Tabular):
         around = np.stack([np.floor(self.value), np.ceil(self.value)], axis=1)
         ends[exact], around[exact] = np.rint(self.value[exact, None]), self.value[exact, None]
         return np.stack([np.minimum(ends[:, 0], around[:, 0]), np.maximum(ends[:, 1], around[:, 1])], axis=1)
+
+
+def what_helps(result: Any, area: str = "a larger area") -> str:
+    """What would make the intervals of a result tell more."""
+    nobody = result is not None and result.guarantee.trust == "nobody"
+    return f"More people, a larger epsilon{', two servers' if nobody else ''} or {area} would help."
 
 
 def check_level(level: float, *, certain: bool = False) -> None:

@@ -61,7 +61,7 @@ from ..protocol.promise import Guarantee, marked
 from ..randomizer.values import AnyMechanism, best
 from ..simulation.simulate import LOST, Run
 from ..tabular import Tabular, known
-from .answers import standard_errors
+from .answers import standard_errors, what_helps
 from .counts import AnyRun, Counts, Mapped, Rows, check_reports, mark_of, promise_of, rows_each, words_from
 
 __all__ = [
@@ -126,8 +126,15 @@ class Mean(Mapped):
         row = {"name": self.spent.entries[-1].what, "estimate": value, "low": ends[0], "high": ends[1], "level": level}
         return {name: np.array([entry]) for name, entry in row.items()}
 
+    def caution(self, level: float = 0.95) -> str:
+        """What to say if the interval tells next to nothing, three quarters of the range or more; else nothing."""
+        (low, high), (least, most) = self.interval(level), self.range
+        if high - low < 0.75 * (most - least) or most == least:
+            return ""
+        return f"The interval says next to nothing: it is most of the range. {what_helps(self, 'a smaller range')}"
+
     def _below(self) -> str:
-        return f"of {self.counted}; {self.guarantee}"
+        return "\n".join(filter(None, [f"of {self.counted}; {self.guarantee}", self.caution()]))
 
     __repr__ = Tabular.__repr__
 

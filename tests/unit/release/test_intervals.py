@@ -13,6 +13,8 @@ import semilocal as sl
 from semilocal.errors import InvalidInput
 from semilocal.release.answers import check_level, standard_errors
 
+BOX, F = sl.Box((0, 0), (1, 1)), sl.functions.coordinate(0)
+
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
 def test_a_normal_number_lies_that_often_within_so_many_standard_errors(level: float) -> None:
@@ -48,3 +50,24 @@ def test_every_answer_refuses_it(trust: Any, level: Any) -> None:
     for answer in answers:
         with pytest.raises(InvalidInput, match="level must be a number"):
             answer.interval(level)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "curator"])
+def test_an_interval_that_says_next_to_nothing_says_so_and_what_would_help(trust: sl.Trust) -> None:
+    """In the table, for counts and means. Planted bug: it is said of intervals that tell something."""
+    points = np.random.default_rng(1).random((300, 2))
+    few: dict[str, Any] = {"epsilon": 0.05, "trust": trust, "rng": np.random.default_rng(2)}
+    with pytest.warns(sl.errors.WeakWarning):
+        weak = sl.counts(points, BOX, **few).query([[[0.2, 0.2], [0.3, 0.3]], [[0, 0], [1, 1]]])
+    words = (
+        "1 of 2 intervals say next to nothing: from nobody to twice the answer or more. More people, a larger epsilon"
+    )
+    assert f"{words}{', two servers' if trust == 'nobody' else ''} or a larger area would help." in repr(weak)
+    mean = sl.mean(points[:40], sl.functions.coordinate(0), BOX, **few | {"epsilon": 0.01})
+    assert "The interval says next to nothing: it is most of the range. More people" in repr(mean)
+    assert "next to nothing" in weak._repr_html_()
+    many = np.random.default_rng(1).random((20_000, 2))
+    strong: dict[str, Any] = {"epsilon": 2.0, "trust": trust, "rng": np.random.default_rng(2)}
+    for found in (sl.counts(many, BOX, **strong).query([[[0, 0], [0.5, 0.5]]]), sl.mean(many, F, BOX, **strong)):
+        assert found.caution() == ""
+        assert "next to nothing" not in repr(found)

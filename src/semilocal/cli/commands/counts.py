@@ -34,15 +34,15 @@ def run(
     done = job.run(rounding=asked.rounding, only_counted=True)
     result = done.result
     with options.output.step("answering"):
-        columns = answer_columns(
-            queries, result.query(queries.areas), job.box, level=asked.level, mark=result.partition.mark
-        )
+        answers = result.query(queries.areas)
+        columns = answer_columns(queries, answers, job.box, level=asked.level, mark=result.partition.mark)
     with options.output.step("writing"):
         table = write_answers(queries, columns, out, job.box, mark=result.partition.mark)
         drawn = (maps.plot is not None or maps.html is not None) and job.box.dimensions == 2
         files = job.write(done, asked=asked_on_map(queries, columns) if drawn else [])
     regions = number_of(len(result.partition), "region")
     words = [f"{number_of(len(queries), 'query', 'queries')} over {regions} of {job.counted}"]
+    words += filter(None, [answers.caution(asked.level)])
     found: dict[str, Any] = {"queries": len(queries), "level": asked.level, "regions": len(result.partition)}
     if out is None:
         found["answers"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

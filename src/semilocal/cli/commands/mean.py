@@ -59,7 +59,8 @@ def run(
     }  # fmt: skip
     words = [
         f"mean of {name} over {job.counted}: {result.value:.6g} ± {result.stderr:.2g}, "
-        f"{100 * level:g} % interval {low:.6g} to {high:.6g}"
+        f"{100 * level:g} % interval {low:.6g} to {high:.6g}",
+        *filter(None, [result.caution(level)]),
     ]
     numbers = {f"mean of {name}": f"{result.value:.5g}, {100 * level:g} % interval {low:.5g} to {high:.5g}"}
     files = job.write(done, numbers=numbers)
