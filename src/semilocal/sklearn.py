@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Floats
+from .arrays import Floats, as_number
 from .errors import InvalidInput, MissingExtra, listed_columns
 from .geometry.box import Box
 from .geometry.frames import axes_in_order
 from .protocol.promise_words import FROM_DATA
 from .protocol.task import DELTA, K, Rule
 from .release.job import Job
-from .release.points import Centres, centres, draws
+from .release.points import centres
 from .simulation.person_columns import POPULATION, check_frame, person_columns
 
 try:
@@ -175,8 +175,9 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         rng = _generator(self.random_state)
         if isinstance(self.random_state, int | np.integer):  # draws other than the protocol's
             rng = rng.spawn(1)[0]
-        found = Centres(self._centres.middle[regions], self._centres.spread[regions])
-        return draws(found, self.partition_.task.box, epsilon=self.resample_epsilon, rng=rng)[0]
+        epsilon = as_number(self.resample_epsilon, "resample_epsilon", positive=True)
+        middle, width = self._centres.middle[regions], self._centres.spread[regions] * np.sqrt(12.0)
+        return np.asarray(self.partition_.task.box.nearest(middle + rng.laplace(size=width.shape) * width / epsilon)[0])
 
     def _domain(self, points: Floats) -> Box:
         if isinstance(self.box, Box):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .counts import Counts, counts
 from .means import Mean, Means, Values, collected_mean, mean, region_values, values
-from .points import Points, quantize, resample
+from .points import Points, quantize
 
 __all__ = [
     "Counts", "Mean", "Means", "Points", "Values", "collected_mean", "counts", "mean", "quantize", "region_values",
-    "resample", "values",
+    "values",
 ]  # fmt: skip

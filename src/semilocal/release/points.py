@@ -14,9 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Floats, as_number
-from ..errors import InvalidInput
-from ..geometry.box import Box
+from ..arrays import Floats
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Published
 from ..pooled.spread import spread_inside
@@ -26,7 +24,7 @@ from .answers import check_level
 from .counts import Counts, Mapped
 from .public import public_tree
 
-__all__ = ["Centres", "Points", "centres", "draws", "pooled_points", "quantize", "resample"]
+__all__ = ["Centres", "Points", "centres", "pooled_points", "quantize"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,8 +43,6 @@ class Points(Mapped):
     spent : Ledger
     stderr : float64[n, d] or None
         Where nobody is trusted root mean square distance, per axis, to where the region's people are estimated to be.
-    clipped : int
-        How many draws fell outside the domain and were moved to its edge.
     published : Published or None
         As for :class:`semilocal.release.Counts`.
     """
@@ -56,7 +52,6 @@ class Points(Mapped):
     partition: Partition | PooledPartition
     spent: Ledger
     stderr: Floats | None = None
-    clipped: int = 0
     published: Published | None = None
 
     def to_table(self) -> dict[str, npt.NDArray[np.float64]]:
@@ -97,30 +92,11 @@ class Centres(NamedTuple):
 def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -> Points:
     """Each position becomes the estimated centre of its region (the paper's SLDP-Quantization)."""
     run.check_points(points)
-    found = centres(run.partition)
-    return _released(run, found.middle, found.spread, 0, ledger)
-
-
-def resample(
-    run: Run, points: npt.ArrayLike, *, epsilon: float, rng: np.random.Generator, ledger: Ledger | None = None
-) -> Points:
-    """Each position becomes a Laplace draw around the centre of its region (the paper's SLDP-Split).
-
-    Parameters
-    ----------
-    epsilon : float
-        The scale on an axis is the width of the region's people divided by epsilon: that of a box in which people who
-        lie evenly have the same standard deviation. It is a parameter of the draws, not a cost.
-    """
-    if not run.task.hierarchy.cells_are_boxes:
-        raise InvalidInput("resample draws around the middles of boxes; on this hierarchy use quantize")
-    run.check_points(points)
-    found, who = centres(run.partition), np.flatnonzero(run.regions != LOST)
-    rows = run.regions[who]
-    drawn, clipped = draws(Centres(*(column[rows] for column in found)), run.task.box, epsilon=epsilon, rng=rng)
-    result = _released(run, found.middle, found.spread * np.sqrt(1.0 + 24.0 / epsilon**2), clipped, ledger)
-    result.points[who] = drawn
-    return result
+    who, found = np.flatnonzero(run.regions != LOST), centres(run.partition)
+    middle, spread = np.full((2, len(run.regions), run.task.box.dimensions), np.nan)
+    middle[who], spread[who] = found.middle[run.regions[who]], found.spread[run.regions[who]]
+    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
+    return Points(middle, run.regions, run.partition, spent, spread)
 
 
 def pooled_points(counted: Counts, *, rng: np.random.Generator | None = None) -> Points:
@@ -172,20 +148,3 @@ def centres(partition: Partition) -> Centres:
         middle = places[order[np.searchsorted(region[order], np.arange(regions), side="right") - 1]]
     around = averaged((places - middle[region]) ** 2 + (boxes[:, 1] - boxes[:, 0]) ** 2 / 12.0)
     return Centres(middle, np.sqrt(around))
-
-
-def draws(found: Centres, domain: Box, *, epsilon: float, rng: np.random.Generator) -> tuple[Floats, int]:
-    """A Laplace draw around each centre, within the domain, and how many were clipped."""
-    epsilon = as_number(epsilon, "epsilon", positive=True)
-    widths = found.spread * np.sqrt(12.0)
-    drawn, clipped = domain.nearest(found.middle + rng.laplace(size=widths.shape) * widths / epsilon)
-    return drawn, clipped
-
-
-def _released(run: Run, middle: Floats, stderr: Floats, clipped: int, ledger: Ledger | None) -> Points:
-    """Everybody's row of the regions' numbers."""
-    who = np.flatnonzero(run.regions != LOST)
-    columns = np.full((2, len(run.regions), run.task.box.dimensions), np.nan)
-    columns[0, who], columns[1, who] = middle[run.regions[who]], stderr[run.regions[who]]
-    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return Points(columns[0], run.regions, run.partition, spent, columns[1], clipped)

@@ -76,8 +76,8 @@ export class CountTree {
     this.plain = plain ? plain.map((tenths) => tenths / 10) : this.people;
     this.noise = this.leaves.map((row) => noise[row]);
     const clumps = this.people.map((value, leaf) => clumped[this.depth[this.leaves[leaf]]] * Math.max(value * value + this.noise[leaf] - value, 0));
-    this.even = this.people.map((value, leaf) => value + (1 - lean) * clumps[leaf]);
-    this.clumps = clumps.map((value) => lean * value);
+    this.even = this.people.map((value, leaf) => value + clumps[leaf]);
+    this.clumps = clumps.map((value) => 2 * Math.sqrt(lean * value));
     /** @type {number[][]} x0, y0, x1, y1 of every part, or of every leaf */
     this.boxes = packed.halves ? this.#halved(packed.halves, domain) : packed.parts[0].map((_, part) => packed.parts.map((column, side) => (side % 2 ? packed.ys : packed.xs)[column[part]]));
     this.whole = new Float64Array(this.leaves.length); // rounded shares do not add up to 1
@@ -138,7 +138,7 @@ export class CountTree {
       value += part * this.people[leaf];
       plain += part * this.plain[leaf];
       even += this.even[leaf] * left;
-      clumps += Math.sqrt(this.clumps[leaf] * left);
+      clumps += this.clumps[leaf] * left;
     });
     const touched = share.map((one) => (one > 0 ? 1 : 0));
     let family = weight.length;
@@ -159,14 +159,21 @@ export class CountTree {
   }
 }
 
+/** A quantile of a gamma law by the cube of a normal one. @param {number} mean @param {number} scale @param {number} away */
+function skewed(mean, scale, away) {
+  const part = scale / (9 * mean);
+  return mean * Math.max(1 - part + away * Math.sqrt(part), 0) ** 3;
+}
+
 /** @param {number} value @param {number} plain @param {number} stderr @param {number} noise @param {number} most @returns {[number, number]} */
 function intervalOf(value, plain, stderr, noise, most) {
   const [fewer, more] = [Math.min(value, plain), Math.max(value, plain)];
   if (!stderr && fewer === more) return [Math.round(value), Math.round(value)];
   const middle = Math.max((fewer + more) / 2, value);
   const expected = Math.max(noise ? meanAboveZero(middle, Math.sqrt(noise)) : middle, 1e-100 * stderr);
-  const [seen, clumps] = [stderr ** 2 / expected, Math.max(stderr ** 2 - noise, 0) / expected];
-  const low = Math.min(Math.max(fewer - AWAY * stderr, 0), most);
-  const high = stderr ? Math.min(Math.max(more, value) + seen + AWAY * Math.hypot(stderr, clumps), most) : Math.min(more, most);
+  const [seen, scale, noisy] = [stderr ** 2 / expected, Math.max(stderr ** 2 - noise, 0) / expected, AWAY * Math.sqrt(noise)];
+  const [below, above] = [expected - skewed(expected, scale, -AWAY), Math.max(skewed(expected + scale, scale, AWAY) - expected - scale, 0)];
+  const low = Math.min(Math.max(fewer - Math.hypot(noisy, below), 0), most);
+  const high = stderr ? Math.min(Math.max(more, value) + seen + Math.hypot(noisy, above), most) : Math.min(more, most);
   return [Math.min(Math.round(low), Math.floor(value)), Math.max(Math.round(high), Math.ceil(value))];
 }
