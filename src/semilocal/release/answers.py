@@ -82,9 +82,9 @@ class CountAnswers(Tabular):
         wide = np.count_nonzero((low == 0) & (high >= 2 * self.value) & (self.value >= 1))
         if not wide:
             return ""
-        which = "the interval says" if len(self) == 1 else f"{wide} of {len(self)} intervals say"
-        words = f"{which} next to nothing: from nobody to twice the answer or more. {what_helps(self.result)}"
-        return words[0].upper() + words[1:]
+        which = "The interval" if len(self) == 1 else f"{wide} of {len(self)} intervals"
+        says = "says" if wide == 1 else "say"
+        return f"{which} {says} next to nothing: from nobody to twice the answer or more. {what_helps(self.result)}"
 
     def _below(self) -> str:
         return "" if self.result is None else "\n".join(filter(None, [f"of {self.result.counted}", self.caution()]))

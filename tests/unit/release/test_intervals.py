@@ -60,7 +60,7 @@ def test_an_interval_that_says_next_to_nothing_says_so_and_what_would_help(trust
     with pytest.warns(sl.errors.WeakWarning):
         weak = sl.counts(points, BOX, **few).query([[[0.2, 0.2], [0.3, 0.3]], [[0, 0], [1, 1]]])
     words = (
-        "1 of 2 intervals say next to nothing: from nobody to twice the answer or more. More people, a larger epsilon"
+        "1 of 2 intervals says next to nothing: from nobody to twice the answer or more. More people, a larger epsilon"
     )
     assert f"{words}{', two servers' if trust == 'nobody' else ''} or a larger area would help." in repr(weak)
     mean = sl.mean(points[:40], sl.functions.coordinate(0), BOX, **few | {"epsilon": 0.01})
