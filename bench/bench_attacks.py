@@ -43,7 +43,7 @@ class Row(NamedTuple):
 ROWS = {
     "server": Row("kills of the server, SQLite", 100, "e2e/test_server_kill.py -k killing_the_server"),
     "postgresql": Row("kills of PostgreSQL", 50, "e2e/test_server_kill.py -k killing_postgresql"),
-    "workers": Row("kills of workers", 100, "e2e/test_server_kill.py -k killing_workers"),
+    "servers": Row("kills of two servers on one database", 100, "e2e/test_server_kill.py -k killing_servers_of"),
     "pair": Row("kills of leader and helper", 100, "e2e/test_pair_kill.py -k again_and_again"),
     "evaluators": Row("kills of evaluating processes", 50, "e2e/test_pair_pool.py -k again_and_again"),
     "devices": Row("kills of devices", 100, "e2e/test_device_kill.py"),

@@ -1,8 +1,8 @@
-"""How the service grows: reports per second against cores, and two servers against people, cells and processes.
+"""How the service grows: reports per second, and two servers against people, cells and processes.
 
     python -m bench.bench_growth_service [--seconds 3] [--most 40000] [--picture FILE.svg]
 
-Prints Markdown tables for bench/RESULTS.md. The first is bench_service.py with one and two workers; a round of N
+Prints Markdown tables for bench/RESULTS.md. The first is bench_service.py; a round of N
 devices in a window of W seconds needs N / W reports per second. The others count people who uploaded before; both
 servers run here, each with its own SQLite file. "processor" is that of the leader with its
 workers, so it depends little on what else the machine does; seconds do.
@@ -29,22 +29,22 @@ LEVELS = 24
 COUNT = 20_000  # participants per second of load, more than any server takes
 
 
-def servers_against_cores(seconds: int, turns: int) -> None:
-    """Reports per second of one and two workers, on both databases."""
-    print("| server | workers | reports/s | devices in an hour | p99 (ms) | processor (us per report) |")
-    print("|---|---|---|---|---|---|")
+def reports_per_second(seconds: int, turns: int) -> None:
+    """Reports per second of one server, on both databases."""
+    print("| server | reports/s | devices in an hour | p99 (ms) | processor (us per report) |")
+    print("|---|---|---|---|---|")
     try:
         cluster: Postgres | None = Postgres()
     except (RuntimeError, ImportError, KeyError, OSError) as error:
         print(f"without PostgreSQL: {error}")
         cluster = None
     try:
-        databases = [] if cluster is None else [cluster.new_database(), cluster.new_database()]
+        database = "" if cluster is None else cluster.new_database()
         part = COUNT * seconds
         crowd = new_crowd(part * turns)
         with (
             tempfile.TemporaryDirectory(dir=ROOT / "bench") as folder,
-            subjects(crowd, databases, Path(folder)) as servers,
+            subjects(crowd, database, Path(folder)) as servers,
         ):
             for server in servers:
                 found = [
@@ -54,11 +54,7 @@ def servers_against_cores(seconds: int, turns: int) -> None:
                 ]  # fmt: skip
                 rate, late = median(one.rate for one, _ in found), median(one.p99 for one, _ in found)
                 spent = median(one.processor + others for one, others in found)
-                workers = 2 if server.name.endswith("2 workers") else 1
-                name = server.name.removesuffix(", 2 workers")
-                print(
-                    f"| {name} | {workers} | {rate:,.0f} | {3600 * rate:,.0f} | {late:.0f} | {spent:.0f} |", flush=True
-                )
+                print(f"| {server.name} | {rate:,.0f} | {3600 * rate:,.0f} | {late:.0f} | {spent:.0f} |", flush=True)
     finally:
         if cluster is not None:
             cluster.stop()
@@ -129,7 +125,7 @@ def main() -> None:
     parser.add_argument("--picture", help="draw into this file")
     given = parser.parse_args()
     print(machine.line(), end="\n\n")
-    servers_against_cores(given.seconds, given.turns)
+    reports_per_second(given.seconds, given.turns)
     print()
     rows = pairs_against_people_and_cells(given.most)
     if given.picture:

@@ -1,11 +1,11 @@
 """Durable, acknowledged reports per second, against the same HTTP server with a handler that only checks the body.
 
-    python -m bench.bench_service [--seconds 3] [--repeat 5] [--connections 256 1024] [--postgres URL URL]
+    python -m bench.bench_service [--seconds 3] [--repeat 5] [--connections 256 1024] [--postgres URL]
 
 The client is wrk (``make system`` installs it), on this machine's loopback interface; every request is a report of
 another participant. A report counts when its 201 has arrived: it is then committed to disk (SQLite: WAL with
 synchronous=FULL; PostgreSQL: synchronous_commit=on), and afterwards the database is asked how many it holds. The bare
-server is uvicorn with the same settings, as many processes, and one route that reads the body, decodes the report,
+server is uvicorn with the same settings, and one route that reads the body, decodes the report,
 compares it with the path and answers 201. All servers are started once and run side by side; one at a time has work.
 Turns are interleaved and ratios are taken within a turn, so that both sides see the same machine; processor time per
 report depends less on what else the machine does. Without --postgres a private cluster is started, if PostgreSQL is
@@ -44,7 +44,8 @@ from semilocal.service.stores.base import Enrolment, open_store
 from semilocal.testing import Postgres, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
-WARM_UP = 3.0  # seconds for a second worker to start
+WARM_UP = 1.0  # seconds
+BARE = "bare server"
 SHARE = 0.4  # processor time of the bare server, of that of the service
 
 
@@ -73,8 +74,8 @@ def bare_app() -> Any:
     return Router([Route("/tasks/{task}/rounds/{round}/reports/{pseudonym}", Bare(), methods=["PUT"])])
 
 
-def run_bare(port: int, workers: int) -> None:
-    """Serve the bare application from that many processes; called in a process group of its own."""
+def run_bare(port: int) -> None:
+    """Serve the bare application; called in a process group of its own."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -82,9 +83,6 @@ def run_bare(port: int, workers: int) -> None:
         timeout_keep_alive=65, backlog=4096, ws="none", lifespan="off",
     )  # fmt: skip
     with socket.create_server(("127.0.0.1", port), backlog=4096) as listening:
-        for _ in range(workers - 1):
-            if os.fork() == 0:
-                break
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -206,7 +204,7 @@ def process(port: int, *arguments: str) -> Iterator[int]:
             time.sleep(0.05)
         else:
             raise SystemExit(f"a server did not answer: {' '.join(arguments)}")
-        time.sleep(WARM_UP)  # other workers, caches
+        time.sleep(WARM_UP)  # caches
         yield server.pid
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -245,27 +243,23 @@ class Subject(NamedTuple):
     port: int
     group: int
     database: str | None
-    against: str
 
 
 @contextlib.contextmanager
-def subjects(crowd: Crowd, postgres: list[str], folder: Path) -> Iterator[list[Subject]]:
-    """All servers, started: bare ones, SQLite, and PostgreSQL on each of two databases with one and two workers."""
-    kinds: list[tuple[str, str | None, int]] = [("bare server", None, 1), ("SQLite", f"sqlite:///{folder}/bench.db", 1)]
+def subjects(crowd: Crowd, postgres: str, folder: Path) -> Iterator[list[Subject]]:
+    """All servers, started: the bare one, SQLite, and PostgreSQL if there is a database."""
+    kinds: list[tuple[str, str | None]] = [(BARE, None), ("SQLite", f"sqlite:///{folder}/bench.db")]
     if postgres:
-        kinds += [("PostgreSQL", postgres[0], 1), ("bare server, 2 workers", None, 2)]
-        kinds += [("PostgreSQL, 2 workers", postgres[1], 2)]
+        kinds.append(("PostgreSQL", postgres))
     with contextlib.ExitStack() as running:
         found = []
-        for name, database, workers in kinds:
+        for name, database in kinds:
             port = free_port()
-            arguments = ["-m", "bench.bench_service", "--bare", str(port), "--bare-workers", str(workers)]
+            arguments = ["-m", "bench.bench_service", "--bare", str(port)]
             if database is not None:
                 prepare(database, crowd)
                 arguments = ["-m", "semilocal", "serve", "--db", database, "--port", str(port)]
-                arguments += ["--workers", str(workers)]
-            against = "bare server" if workers == 1 else "bare server, 2 workers"
-            found.append(Subject(name, port, running.enter_context(process(port, *arguments)), database, against))
+            found.append(Subject(name, port, running.enter_context(process(port, *arguments)), database))
         yield found
 
 
@@ -276,20 +270,19 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=5, help="interleaved turns; the median counts")
     parser.add_argument("--connections", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--count", type=int, default=30_000, help="participants at most, for every second of a turn")
-    parser.add_argument("--postgres", nargs=2, help="two empty databases, postgresql://…; else a private cluster")
+    parser.add_argument("--postgres", default="", help="an empty database, postgresql://…; else a private cluster")
     parser.add_argument("--bare", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--bare-workers", type=int, default=1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.bare:
-        run_bare(arguments.bare, arguments.bare_workers)
+        run_bare(arguments.bare)
         return 0
     print(machine.line(), end="\n\n")
     cluster: Postgres | None = None
-    databases = list(arguments.postgres or [])
-    if not databases:
+    database = arguments.postgres
+    if not database:
         try:
             cluster = Postgres()
-            databases = [cluster.new_database(), cluster.new_database()]
+            database = cluster.new_database()
         except (RuntimeError, ImportError, KeyError, OSError) as error:
             print(f"without PostgreSQL: {error}")
     good = True
@@ -297,7 +290,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(dir=ROOT / "bench") as name:
             part = arguments.count * arguments.seconds
             crowd = new_crowd(part * arguments.repeat * len(arguments.connections))
-            with subjects(crowd, databases, Path(name)) as servers:
+            with subjects(crowd, database, Path(name)) as servers:
                 for number, connections in enumerate(arguments.connections):
                     first = number * arguments.repeat * part
                     parts = [slice(first + turn * part, first + (turn + 1) * part) for turn in range(arguments.repeat)]
@@ -326,15 +319,15 @@ def compare(
                 flush=True,
             )
     good, longest = True, 300 if connections <= 256 else 1000
-    for name, _, _, database, against in servers:
-        pairs = zip(found[name], found[against], strict=True)
+    for name, _, _, database in servers:
+        pairs = zip(found[name], found[BARE], strict=True)
         ratio = median(bare.processor / one.processor for one, bare in pairs)
         late = median(one.p99 for one in found[name])
         lost = sum(one.refused for one in found[name])
         rate = median(one.rate for one in found[name])
         print(
-            f"{connections} connections, {name}: {rate:.0f} reports/s, {against} / this in processor time {ratio:.2f} "
-            f"(target {SHARE}), p99 {late:.0f} ms (target {longest}), {lost} refused"
+            f"{connections} connections, {name}: {rate:.0f} reports/s, bare server / this in processor "
+            f"time {ratio:.2f} (target {SHARE}), p99 {late:.0f} ms (target {longest}), {lost} refused"
         )
         good &= database is None or (ratio >= SHARE and late < longest and not lost)
     return good

@@ -21,9 +21,8 @@ import pytest
 
 from semilocal.cli.catalogue import DONE, STOPPED
 from semilocal.service.stores.base import open_store
-from semilocal.testing import Postgres
 from tests.helpers import HANG
-from tests.helpers.forked import _context, _fork_workers
+from tests.helpers.forked import _context
 
 SERVER = "semilocal.service.server"
 # Where the signal comes: module, and the name of what is about to be called.
@@ -33,11 +32,6 @@ MOMENTS = [
     ("uvicorn", "Config.__init__"), ("uvicorn", "Server.run"), ("uvicorn", "Config.load"),
     ("uvicorn", "Server.startup"), ("uvicorn", "Server.main_loop"),
 ]  # fmt: skip
-WORKERS = [
-    ("uvicorn.supervisors", "Multiprocess.__init__"),
-    ("uvicorn.supervisors", "Multiprocess.run"), ("uvicorn.supervisors", "Multiprocess.keep_subprocess_alive"),
-]  # fmt: skip
-
 # Runs the command, and from its first line on a copy of it at every 20th moment at which Python would lose an
 # exception. The copy gets Ctrl-C.
 COPIES = """
@@ -99,8 +93,6 @@ def run_with_a_signal(
     for stream in (1, 2):
         os.dup2(sink, stream)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if "--workers" in arguments:
-        _fork_workers()
     holder: Any = importlib.import_module(module)
     *path, last = name.split(".")
     for part in path:
@@ -157,17 +149,6 @@ def test_one_signal_is_enough_before_and_while_it_serves(
     store.close()
     assert ("admin token" in printed) is made, "a token is shown if it was made, and only then"
     assert ("serves at" in printed) is made
-
-
-@pytest.mark.parametrize(("module", "name"), WORKERS)
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, DONE)])
-def test_one_signal_stops_several_workers(
-    tmp_path: Path, module: str, name: str, number: int, code: int, postgres: Postgres
-) -> None:
-    arguments = ["--port", "0", "--db", postgres.new_database(), "--workers", "2"]
-    log = tmp_path / "log.txt"
-    assert stopped_at(module, name, number, log, arguments) == code, log.read_text()
-    assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from semilocal.pooled import play
-from semilocal.service.pair.keys import PairSecrets
+from semilocal.service.pair.play import PairSecrets
 from semilocal.service.stores.base import open_store
 from semilocal.service.stores.pairs import SEED
 from semilocal.sharing.pair import PairTask

@@ -89,7 +89,7 @@ def test_the_first_line_is_true_and_a_second_server_on_the_file_is_refused(tmp_p
     first = serve("--db", database, "--port", "0")
     try:
         line, token = first_lines(first, 2)
-        match = re.fullmatch(r"semilocal serves at (http://127\.0\.0\.1:\d+) with 1 worker on sqlite\n", line)
+        match = re.fullmatch(r"semilocal serves at (http://127\.0\.0\.1:\d+) on sqlite\n", line)
         assert match is not None
         assert "admin token (shown once" in token
         assert httpx2.get(match[1] + "/healthz", timeout=HANG).status_code == 200

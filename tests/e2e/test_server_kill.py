@@ -1,7 +1,7 @@
 """kill -9 at random moments under load: nothing acknowledged is lost, nobody is counted twice, the transcript verifies.
 
 Devices retry until they are answered, so every campaign must end with the transcript of the simulation, to the last
-bit, however often the server, a worker or the database died. The suite kills each of them 20 times; SEMILOCAL_LONG=1
+bit, however often a server or the database died. The suite kills each of them 20 times; SEMILOCAL_LONG=1
 kills 1,000 times each. Devices are killed in ``test_device_kill.py``.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import itertools
 import random
-import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,10 +32,10 @@ from tests.helpers.forked import ForkedServer
 from tests.helpers.long import SEED, times
 from tests.helpers.service import Device, open_campaign, sample_task, unmet
 from tests.helpers.stored import verify
-from tests.helpers.workers import workers_of
 
 KILLS = times(20, long=1000)
 DEVICES = 60
+LIMITS = httpx2.Limits(max_connections=24, max_keepalive_connections=24)
 
 
 async def persist(call: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.Response:
@@ -57,8 +56,8 @@ async def persist(call: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.Resp
 class Campaign:
     """One campaign under load, and what was acknowledged."""
 
-    def __init__(self, url: str, store: Store, seed: int) -> None:
-        self.url, self.store, self.seed = url, store, seed
+    def __init__(self, url: str, store: Store, seed: int, wire: Either | None) -> None:
+        self.url, self.store, self.seed, self.wire = url, store, seed, wire
         # A window that never ends: rounds close when everybody has answered, whatever dies meanwhile.
         self.task = sample_task(k=6, delta=0.01 + seed / 10_000, window=10**6)
         self.acknowledged: dict[tuple[int, bytes], bytes] = {}
@@ -66,8 +65,8 @@ class Campaign:
         self.points, self.secrets = cluster(DEVICES, seed=seed), secrets_of(DEVICES, seed=seed)
 
     async def run(self) -> None:
-        limits = httpx2.Limits(max_connections=24, max_keepalive_connections=24)
-        async with httpx2.AsyncClient(base_url=self.url, limits=limits, timeout=60) as client:
+        wire = self.wire or httpx2.AsyncHTTPTransport(limits=LIMITS)
+        async with httpx2.AsyncClient(base_url=self.url, transport=wire, timeout=60) as client:
             devices = [Device(client, self.task, p, s) for p, s in zip(self.points, self.secrets, strict=True)]
             answers = await asyncio.gather(*(persist(device.enrol) for device in devices))
             assert {answer.status_code for answer in answers} <= {200, 201}, [answer.text for answer in answers]
@@ -118,7 +117,7 @@ class Campaign:
         assert verify(self.store, self.task.id).root == transcript_root(run.events)
 
 
-async def under_fire(url: str, store: Store, kill: Callable[[], Any]) -> int:
+async def under_fire(url: str, store: Store, kill: Callable[[], Any], wire: Either | None = None) -> int:
     """Run campaign after campaign while something is killed again and again."""
     chance = random.Random(7 + SEED)
     kills = 0
@@ -134,7 +133,7 @@ async def under_fire(url: str, store: Store, kill: Callable[[], Any]) -> int:
     campaigns: list[Campaign] = []
     try:
         while not firing.done() or not campaigns:
-            campaign = Campaign(url, store, len(campaigns))
+            campaign = Campaign(url, store, len(campaigns), wire)
             create_campaign(store, open_campaign(campaign.task, capacity=DEVICES), now=0)
             running = asyncio.create_task(campaign.run())
             await asyncio.wait({running, firing}, return_when=asyncio.FIRST_COMPLETED)
@@ -189,8 +188,8 @@ class Patient:
 
 
 @contextlib.contextmanager
-def two_workers(tmp_path: Path) -> Iterator[tuple[Postgres, Server, Store]]:
-    """Two workers on a PostgreSQL of their own, and a store that waits for it."""
+def two_servers(tmp_path: Path) -> Iterator[tuple[Postgres, list[Server], Store]]:
+    """Two servers on a PostgreSQL of their own, and a store that waits for it."""
     try:
         import psycopg  # noqa: F401
 
@@ -200,42 +199,48 @@ def two_workers(tmp_path: Path) -> Iterator[tuple[Postgres, Server, Store]]:
         return
     with contextlib.ExitStack() as ending:
         ending.callback(cluster.stop)
-        server = ForkedServer(cluster.new_database(), workers=2, log=tmp_path / "log.txt")
-        ending.callback(server.kill)
-        server.start()
-        store = open_store(server.database, worker="test")
+        database = cluster.new_database()
+        servers: list[Server] = [ForkedServer(database, log=tmp_path / f"{number}.txt") for number in (0, 1)]
+        for server in servers:
+            ending.callback(server.kill)
+            server.start()
+        store = open_store(database, worker="test")
         ending.callback(store.close)
-        yield cluster, server, cast(Store, Patient(store))
+        yield cluster, servers, cast(Store, Patient(store))
+
+
+class Either(httpx2.AsyncBaseTransport):
+    """Each request to one of several servers, in turn, as a proxy gives them."""
+
+    def __init__(self, servers: Sequence[Server]) -> None:
+        self._ports = itertools.cycle(server.port for server in servers)
+        self._inner = httpx2.AsyncHTTPTransport(limits=LIMITS)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.url = request.url.copy_with(port=next(self._ports))
+        return await self._inner.handle_async_request(request)
 
 
 @pytest.mark.slow
 def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    with two_workers(tmp_path) as (cluster, server, store):
+    with two_servers(tmp_path) as (cluster, servers, store):
 
         def kill() -> None:
             cluster.kill()
             cluster.start()
 
-        assert asyncio.run(under_fire(server.url, store, kill)) == KILLS
+        assert asyncio.run(under_fire(servers[0].url, store, kill, Either(servers))) == KILLS
 
 
 @pytest.mark.slow
-def test_killing_workers_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """The supervisor starts another worker each time; now and then both are dead at once."""
+def test_killing_servers_of_one_database_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """Each starts again at once; now and then both are dead."""
     chance = random.Random(8 + SEED)
-    with two_workers(tmp_path) as (_, server, store):
-        assert server.process is not None
-        main = server.process.pid
-        killed: set[int] = set()
+    with two_servers(tmp_path) as (_, servers, store):
 
         def kill() -> None:
-            deadline = time.monotonic() + HANG
-            while not (living := [worker for worker in workers_of(main) if worker not in killed]):
-                assert time.monotonic() < deadline, "no worker was started anew"
-                time.sleep(0.02)
-            chosen = chance.choice(living)
-            os.kill(chosen, signal.SIGKILL)
-            killed.add(chosen)
+            server = chance.choice(servers)
+            server.kill()
+            server.start(wait=chance.random() < 0.5)
 
-        assert asyncio.run(under_fire(server.url, store, kill)) == KILLS
-        assert len(killed) == KILLS
+        assert asyncio.run(under_fire(servers[0].url, store, kill, Either(servers))) == KILLS

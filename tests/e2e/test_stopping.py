@@ -25,9 +25,8 @@ TASK = sample_task()
 POLL = f"/tasks/{TASK.id.hex()}/state?after=0&wait=25"
 
 
-def started(database: str, log: Path, *, workers: int = 1) -> Server:
-    options = ("--role", "helper", "--operator", "Bee") if workers == 1 else ()
-    server = ForkedServer(database, log=log, workers=workers, options=options)
+def started(database: str, log: Path) -> Server:
+    server = ForkedServer(database, log=log, options=("--role", "helper", "--operator", "Bee"))
     server.start()
     store = open_store(database, worker="test")
     create_campaign(store, open_campaign(TASK), now=0)
@@ -35,14 +34,8 @@ def started(database: str, log: Path, *, workers: int = 1) -> Server:
     return server
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_stopping_answers_polls_and_writes_one_line(
-    tmp_path: Path, workers: int, request: pytest.FixtureRequest
-) -> None:
-    database = f"sqlite:///{tmp_path / 'service.db'}"
-    if workers > 1:
-        database = request.getfixturevalue("postgres").new_database()
-    server = started(database, tmp_path / "log.txt", workers=workers)
+def test_stopping_answers_polls_and_writes_one_line(tmp_path: Path) -> None:
+    server = started(f"sqlite:///{tmp_path / 'service.db'}", tmp_path / "log.txt")
     answers: list[httpx2.Response] = []
     asked = threading.Barrier(6)
 
@@ -68,7 +61,7 @@ def test_stopping_answers_polls_and_writes_one_line(
     assert {(answer.status_code, answer.json()["token"]) for answer in answers} == {(503, "unavailable")}
     assert {answer.headers["retry-after"] for answer in answers} == {"1"}
     lines = (tmp_path / "log.txt").read_text()[len(before) :].splitlines()
-    assert [line.split("INFO ")[1].split(";")[0] for line in lines] == ["stopping"] * workers
+    assert [line.split("INFO ")[1].split(";")[0] for line in lines] == ["stopping"]
 
 
 @contextmanager

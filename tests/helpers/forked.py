@@ -116,22 +116,10 @@ def _run(arguments: list[str], log: str, environment: dict[str, str]) -> None:
         os.dup2(sink, number)
     os.environ.clear()
     os.environ.update(environment)
-    if "--workers" in arguments and arguments[arguments.index("--workers") + 1] != "1":
-        _fork_workers()
     from semilocal.cli.main import main
 
     sys.argv = ["semilocal", *arguments]
     sys.exit(main(arguments))
-
-
-def _fork_workers() -> None:
-    """Let a server fork its workers too: uvicorn would start each anew."""
-    import prometheus_client.values
-    import uvicorn._subprocess
-
-    uvicorn._subprocess.spawn = multiprocessing.get_context("fork")  # type: ignore[assignment]
-    # Chosen when it was loaded, by an environment without a folder for the numbers of several workers.
-    prometheus_client.values.ValueClass = prometheus_client.values.MultiProcessValue()  # type: ignore
 
 
 def first_words(process: Forked, log: Path, *, seconds: float) -> None:

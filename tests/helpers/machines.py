@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from semilocal.service.pair.keys import PairSecrets
-from semilocal.service.pair.play import LivePair, StoredHalf
+from semilocal.service.pair.play import LivePair, PairSecrets, StoredHalf
 from semilocal.service.pair.pool import Pool
 from semilocal.service.stores.base import Store
 from semilocal.service.stores.pairs import SEED, UploadRow

@@ -1,4 +1,4 @@
-"""Keystone (c) and (d) over real sockets: one process on SQLite, four workers on PostgreSQL."""
+"""Keystone (c) and (d) over real sockets: one server on SQLite, one on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def test_one_process_on_sqlite_gives_the_root_of_the_simulation(tmp_path: Path) 
         server.stop()
 
 
-def test_four_workers_on_postgresql_give_the_root_of_the_simulation(postgres: Postgres, tmp_path: Path) -> None:
-    server = Server(postgres.new_database(), workers=4, log=tmp_path / "log.txt")
+def test_one_process_on_postgresql_gives_the_root_of_the_simulation(postgres: Postgres, tmp_path: Path) -> None:
+    server = Server(postgres.new_database(), log=tmp_path / "log.txt")
     server.start()
     try:
         asyncio.run(scenario(server, 60))

@@ -16,7 +16,7 @@ from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.values import add_up
 from semilocal.release.means import Mean, Means
 from semilocal.release.pair import pair_counts, pair_document
-from semilocal.service.pair.keys import PairSecrets
+from semilocal.service.pair.play import PairSecrets
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.party import accepted_digest, derived_sum_noise
 from semilocal.testing import Postgres

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from semilocal.pooled import play as simulate
-from semilocal.service.pair.keys import PairSecrets
+from semilocal.service.pair.play import PairSecrets
 from semilocal.service.stores.pairs import PairTables, UploadRow
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import accepted_digest

@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "serve": Command(
             _COLLECT, "run the collection server",
-            ("semilocal serve", "semilocal serve --host 0.0.0.0 --db postgresql://localhost/semilocal --workers 4"),
+            ("semilocal serve", "semilocal serve --host 0.0.0.0 --db postgresql://localhost/semilocal"),
         ),
         "backup": Command(
             _COLLECT, "copy a server's database while it is served, and check the copy",

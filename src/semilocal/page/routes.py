@@ -24,12 +24,12 @@ from ..io.map_rows import domain_json
 from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
 from ..service.keys import registered_key
-from ..service.pair.results import PairFindings
 from ..service.problems import Problem
+from ..service.results import PairFindings
 from ..service.routes.device import state_document
 from ..service.routes.pair import pair_of, pairs_of
 from ..service.routes.public import findings_of
-from ..service.routes.table import JSON, ROUND_PROBLEMS, TASK_PROBLEMS, Context, Operation
+from ..service.routes.table import JSON, Context, Operation
 from ..service.stores.base import Store
 from ..service.worker import Service
 from .documents import RoundDocuments, overview, pair_document, pair_overview
@@ -243,31 +243,30 @@ async def make_draft(context: Context, request: Request) -> Response:
 
 
 OPERATIONS = (
-    Operation("get", "/", show_page, "The page", (200,), HTML),
+    Operation("get", "/", show_page, "The page", answer=HTML),
     Operation(
-        "get", "/join/{task}", show_join, "The page of a participant", (200,), HTML, TASK_PROBLEMS,
-        of_pair=show_pair_join,
+        "get", "/join/{task}", show_join, "The page of a participant", answer=HTML, of_pair=show_pair_join
     ),
-    Operation("get", "/static/{file:path}", show_file, "A file of the page", (200, 304), ""),
+    Operation("get", "/static/{file:path}", show_file, "A file of the page", answer="", success=(200, 304)),
     Operation(
-        "get", "/tasks/{task}/overview", show_overview, "Domain, promise, schedule", (200, 304), JSON, TASK_PROBLEMS,
+        "get", "/tasks/{task}/overview", show_overview, "Domain, promise, schedule", success=(200, 304),
         of_pair=show_pair_overview,
     ),
     Operation(
-        "get", "/tasks/{task}/rounds/{round}/cells", show_cells, "The cells that a closed round left", (200, 304), JSON,
-        ROUND_PROBLEMS, of_pair=show_pair_cells,
+        "get", "/tasks/{task}/rounds/{round}/cells", show_cells, "The cells that a closed round left",
+        ("not-closed-yet",), success=(200, 304), of_pair=show_pair_cells,
     ),
     Operation(
-        "get", "/tasks/{task}/events", stream_events, "Where the campaign stands, whenever that changes", (200,),
-        EVENTS, (*TASK_PROBLEMS, "overloaded", "unavailable"), of_pair=stream_pair_events,
+        "get", "/tasks/{task}/events", stream_events, "Where the campaign stands, whenever that changes",
+        ("overloaded",), EVENTS, of_pair=stream_pair_events,
     ),
     Operation(
-        "post", "/drafts", make_draft, "A campaign's form and promise", (200,), JSON,
-        ("unauthorized", "malformed", "wrong-role", "too-large", "unavailable"), JSON, "admin",
+        "post", "/drafts", make_draft, "A campaign's form and promise", ("malformed", "wrong-role"), body=JSON,
+        auth="admin",
     ),
     Operation(
-        "get", "/tasks/{task}/coast", show_coast, "What lies behind maps of the domain", (200, 304), JSON,
-        TASK_PROBLEMS, of_pair=show_pair_coast,
+        "get", "/tasks/{task}/coast", show_coast, "What lies behind maps of the domain", success=(200, 304),
+        of_pair=show_pair_coast,
     ),
-    Operation("get", "/world", show_world, "A map of the world, to draw a domain on", (200, 304), JSON),
+    Operation("get", "/world", show_world, "A map of the world, to draw a domain on", success=(200, 304)),
 )  # fmt: skip

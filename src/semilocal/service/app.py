@@ -6,9 +6,7 @@ answered with 503. No address or user agent is looked at. Knows HTTP. Knows no c
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -17,13 +15,12 @@ import msgspec
 
 from ..errors import MissingExtra
 from .http import RateLimit, Watched, no_such_route, problem_of, report_path, send_answer, task_of, upload_path
-from .metrics import FOLDER, SHARE_EVERY, Metrics
+from .metrics import Metrics
 from .problems import PROBLEMS, Problem
-from .results import FindingsCache
 from .routes import OPERATIONS
 from .routes.device import put_report
 from .routes.pair import put_upload
-from .routes.table import BYTES, Context, Handler, Operation
+from .routes.table import BYTES, JSON, Context, Handler, Operation
 from .worker import Service
 
 __all__ = ["App", "describe"]
@@ -48,7 +45,7 @@ class App:
     def __init__(self, service: Service, *, admin: bytes, more: Sequence[Operation] = ()) -> None:
         self.service = service
         self.context = Context(
-            service, Metrics(), FindingsCache(service.store), admin, RateLimit(rate=20.0, burst=60),
+            service, Metrics(), admin, RateLimit(rate=20.0, burst=60),
             RateLimit(rate=2.0, burst=20), _description(),
         )  # fmt: skip
         self.router = Router(
@@ -88,28 +85,13 @@ class App:
                 headers, body = problem.answer(dict(scope["headers"]).get(b"accept", b""))
                 await send_answer(watched.send, problem.status, headers, body, scope["method"])
 
-    async def _share_metrics(self) -> None:
-        """Let the scrapes of other workers see this one's numbers."""
-        while FOLDER in os.environ:
-            self.context.share_metrics()
-            await asyncio.sleep(SHARE_EVERY)
-
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        sharing: asyncio.Task[None] | None = None
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                await self.service.start()
-                sharing = asyncio.create_task(self._share_metrics())
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                if sharing is not None:
-                    sharing.cancel()
-                await self.service.stop()
-                if FOLDER in os.environ:  # what this worker did still counts
-                    self.context.share_metrics()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+        await receive()
+        await self.service.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.service.stop()
+        await send({"type": "lifespan.shutdown.complete"})
 
 
 def _routes(context: Context, operations: Iterable[Operation]) -> Iterable[Route]:
@@ -190,7 +172,7 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
                 "peer": {"type": "http", "scheme": "Semilocal-Peer", "description": "signed by the leader of the pair"},
             },
             "schemas": {
-                **{name: _short(schema) for name, schema in schemas.items()},
+                **schemas,
                 "Problem": {
                     "type": "object",
                     "required": ["type", "token", "title", "status", "detail"],
@@ -213,20 +195,15 @@ def _operation(operation: Operation) -> dict[str, Any]:
     parameters = [_parameter(name, operation.path) for name in (*names, *operation.query)]
     if parameters:
         out["parameters"] = parameters
-    if operation.body:
+    if operation.form is not None:
+        schema = {"$ref": _REFERENCE.format(name=operation.form.__name__)}
+        out["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+    elif operation.body:
         schema = {"type": "string"} if operation.body == BYTES else {"type": "object"}
-        if operation.form is not None:
-            schema = {"$ref": _REFERENCE.format(name=operation.form.__name__)}
         out["requestBody"] = {"required": True, "content": {operation.body: {"schema": schema}}}
     if operation.auth:
         out["security"] = [{operation.auth: []}]
     return out
-
-
-def _short(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema with the first line of its words: the rest is for readers of the source."""
-    words = schema.get("description", "").splitlines()[:1]
-    return {**schema, "description": words[0]} if words else schema
 
 
 def _parameter(name: str, path: str) -> dict[str, Any]:
@@ -247,7 +224,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
         if operation.answer and status != 304:
             responses[str(status)]["content"] = {operation.answer: {}}
     tokens: dict[int, list[str]] = {}
-    for token in dict.fromkeys((*operation.problems, "too-large", "method-not-allowed")):
+    for token in operation.refusals:
         tokens.setdefault(PROBLEMS[token][0], []).append(token)
     for status in sorted(tokens):
         content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}

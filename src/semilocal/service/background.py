@@ -6,6 +6,8 @@ Knows asyncio and threads. Knows no campaign.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
@@ -15,20 +17,16 @@ from .faults import PATIENCE
 
 __all__ = ["Background"]
 
+log = logging.getLogger("semilocal.service")
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Background:
-    """Threads by what they are for, and tasks; a database that does not answer for ``patience`` seconds is hung.
+    """Threads by what they are for, and tasks; a database that does not answer for ``patience`` seconds is hung."""
 
-    ``late`` is called when something does not end in that time although the server stops.
-    """
-
-    def __init__(
-        self, late: Callable[[], None] = lambda: None, *, patience: float = PATIENCE, **threads: int
-    ) -> None:  # fmt: skip
-        self._late, self._patience = late, patience
+    def __init__(self, *, patience: float = PATIENCE, **threads: int) -> None:
+        self._patience = patience
         self._pools = {name: ThreadPoolExecutor(many, f"semilocal-{name}") for name, many in threads.items()}
         self._tasks: set[asyncio.Future[Any]] = set()
 
@@ -62,17 +60,18 @@ class Background:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def stop(self) -> None:
-        """End all tasks and threads."""
+    async def stop(self, first: Awaitable[Any]) -> None:
+        """Finish something, then end all tasks and threads; the process ends here if the database hangs."""
+        ending = asyncio.ensure_future(self._stop(first))
+        await asyncio.wait({ending}, timeout=self._patience)
+        if not ending.done():
+            log.warning("the database does not answer, and is not waited for")
+            os._exit(0)
+        ending.result()
+
+    async def _stop(self, first: Awaitable[Any]) -> None:
+        await first
         await self.cancel()
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-            await self.finish(asyncio.to_thread(pool.shutdown, wait=True))
-
-    async def finish(self, work: Awaitable[Any]) -> None:
-        """Wait for something, but not for ever."""
-        task = asyncio.ensure_future(work)
-        done, _ = await asyncio.wait({task}, timeout=self._patience)
-        if not done:
-            self._late()
-            await asyncio.wait({task}, timeout=self._patience)
+            await asyncio.to_thread(pool.shutdown, wait=True)

@@ -86,15 +86,15 @@ class Faults:
 
 
 class Health:
-    """Whether the parts of a worker work: ``keeper`` and ``writer`` give a word, "runs" if so; ``check`` may raise."""
+    """Whether the parts of a server work: ``keeper`` and ``writer`` give a word, "runs" if so; ``check`` may raise."""
 
     patience = PATIENCE
     fresh = 2.0  # seconds for which the last answer of the database is good
 
     def __init__(self, keeper: Callable[[], str], writer: Callable[[], str], check: Callable[[], Awaitable[None]]):
         self._keeper, self._writer, self._check = keeper, writer, check
-        self._asking: asyncio.Task[str] | None = None
-        self._answer, self._when = "", -1e9
+        self._asked: asyncio.Task[str] | None = None
+        self._when = -1e9
         self._seldom = Seldom()
 
     def forget(self) -> None:
@@ -103,31 +103,27 @@ class Health:
 
     async def parts(self) -> dict[str, str]:
         """A word for every part; see :meth:`good`."""
-        return {"keeper": self._keeper(), "writer": self._writer(), "database": await self._database()}
+        # One question at a time: a hung database must not get a new one, and a new thread, from every request.
+        if self._asked is None or (self._asked.done() and time.monotonic() - self._when >= self.fresh):
+            self._asked = asyncio.get_running_loop().create_task(self._ask())
+        try:
+            database = await asyncio.wait_for(asyncio.shield(self._asked), self.patience)
+        except TimeoutError:
+            database = "does not answer"
+        return {"keeper": self._keeper(), "writer": self._writer(), "database": database}
 
     @staticmethod
     def good(parts: dict[str, str]) -> bool:
         """Whether everything works."""
         return parts["keeper"] == parts["writer"] == "runs" and parts["database"] == "writes"
 
-    async def _database(self) -> str:
-        if time.monotonic() - self._when < self.fresh:
-            return self._answer
-        # One question at a time: a hung database must not get a new one, and a new thread, from every request.
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.get_running_loop().create_task(self._ask())
-        try:
-            return await asyncio.wait_for(asyncio.shield(self._asking), self.patience)
-        except TimeoutError:
-            return "does not answer"
-
     async def _ask(self) -> str:
         try:
             await self._check()
-            self._answer = "writes"
+            return "writes"
         except Exception as error:
             if self._seldom.allow(type(error)):
                 log.warning("the database cannot be written: %s", error)
-            self._answer = "does not write"
-        self._when = time.monotonic()
-        return self._answer
+            return "does not write"
+        finally:
+            self._when = time.monotonic()

@@ -21,7 +21,7 @@ from .problems import Problem
 
 __all__ = [
     "SELDOM", "TASK", "RateLimit", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form",
-    "from_http", "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of",
+    "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of",
     "read_body", "read_request", "region_of", "report_path", "round_of", "send_answer",
     "size_of", "task_of", "upload_path", "while_connected",
 ]  # fmt: skip
@@ -43,8 +43,11 @@ BODY_SECONDS = 20.0
 CLOSE = ((b"connection", b"close"),)
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 TASK = re.compile(r"[0-9a-f]{64}\Z")
-_PSEUDONYM = re.compile(r"[0-9a-f]{32}\Z")
-_ROUND = re.compile(r"[1-9][0-9]{0,5}\Z")
+_IN_PATHS = {  # the form of what a path names, and how it is said
+    "task": (TASK, "a task is named by 64 lower-case hex digits"),
+    "round": (re.compile(r"[1-9][0-9]{0,5}\Z"), "a round is a number from 1"),
+    "pseudonym": (re.compile(r"[0-9a-f]{32}\Z"), "a pseudonym has 32 lower-case hex digits"),
+}
 _REPORT = re.compile(r"/tasks/([0-9a-f]{64})/rounds/([1-9][0-9]{0,5})/reports/([0-9a-f]{32})\Z")
 _UPLOAD = re.compile(r"/tasks/([0-9a-f]{64})/uploads/([0-9a-f]{32})\Z")
 _REGION = re.compile(r"(0|[1-9][0-9]{0,18})-([1-9][0-9]{0,18})\Z")
@@ -95,23 +98,24 @@ def upload_path(path: str) -> tuple[bytes, bytes] | None:
 
 def task_of(request: Request) -> bytes:
     """The task in a path."""
-    if not TASK.match(request.path_params["task"]):
-        raise Problem("no-such-route", "a task is named by 64 lower-case hex digits")
-    return bytes.fromhex(request.path_params["task"])
+    return bytes.fromhex(_named(request, "task"))
 
 
 def round_of(request: Request) -> int:
     """The round in a path."""
-    if not _ROUND.match(request.path_params["round"]):
-        raise Problem("no-such-route", "a round is a number from 1")
-    return int(request.path_params["round"])
+    return int(_named(request, "round"))
 
 
 def pseudonym_of(request: Request) -> bytes:
     """The pseudonym in a path."""
-    if not _PSEUDONYM.match(request.path_params["pseudonym"]):
-        raise Problem("no-such-route", "a pseudonym has 32 lower-case hex digits")
-    return bytes.fromhex(request.path_params["pseudonym"])
+    return bytes.fromhex(_named(request, "pseudonym"))
+
+
+def _named(request: Request, name: str) -> str:
+    form, words = _IN_PATHS[name]
+    if not form.match(request.path_params[name]):
+        raise Problem("no-such-route", words)
+    return str(request.path_params[name])
 
 
 def region_of(request: Request) -> tuple[int, int]:
@@ -215,22 +219,17 @@ async def no_such_route(scope: Scope, receive: Receive, send: Send) -> None:
     raise Problem("no-such-route", "see /openapi.json")
 
 
-def from_http(error: HTTPException) -> Problem:
-    """What the router refused, as a problem."""
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        return Problem("method-not-allowed", f"allowed: {allowed}", headers=((b"allow", allowed.encode()),))
-    return Problem("no-such-route" if error.status_code == 404 else "malformed", error.detail)
-
-
 def problem_of(error: Exception) -> Problem:
     """How a fault is answered; what nobody expected is logged."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, Refused):
         return Problem(error.token, str(error), retry_after=error.wait)
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return Problem("method-not-allowed", f"allowed: {allowed}", headers=((b"allow", allowed.encode()),))
     if isinstance(error, HTTPException):
-        return from_http(error)
+        return Problem("no-such-route" if error.status_code == 404 else "malformed", error.detail)
     if isinstance(error, Overloaded):
         return Problem("overloaded", str(error))
     if isinstance(error, StoreUnavailable):

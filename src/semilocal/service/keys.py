@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -25,7 +25,16 @@ from ..protocol.task import Task
 from ..transcript.checkpoints import public_key
 from .stores.base import Store, check_url
 
-__all__ = ["ENVIRONMENT", "NO_KEYS", "Keyring", "key_file", "open_keys", "registered_key", "secret_from"]
+__all__ = [
+    "ENVIRONMENT",
+    "NO_KEYS",
+    "Keyring",
+    "key_file",
+    "open_keys",
+    "private_file",
+    "registered_key",
+    "secret_from",
+]
 
 ENVIRONMENT = "SEMILOCAL_SIGNING_KEY"
 _REGISTERED = "server-key"
@@ -157,26 +166,31 @@ def _read_private(file: Path) -> str | None:
 
 def _write_private(file: Path, text: str, *, replace: bool) -> None:
     """Write a file for its owner alone, in one step; an existing one is kept unless it is to be replaced."""
-    fresh = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(handle)
-        if replace:
-            os.replace(fresh, file)
-        else:
-            with contextlib.suppress(FileExistsError):
-                os.link(fresh, file)
-        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with contextlib.suppress(FileExistsError), private_file(file, os.replace if replace else os.link) as fresh:
+            fresh.write_text(text)
     except OSError as error:
         raise InvalidInput(f"cannot write the key file {file}: {error.strerror}; name another --key-file") from None
+
+
+@contextlib.contextmanager
+def private_file(target: Path, publish: Callable[[Path, Path], object] = os.replace) -> Iterator[Path]:
+    """A new file for its owner alone, which gets the target's name when it is on disk."""
+    fresh = target.with_name(f"{target.name}.{secrets.token_hex(4)}.new")
+    try:
+        os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        yield fresh
+        _flush(fresh)
+        publish(fresh, target)
+        _flush(target.parent)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(fresh)
+        fresh.unlink(missing_ok=True)
+
+
+def _flush(place: Path) -> None:
+    handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

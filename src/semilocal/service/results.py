@@ -1,4 +1,4 @@
-"""What a campaign publishes: regions, crowds, releases, counts in boxes, and the promise they come with.
+"""What a campaign or a pair publishes: regions, crowds, releases, counts in boxes, and the promise they come with.
 
 Every number comes from the classes of :mod:`semilocal.release`, which take what a transcript gives. Regions, crowds and
 who answered are public by design; of a position, only the place inside a region is protected.
@@ -8,9 +8,8 @@ Knows a store. Knows no HTTP.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -28,14 +27,16 @@ from ..protocol.promise import INSIDE, Guarantee, promise
 from ..release import Mean, Means, collected_mean, counts, region_values
 from ..release.counts import Mapped, Rounding
 from ..release.means import region_means
+from ..release.pair import PairResult, pair_counts, pair_document
 from ..release.points import centres
+from ..sharing.pair import EXPERIMENTAL, PairTask
+from ..sharing.wire import SignedTree
 from .campaign import Campaign, Status
 from .rounds import catch_up
 from .stores.base import Store
 
-__all__ = ["Findings", "FindingsCache", "Published", "campaign_promise", "mean_document"]
+__all__ = ["Findings", "PairFindings", "Published", "campaign_promise", "findings", "pair_findings"]
 
-MOST_REGIONS = 250_000  # whose findings stay in memory; about 1 kB each, with all documents
 LEVEL = 0.95  # of the intervals that are shown
 MOST_TOLD = 12  # regions of which a mean is told for one area
 EVERYBODY = "everybody who answered"
@@ -261,25 +262,48 @@ def _by_area(found: Means, areas: Any, level: float) -> list[dict[str, Any]]:
     return answers
 
 
-class FindingsCache:
-    """Findings of campaigns, computed once per closed round. For one thread: ``Service.compute`` has it.
+@lru_cache(maxsize=16)
+def _read(store: Store, task: bytes, closed: int) -> Findings:
+    status = store.status(task)
+    assert status is not None
+    return Findings.read(store, task, status)
 
-    The least recently used go first when there are more regions in memory.
-    """
 
-    def __init__(self, store: Store, *, most_regions: int = MOST_REGIONS) -> None:
-        self._store, self._most = store, most_regions
-        self._kept: OrderedDict[bytes, Findings] = OrderedDict()
+def findings(store: Store, task: bytes) -> Findings:
+    """What a campaign publishes now, computed once per closed round. For one thread: ``Service.compute`` has it."""
+    status = store.status(task)
+    if status is None:
+        raise InvalidInput("there is no campaign with this task")
+    return _read(store, task, status.closed)
 
-    def findings(self, task: bytes) -> Findings:
-        """The findings as they are now."""
-        status = self._store.status(task)
-        if status is None:
-            raise InvalidInput("there is no campaign with this task")
-        found = self._kept.pop(task, None)
-        if found is None or found.status.closed != status.closed:
-            found = Findings.read(self._store, task, status)
-        self._kept[task] = found
-        while len(self._kept) > 1 and sum(len(one.partition) for one in self._kept.values()) > self._most:
-            self._kept.popitem(last=False)
-        return found
+
+# -- two servers -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PairFindings(Published):
+    """The result of a pair; everything is computed from its signed transcript."""
+
+    counts: PairResult
+    transcript: bytes
+    pair: PairTask
+
+    @cached_property
+    def document(self) -> bytes:
+        """Everything, as JSON."""
+        return msgspec.json.encode(pair_document(self.transcript, self.counts))
+
+    def means_in(self, areas: Any, level: float) -> list[dict[str, Any]]:
+        """The mean that was released, if there is one."""
+        asked, found = self.pair.asked, self.counts
+        if asked is None:
+            return []
+        everybody = found if isinstance(found, Mean) else None
+        return [mean_document(asked.what, everybody, found if isinstance(found, Means) else None, areas, level)]
+
+
+@lru_cache(maxsize=16)
+def pair_findings(transcript: bytes) -> PairFindings:
+    """The result in a transcript, which is replayed first; refuses one that does not hold."""
+    pair, counts = SignedTree.from_bytes(transcript).task, pair_counts(transcript)
+    return PairFindings(pair.id, EXPERIMENTAL, counts, counts.guarantee, transcript, pair)

@@ -59,19 +59,34 @@ _KEY = re.compile(rb"[Bb]earer ([0-9a-f]{64})\Z")
 
 
 def advance(
-    store: Store, task: bytes, now: float, keys: Keyring = NO_KEYS, curator: Curator | None = None
-) -> Status | None:
+    store: Store, task: bytes, now: float, keys: Keyring = NO_KEYS, curator: Curator | None = None, *,
+    forced: bool = False,
+) -> Status | None:  # fmt: skip
     """Do what is due: open round 1, or close the open round, sign it if the task pins a key, and open the next.
 
     Returns where the campaign stood before, with the exact number of reports; None if nothing was due. A curator of the
-    campaign, not further on, goes on with the closing; if anything is raised it is of no use.
+    campaign, not further on, goes on with the closing; if anything is raised it is of no use. ``forced`` ends
+    enrolment.
     """
-    return _move_on(store, task, now, keys, curator, forced=False)
+    with store.lock(task) as locked:
+        if locked is None or locked.status.ended:
+            return None
+        status = locked.status
+        if status.phase == "enrolling":
+            if not (forced or status.due(now)):
+                return None
+            _open_first(locked, now)
+            return status
+        if forced or not status.due(now):
+            return None
+        curator = catch_up(store, locked.campaign, status.closed, curator)
+        _close(locked, now, keys.key_for(locked.campaign.task), curator)
+        return status
 
 
 def start(store: Store, task: bytes, now: float) -> Status | None:
     """End enrolment now and open round 1; None if it has ended already."""
-    return _move_on(store, task, now, NO_KEYS, None, forced=True)
+    return advance(store, task, now, forced=True)
 
 
 def cancel(store: Store, task: bytes) -> bool:
@@ -127,25 +142,6 @@ def read_slice(store: Store, query: AnyQuery, lower: int, upper: int) -> bytes:
     reports = reports_of(store.reports_like(query.task, query.round, prefix), query)
     entries = tuple(Entry(one.pseudonym, one.answer, one.nonce) for one in reports if isinstance(one, Report))
     return encode(Slice(query.task, query.round, lower, upper, entries))
-
-
-def _move_on(
-    store: Store, task: bytes, now: float, keys: Keyring, curator: Curator | None, *, forced: bool
-) -> Status | None:
-    with store.lock(task) as locked:
-        if locked is None or locked.status.ended:
-            return None
-        status = locked.status
-        if status.phase == "enrolling":
-            if not (forced or status.due(now)):
-                return None
-            _open_first(locked, now)
-            return status
-        if forced or not status.due(now):
-            return None
-        curator = catch_up(store, locked.campaign, status.closed, curator)
-        _close(locked, now, keys.key_for(locked.campaign.task), curator)
-        return status
 
 
 def _open_first(locked: Locked, now: float) -> None:

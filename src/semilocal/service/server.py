@@ -1,4 +1,4 @@
-"""Running the service: one process, or several workers on one PostgreSQL database.
+"""Running the service: one process. Several servers, each at its own port, may share a PostgreSQL database.
 
 The address is bound and the database is locked before anything is printed, so a line that says "serves at" is true.
 Addresses of devices are never written down. How large, how slow and how many requests may be is for the proxy in front
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import ipaddress
 import logging
 import os
@@ -17,21 +16,18 @@ import secrets
 import signal
 import socket
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from ..errors import InvalidInput, MissingExtra
-from ..words import number_of
 from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App
 from .faults import Seldom
 from .keys import ENVIRONMENT, Keyring, key_file, open_keys, secret_from
-from .metrics import FOLDER
 from .pair.form import PairSettings
 from .pair.service import PairService
 from .routes.table import Operation
@@ -39,48 +35,37 @@ from .stopping import SIGNALS, Stop
 from .stores.base import Store, check_database, open_store
 from .worker import Service
 
-__all__ = ["app_from_environment", "build_app", "serve", "set_up_logging"]
+__all__ = ["build_app", "serve", "set_up_logging"]
 
-_DATABASE, _ADMIN, _ADMIN_HASH = "SEMILOCAL_DB", "SEMILOCAL_ADMIN_TOKEN", "SEMILOCAL_ADMIN_HASH"
-_LOG_LEVEL, _MORE = "SEMILOCAL_LOG_LEVEL", "SEMILOCAL_MORE_ROUTES"
+_ADMIN = "SEMILOCAL_ADMIN_TOKEN"
 BACKLOG = 4096
 RESERVE = 96  # descriptors for ourselves: the database, its files, threads, the log
 SWITCH_SECONDS = 0.002
-WORKER_SECONDS = 30  # without a sign of life after which a worker is replaced; a busy machine takes long to start one
 GARBAGE = (20_000, 20, 20)
-
-# Loaded by others at first use. A server that has run out of file descriptors could not load them any more.
-PRELOADED = (
-    "cryptography.exceptions", "cryptography.hazmat.primitives.asymmetric.ed25519", "scipy.special",
-    "semilocal.io.regions",
-)  # fmt: skip
 
 log = logging.getLogger("semilocal.service")
 
 
 def build_app(
-    database: str, *, admin: bytes, keys: Keyring, worker: str = "0", more: str = "",
-    pair: PairSettings | None = None,
+    store: Store, *, admin: bytes, keys: Keyring,
+    more: Sequence[Operation] = (), pair: PairSettings | None = None,
 ) -> App:  # fmt: skip
-    """The application on a database that was checked before, and that may be away for a while.
+    """The application on a database.
 
-    ``admin`` is the hash of the admin token, ``more`` names further routes, ``pair`` is the server's part in pairs.
+    ``admin`` is the hash of the admin token, ``more`` are further routes, ``pair`` is the server's part in pairs.
     Called inside the event loop.
     """
     # The writer's thread releases the interpreter's lock for every statement. A busy event loop gives it back only
     # after this interval, 5 ms by default, and a batch would take as many of them as it has statements.
     sys.setswitchinterval(SWITCH_SECONDS)
-    for module in PRELOADED:
-        importlib.import_module(module)
     # Requests leave no cycles behind, but hundreds of them are under way at a time: with the usual thresholds the
     # collector would go through them, and now and then through everything that was imported, without finding anything.
     gc.freeze()
     gc.set_threshold(*GARBAGE)
-    store = open_store(database, worker=worker, check=False)
     clock = steady_clock()
     pairs = None if pair is None else PairService(store, clock=clock, keys=keys, settings=pair)
     service = Service(store, clock=clock, keys=keys, max_waiters=most_connections() * 4 // 5, pairs=pairs)
-    app = App(service, admin=admin, more=find_routes(more))
+    app = App(service, admin=admin, more=more)
     _leave_on_signals(app)
     return app
 
@@ -90,16 +75,6 @@ def steady_clock() -> Callable[[], float]:
     count = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
     start = time.time() - count()
     return lambda: start + count()
-
-
-def app_from_environment() -> App:
-    """The application of one of several workers."""
-    set_up_logging(os.environ[_LOG_LEVEL])
-    seeds = [bytes.fromhex(word) for word in os.environ[ENVIRONMENT].split(",")]
-    return build_app(
-        os.environ[_DATABASE], admin=bytes.fromhex(os.environ[_ADMIN_HASH]), worker=secrets.token_hex(8),
-        keys=Keyring.of(seeds), more=os.environ[_MORE],
-    )  # fmt: skip
 
 
 def _leave_on_signals(app: App) -> None:
@@ -117,7 +92,7 @@ def _leave_on_signals(app: App) -> None:
 
 
 def most_connections() -> int:
-    """How many connections a worker may have; lets this process open as many files as the system allows it."""
+    """How many connections this process may have; lets it open as many files as the system allows."""
     try:
         import resource
     except ImportError:  # not on every system
@@ -133,51 +108,29 @@ def most_connections() -> int:
     return max(min(soft, wanted) - RESERVE, RESERVE)
 
 
-def find_routes(name: str) -> tuple[Operation, ...]:
-    """Routes by their name; workers are started with names, not with objects."""
-    if not name:
-        return ()
-    where, _, argument = name.partition("=")
-    module, _, attribute = where.partition(":")
-    found: Any = getattr(importlib.import_module(module), attribute)
-    operations: tuple[Operation, ...] = found(argument) if argument else found
-    return operations
-
-
 def serve(
-    database: str, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1, log_level: str = "info",
-    keys_in: str | None = None, new_key: bool = False, more: str = "",
+    database: str, *, host: str = "127.0.0.1", port: int = 8000, log_level: str = "info",
+    keys_in: str | None = None, new_key: bool = False, more: Sequence[Operation] = (),
     pair: PairSettings | None = None, stop: Stop,
 ) -> None:  # fmt: skip
     """Serve until stopped: then, or when ``stop`` says so, ``KeyboardInterrupt``.
 
-    Several workers need PostgreSQL. ``keys_in`` names the file of the signing keys, ``more`` routes of other parts:
-    "package.module:NAME" of a tuple of operations, or "package.module:NAME=TEXT" of a function that makes it from a
-    text. Without SEMILOCAL_ADMIN_TOKEN an admin token is made and printed at the first start; signing keys in
-    SEMILOCAL_SIGNING_KEY are taken instead of the file. Both may be @FILE. ``stop`` is obeyed before anything is made,
-    and again as soon as a new admin token has been shown.
+    ``keys_in`` names the file of the signing keys, ``more`` are routes of other parts. Without SEMILOCAL_ADMIN_TOKEN an
+    admin token is made and printed at the first start; signing keys in SEMILOCAL_SIGNING_KEY are taken instead of the
+    file. Both may be @FILE. ``stop`` is obeyed before anything is made, and again as soon as a new admin token has been
+    shown.
     """
     try:
         import uvicorn
-        from uvicorn.supervisors import Multiprocess
     except ImportError:
         raise MissingExtra("uvicorn", "service") from None
     kind, address = check_database(database, new=True)
-    if kind == "sqlite" and workers > 1:
-        raise InvalidInput(
-            f"SQLite serves one worker; got --workers {workers}. "
-            "Use --db postgresql://… for several, or leave --workers out"
-        )
-    if pair is not None and workers > 1:
-        raise InvalidInput(
-            f"a server with --role runs one worker, and evaluates on all cores by itself; got --workers {workers}"
-        )
     token = secret_from(_ADMIN)
     if token:
         check_admin_token(token)
     set_up_logging(log_level)
     listener = bind(host, port)
-    lock = None  # held until the process ends, however it ends
+    lock = store = None  # the lock is held until the process ends, however it ends
     try:
         stop.check()
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
@@ -188,15 +141,12 @@ def serve(
             from .stores.sqlite import lock_for_serving
 
             lock = lock_for_serving(address)
-        store = open_store(database, worker="start")  # a wrong schema is refused here, before any worker starts
-        try:
-            file = key_file(database) if keys_in is None else Path(keys_in)
-            keys = open_keys(store, file=file, environment=secret_from(ENVIRONMENT), new=new_key)
-            admin, fresh = (admin_hash(token), None) if token else first_admin_token(store)
-            _warn_about_pairs(store, pair)
-        finally:
-            store.close()
-        print(f"semilocal serves at {url} with {number_of(workers, 'worker')} on {kind}", flush=True)
+        store = open_store(database, worker="0" if kind == "sqlite" else secrets.token_hex(8))
+        file = key_file(database) if keys_in is None else Path(keys_in)
+        keys = open_keys(store, file=file, environment=secret_from(ENVIRONMENT), new=new_key)
+        admin, fresh = (admin_hash(token), None) if token else first_admin_token(store)
+        _warn_about_pairs(store, pair)
+        print(f"semilocal serves at {url} on {kind}", flush=True)
         if pair is not None:
             print(
                 f"{pair.role} of pairs (experimental), operator {pair.name!r} at {pair.origin}, signing key "
@@ -215,28 +165,15 @@ def serve(
             "http": "httptools", "limit_concurrency": most_connections(), "timeout_keep_alive": 65,
             "timeout_graceful_shutdown": 3, "backlog": BACKLOG, "factory": True,
         }  # fmt: skip
-        if workers == 1:
-            worker = "0" if kind == "sqlite" else secrets.token_hex(8)
-            app = partial(build_app, database, admin=admin, keys=keys, worker=worker, more=more, pair=pair)
-            server = uvicorn.Server(uvicorn.Config(app, **options))
-            stop.hand_over(lambda _: setattr(server, "should_exit", True))
-            server.run(sockets=[listener])  # with its own handlers; at its end it raises what came again, for ours
-        else:
-            os.environ |= {
-                _DATABASE: database, _ADMIN_HASH: admin.hex(), _LOG_LEVEL: log_level, _MORE: more,
-                ENVIRONMENT: ",".join(seed.hex() for seed in keys.private.values()),
-            }  # fmt: skip
-            config = uvicorn.Config(
-                "semilocal.service.server:app_from_environment", workers=workers,
-                timeout_worker_healthcheck=WORKER_SECONDS, **options,
-            )  # fmt: skip
-            with tempfile.TemporaryDirectory(prefix="semilocal-metrics-") as os.environ[FOLDER]:
-                supervisor = Multiprocess(config, sockets=[listener])
-                stop.hand_over(supervisor.signal_queue.append)  # after its own handlers, which would not tell us
-                supervisor.run()
+        app = partial(build_app, store, admin=admin, keys=keys, more=more, pair=pair)
+        server = uvicorn.Server(uvicorn.Config(app, **options))
+        stop.hand_over(lambda _: setattr(server, "should_exit", True))
+        server.run(sockets=[listener])  # with its own handlers; at its end it raises what came again, for ours
         stop.check()
     finally:
         listener.close()
+        if store is not None:
+            store.close()
         if lock is not None:
             os.close(lock)
 

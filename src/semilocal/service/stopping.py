@@ -41,14 +41,9 @@ class Stop:
             signal.signal(number, handler)
         return kind is KeyboardInterrupt and self._wish == signal.SIGTERM
 
-    @property
-    def wished(self) -> bool:
-        """Whether somebody has asked to stop."""
-        return self._wish is not None
-
     def check(self) -> None:
         """Stop here if that is wished."""
-        if self.wished:
+        if self._wish is not None:
             raise KeyboardInterrupt
 
     def hand_over(self, tell: Callable[[int], None]) -> None:

@@ -95,9 +95,9 @@ class Service:
     ) -> None:  # fmt: skip
         self.store, self.clock, self.monotonic, self._keys = store, clock, monotonic, keys
         self.pairs, self._interval = pairs, interval
-        self.writer = Writer(store, self._full, max_queue=max_queue, gather=store.gather, patience=patience)
+        self.writer = Writer(store.apply, self._full, max_queue=max_queue, gather=store.gather, patience=patience)
         self.live_campaigns: dict[bytes, LiveCampaign] = {}
-        self._background = Background(self._cut, patience=patience, database=4, closing=1, computing=1)
+        self._background = Background(patience=patience, database=4, closing=1, computing=1)
         self.read, self.work = self._background.read, self._background.work
         self.computing = 0  # requests that wait for results
         self._waiters, self._max_waiters = 0, max_waiters  # long polls; more are answered at once
@@ -131,16 +131,11 @@ class Service:
                 live.changed.set()
 
     async def stop(self) -> None:
-        """Answer who waits, write what is queued, and stop; a hung database is not waited for."""
+        """Answer who waits, write what is queued, and stop."""
         self.leave()
         if self.pairs is not None:
             await self.pairs.stop()
-        await self._background.finish(self.writer.stop())
-        await self._background.stop()
-
-    def _cut(self) -> None:
-        log.warning("the database does not answer; its connections are cut")
-        self.store.interrupt()
+        await self._background.stop(self.writer.stop())
 
     async def compute(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run what takes long in a thread of its own, one call after another: nobody else waits for it.
@@ -224,12 +219,17 @@ class Service:
 
     def degraded(self) -> dict[str, str]:
         """What is not as it should be although all parts of this worker work; empty if nothing is."""
-        found, silence = {}, 0.0 if self.pairs is None else self.pairs.silence or 0.0
+        found, silence = {}, self.silence or 0.0
         if self.at_fault:
             found["campaigns"] = f"{self.at_fault} cannot go on"
         if silence >= SILENT_SECONDS:
             found["peer"] = f"silent for {silence:.0f} s"
         return found
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds since the other server of pairs answered; None if there is none to ask."""
+        return None if self.pairs is None else self.pairs.silence
 
     @property
     def failures(self) -> int:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import Overloaded, StoreUnavailable
 from .faults import PATIENCE
@@ -25,21 +25,14 @@ PAUSES = 4  # at most, while a short queue grows
 Waiter = asyncio.Future[Outcome]
 
 
-class Applies(Protocol):
-    """What a writer writes to: a store, or what turns uploads into rows of one."""
-
-    def apply(self, batch: Any, /) -> Applied:
-        """Judge and store a batch of items, each of which has a ``task``."""
-
-
 class Writer:
-    """Queues items and applies them in batches in a thread of its own."""
+    """Queues items, each of which has a ``task``, and applies them in batches in a thread of its own."""
 
     def __init__(
-        self, store: Applies, on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192, max_batch: int = 1024,
-        gather: float = 0.0, patience: float = PATIENCE,
+        self, apply: Callable[[Any], Applied], on_full: Callable[[set[bytes]], None], *, max_queue: int = 8192,
+        max_batch: int = 1024, gather: float = 0.0, patience: float = PATIENCE,
     ) -> None:  # fmt: skip
-        self._store, self._on_full, self._patience = store, on_full, patience
+        self._store_all, self._on_full, self._patience = apply, on_full, patience
         self._max_queue, self._max_batch = max_queue, max_batch
         self._gather = gather  # seconds in which a short queue may grow, where a transaction costs many steps
         self._queue: list[tuple[Any, Waiter]] = []
@@ -115,7 +108,7 @@ class Writer:
     def _apply(self, items: Sequence[Any]) -> tuple[Sequence[Outcome | Exception], set[bytes]]:
         """Write a batch; if something in it cannot be written, each campaign by itself: others are not to suffer."""
         try:
-            return self._store.apply(items)
+            return self._store_all(items)
         except StoreUnavailable:
             raise
         except Exception:

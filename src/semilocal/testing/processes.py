@@ -37,7 +37,6 @@ class Server:
     ----------
     database : str
         URL of the database.
-    workers : int
     port : int, optional
         A free one if left out.
     log : Path, optional
@@ -49,10 +48,10 @@ class Server:
     """
 
     def __init__(
-        self, database: str, *, workers: int = 1, port: int | None = None, log: Path | None = None,
+        self, database: str, *, port: int | None = None, log: Path | None = None,
         options: Sequence[str] = (), signing_key: bytes = SIGNING_KEY,
     ) -> None:  # fmt: skip
-        self.database, self.workers, self.port, self.log = database, workers, port or free_port(), log
+        self.database, self.port, self.log = database, port or free_port(), log
         self.options, self.signing_key = options, signing_key
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -65,7 +64,7 @@ class Server:
         """Start it, and wait until it answers; ``files`` limits how many it may open."""
         source = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-        arguments = ["serve", "--db", self.database, "--port", str(self.port), "--workers", str(self.workers)]
+        arguments = ["serve", "--db", self.database, "--port", str(self.port)]
         environment = {
             **os.environ, "PYTHONPATH": path, "SEMILOCAL_ADMIN_TOKEN": ADMIN_TOKEN,
             "SEMILOCAL_SIGNING_KEY": self.signing_key.hex(),
@@ -101,7 +100,7 @@ class Server:
         return False
 
     def kill(self) -> None:
-        """Kill the server and all its workers at once, as a crash does."""
+        """Kill the server and its processes at once, as a crash does."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -126,9 +125,9 @@ def _limit_files(most: int) -> None:
 
 
 @contextlib.contextmanager
-def running_server(database: str, *, workers: int = 1, log: Path | None = None) -> Iterator[Server]:
+def running_server(database: str, *, log: Path | None = None) -> Iterator[Server]:
     """Run a real server on a free port, and stop it at the end; the administrator's token is :data:`ADMIN_TOKEN`."""
-    server = Server(database, workers=workers, log=log)
+    server = Server(database, log=log)
     server.start()
     try:
         yield server

@@ -555,7 +555,7 @@ def test_a_database_that_is_away_is_503_and_an_unexpected_fault_too(
         def broken(*_: Any, **__: Any) -> Any:
             raise RuntimeError("secret detail")
 
-        monkeypatch.setattr(sqlite, "apply", broken)
+        monkeypatch.setattr(service.writer, "_store_all", broken)
         answer = await a.put(roster_report(TASK, a.pseudonym))
         problem(answer, "unavailable")
         assert "secret detail" not in answer.text

@@ -7,8 +7,6 @@ import errno
 import logging
 import resource
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -297,52 +295,11 @@ def test_a_disk_that_takes_no_more_is_seen_by_a_real_write(tmp_path: Path) -> No
     store.close()
 
 
-WHOLE_CAMPAIGN = """
-import asyncio, pathlib, sys, tempfile
-from semilocal.service import server
-from semilocal.service import server
-from semilocal.service.admin import admin_hash
-from semilocal.protocol.plan import Release
-from semilocal.testing import *
-from tests.helpers.service import *
-
-async def main(folder):
-    url = f"sqlite:///{folder}/a.db"
-    keys = keys_for_tests(open_store(url))
-    app = server.build_app(url, admin=admin_hash(ADMIN_TOKEN), keys=keys)
-    await app.service.start()
-    points, secrets = cluster(20), secrets_of(20)
-    async with client_of(app) as client:
-        ready = set(sys.modules)
-        key = bytes.fromhex((await client.get("/key")).json()["server_key"])
-        releases = (Release.ask("mean", "coordinate", epsilon=1.0, parameters=(0.0,)), Release("counts", None))
-        campaign = open_campaign(sample_task(max_depth=2, server_key=key), capacity=20, releases=releases)
-        devices = await enrolled(client, app.service.store, campaign, points, secrets)
-        assert (await follow_campaign(client, devices))["phase"] == "finished"
-        for path in ("results", "regions.geojson"):
-            assert (await client.get(f"{devices[0].base}/{path}")).status_code == 200
-    await app.service.stop()
-    print(sorted(set(sys.modules) - ready))
-
-asyncio.run(main(tempfile.mkdtemp()))
-"""
-
-
-def test_everything_a_campaign_needs_is_loaded_at_the_start() -> None:
-    """A server whose descriptors ran out cannot open a file, not even a module's."""
-    root = Path(__file__).resolve().parents[3]
-    done = subprocess.run(
-        [sys.executable, "-c", WHOLE_CAMPAIGN], capture_output=True, text=True, check=False, cwd=root, timeout=HANG
-    )
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
-
-
 def test_a_wall_clock_that_is_set_closes_no_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SQLiteStore(str(tmp_path / "service.db"))
-    store.close()
 
     async def main() -> None:
-        app = server.build_app(store.url, admin=bytes(32), keys=NO_KEYS)
+        app = server.build_app(store, admin=bytes(32), keys=NO_KEYS)
         service, real = app.service, time.time
         create_campaign(service.store, open_campaign(WHOLE), now=real())
         start(service.store, WHOLE.id, service.clock())

@@ -58,7 +58,7 @@ def test_the_writer_gathers_batches_answers_everybody_and_refuses_when_full() ->
 
     async def main() -> None:
         store = Slow()
-        writer = Writer(store, lambda tasks: None, max_queue=50, max_batch=20)
+        writer = Writer(store.apply, lambda tasks: None, max_queue=50, max_batch=20)
         with pytest.raises(Overloaded):
             await writer.put(item)
         writer.start()
@@ -86,7 +86,7 @@ def test_whoever_gives_up_waiting_disturbs_nobody() -> None:
     item = Enrolment(bytes(32), bytes(16), bytes(32), None, None)
 
     async def main() -> None:
-        writer = Writer(Slow(), lambda tasks: None)
+        writer = Writer(Slow().apply, lambda tasks: None)
         writer.start()
         tasks = [asyncio.create_task(writer.put(item)) for _ in range(10)]
         await asyncio.sleep(0)

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -114,26 +113,3 @@ def test_more_computations_than_can_wait_are_refused(
         assert (await client.get(ROUTES[1])).status_code == 200
 
     run(sqlite, scenario)
-
-
-def test_memory_is_bounded_by_regions_and_the_last_results_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Fake:
-        def __init__(self, store: Any, task: bytes, status: Any) -> None:
-            read.append(task)
-            self.partition, self.status = range(sizes[task]), status
-
-    read: list[bytes] = []
-    sizes = {b"a": 4, b"b": 4, b"c": 4, b"d": 50, b"e": 1}
-    status = SimpleNamespace(closed=1)
-    monkeypatch.setattr(results.Findings, "read", Fake)
-    cache = results.FindingsCache(SimpleNamespace(status=lambda task: status), most_regions=10)  # type: ignore[arg-type]
-    for task in (b"a", b"b", b"a", b"b", b"c", b"b"):
-        cache.findings(task)
-    assert read == [b"a", b"b", b"c"]
-    cache.findings(b"a")  # was the least recently used when there were too many
-    cache.findings(b"d")
-    cache.findings(b"e")
-    cache.findings(b"e")
-    assert read == [b"a", b"b", b"c", b"a", b"d", b"e"]
-    status = SimpleNamespace(closed=2)
-    assert cache.findings(b"e").status.closed == 2  # an older round is not asked for any more

@@ -1,4 +1,4 @@
-"""How several workers are looked after."""
+"""Which databases are served."""
 
 from __future__ import annotations
 

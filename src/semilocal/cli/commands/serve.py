@@ -14,7 +14,6 @@ from ..options import advanced, flat, option, two_servers, whole
 __all__ = ["DEFAULT_DB", "PairServer", "run"]
 
 DEFAULT_DB = "sqlite:///semilocal.db"
-PAGE = "semilocal.page.routes:OPERATIONS"
 
 
 @flat
@@ -43,7 +42,6 @@ class PairServer:
 def run(
     *,
     db: Annotated[str, option("sqlite:///file or postgresql://…")] = DEFAULT_DB,
-    workers: Annotated[int, option("processes; more than one needs PostgreSQL", "N", whole(1, 64))] = 1,
     host: Annotated[str, option("address to listen at")] = "127.0.0.1",
     port: Annotated[int, option("0 takes a free one", "PORT", whole(0, 65535))] = 8000,
     key_file: Annotated[
@@ -55,6 +53,7 @@ def run(
 ) -> int:
     """Serve until stopped."""
     with Stop() as stop:
+        from ...page.routes import OPERATIONS
         from ...service.pair.form import PairSettings
         from ...service.server import serve
 
@@ -70,7 +69,7 @@ def run(
                 "--operator, --origin, --peer, --peer-key and --processes belong to --role leader or --role helper"
             )
         serve(
-            db, host=host, port=port, workers=workers, log_level=log_level, keys_in=key_file,
-            new_key=new_key, more=PAGE, pair=pair, stop=stop,
+            db, host=host, port=port, log_level=log_level, keys_in=key_file, new_key=new_key, more=OPERATIONS,
+            pair=pair, stop=stop,
         )  # fmt: skip
     return DONE

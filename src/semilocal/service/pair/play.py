@@ -14,14 +14,18 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from secrets import token_bytes
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
+from ...protocol.keys import derive
 from ...sharing import wire
-from ...sharing.envelope import Role, open_envelope
+from ...sharing.envelope import Role, open_envelope, read_secret
 from ...sharing.machine import CLOSE, NO_BUCKET, Helper, Leader, Machine
 from ...sharing.pair import PairTask
 from ...sharing.point import PROOF_WORDS
@@ -29,16 +33,61 @@ from ...sharing.verify import LevelShare
 from ..background import Background
 from ..campaign import token_hash
 from ..stores.pairs import LAST_STEP, PairRow, PairTables, StepRow, UploadOutcome, UploadRow
-from .keys import PairSecrets
 from .pool import Job, Move, Pool, Reports, Tree
 
 __all__ = [
-    "CHUNK", "HELPER_ANSWERS", "Leading", "LivePair", "StoredHalf", "answer_forward", "answer_step", "upload_row",
+    "CHUNK", "HELPER_ANSWERS", "Leading", "LivePair", "PairSecrets", "StoredHalf", "answer_forward", "answer_step",
+    "upload_row",
 ]  # fmt: skip
 
 Flags = npt.NDArray[np.bool_]
 HELPER_ANSWERS = "the helper's answer to the proposal"
+_ROOT = b"semilocal/1/pair/root"
+_SEALING = b"semilocal/1/pair/sealing"
+_NOISE = b"semilocal/1/pair/noise"
+_MASK = b"semilocal/1/pair/mask"
+_LEVEL = b"semilocal/1/pair/level"
 CHUNK = 4096  # reports of one job; their states at a level with 600 opened cells take 40 MB
+
+
+class PairSecrets:
+    """What opens a server's envelopes of a pair, makes its noise, and hides what it stores.
+
+    All follows from the signing secret that the pair pins, which is not in the database, and from a random seed, which
+    is: the database alone opens nothing. When the pair ends the seed is deleted; then the signing secret opens nothing.
+    """
+
+    def __init__(self, signing_secret: bytes, seed: bytes) -> None:
+        self._root = derive(signing_secret, _ROOT + seed, 32)
+        self.opening_key = read_secret(derive(self._root, _SEALING, 32))
+
+    @property
+    def sealing_key(self) -> bytes:
+        """The public key that devices seal envelopes with."""
+        return self.opening_key.public_key().public_bytes_raw()
+
+    def noise_secret(self, task: bytes) -> bytes:
+        """What the noise of this server is derived from."""
+        return derive(self._root, _NOISE + task, 32)
+
+    def masked(self, private: bytes, report: bytes) -> bytes:
+        """A private part as it is stored; masking it again gives it back."""
+        mask = derive(self._root, _MASK + report, len(private))
+        return (int.from_bytes(private, "big") ^ int.from_bytes(mask, "big")).to_bytes(len(private), "big")
+
+    def seal_level(self, name: bytes, data: bytes) -> bytes:
+        """What came out for a level, as it is stored: 12 random bytes, then AES-GCM."""
+        nonce = token_bytes(12)  # a changed report gives another result under the same name
+        return nonce + AESGCM(derive(self._root, _LEVEL + name, 32)).encrypt(nonce, data, None)
+
+    def open_level(self, name: bytes, sealed: bytes) -> bytes:
+        """A result that was sealed."""
+        try:
+            return AESGCM(derive(self._root, _LEVEL + name, 32)).decrypt(sealed[:12], sealed[12:], None)
+        except (InvalidTag, ValueError):
+            raise InvalidInput(
+                "the stored result of a level was not sealed with this server's key: it or the database has changed"
+            ) from None
 
 
 class LivePair:

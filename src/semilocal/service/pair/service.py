@@ -30,9 +30,8 @@ from ..stores.base import OTHER_VERSION, Applied, Outcome, Store
 from ..stores.pairs import NOT_OPEN, SEED, PairRow, UploadRow
 from ..writer import Writer
 from .form import PairForm, PairSettings
-from .keys import PairSecrets
 from .peer import Peer, check_request
-from .play import HELPER_ANSWERS, Leading, LivePair, answer_forward, answer_step, upload_row
+from .play import HELPER_ANSWERS, Leading, LivePair, PairSecrets, answer_forward, answer_step, upload_row
 from .pool import Pool
 
 __all__ = ["PairService"]
@@ -85,7 +84,7 @@ class PairService:
         self._looks: dict[bytes, asyncio.Future[Any]] = {}  # one per pair
         self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
         self.keeper: asyncio.Future[Any] | None = None
-        self.writer = Writer(self, self._full, gather=store.gather)
+        self.writer = Writer(self.apply, self._full, gather=store.gather)
         self.faults = Faults()
         self._seldom = Seldom()
         self._answered, self._lost = time.monotonic(), False  # when the other server answered; whether it does not now
@@ -103,10 +102,9 @@ class PairService:
     async def stop(self) -> None:
         """Write what is queued, and stop; steps that are cut off are repeated after the next start."""
         self.stopping = True
-        await self.writer.stop()
         await self._background.cancel()
         self._pool.stop()
-        await self._background.stop()
+        await self._background.stop(self.writer.stop())
         if self._peer is not None:
             await self._peer.close()
 

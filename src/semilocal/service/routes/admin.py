@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import math
 
-from ...errors import InvalidInput
 from .. import http, rounds
 from ..admin import create_campaign, new_tokens, with_chain
 from ..campaign import CampaignForm
 from ..http import Request, Response
 from ..problems import Problem
 from ..worker import describe_step, label
-from .pair import TokensForm, cancel_pair, end_uploads, make_pair_tokens, show_pair_progress
-from .table import JSON, TASK_PROBLEMS, Context, Operation
+from .pair import TokensForm, cancel_pair, end_uploads, make_pair_tokens, refusing, show_pair_progress
+from .table import Context, Operation
 
 __all__ = ["OPERATIONS"]
 
@@ -26,11 +25,9 @@ async def create(context: Context, request: Request) -> Response:
     """Create a campaign."""
     service = context.service
     form = http.decode_form(await http.read_request(request, ADMIN_BYTES), CampaignForm)
-    try:
+    async with refusing():
         campaign = await service.work(with_chain, service.store, form.build())
         is_new = await service.work(create_campaign, service.store, campaign, now=service.clock())
-    except InvalidInput as error:
-        raise Problem("malformed", str(error)) from None
     task = campaign.task.id
     if not is_new:
         raise Problem("task-exists", "the same task exists already; to repeat the collection, give another --label")
@@ -43,10 +40,8 @@ async def make_tokens(context: Context, request: Request) -> Response:
     service, task = context.service, http.task_of(request)
     form = http.decode_form(await http.read_request(request, ADMIN_BYTES), TokensForm)
     live = await service.campaign(task)
-    try:
+    async with refusing():
         tokens = await service.work(new_tokens, service.store, task, count=form.count)
-    except InvalidInput as error:
-        raise Problem("malformed", str(error)) from None
     log.info("%s: %d tokens made", label(live.campaign), form.count)
     return http.json_response({"tokens": tokens}, status=201)
 
@@ -91,28 +86,20 @@ async def cancel(context: Context, request: Request) -> Response:
     return http.json_response({"phase": live.status.phase, "round": live.status.round})
 
 
-_ADMIN = ("unauthorized", "malformed", "too-large", "unavailable")
-_OF_TASK = (*_ADMIN, *TASK_PROBLEMS)
-
 OPERATIONS = (
     Operation(
-        "post", "/tasks", create, "Create a campaign", (201,), JSON, (*_ADMIN, "task-exists"), JSON, "admin",
-        form=CampaignForm,
+        "post", "/tasks", create, "Create a campaign", ("task-exists",), success=(201,), auth="admin", form=CampaignForm
     ),
     Operation(
-        "post", "/tasks/{task}/tokens", make_tokens, "New enrolment tokens, shown once", (201,), JSON, _OF_TASK, JSON,
-        "admin", of_pair=make_pair_tokens, form=TokensForm,
+        "post", "/tasks/{task}/tokens", make_tokens, "New enrolment tokens, shown once", success=(201,), auth="admin",
+        of_pair=make_pair_tokens, form=TokensForm,
     ),
     Operation(
-        "get", "/tasks/{task}/progress", show_progress, "Reports in the open round", (200,), JSON, _OF_TASK, "",
-        "admin", of_pair=show_pair_progress,
+        "get", "/tasks/{task}/progress", show_progress, "Reports in the open round", auth="admin",
+        of_pair=show_pair_progress,
     ),
     Operation(
-        "post", "/tasks/{task}/start", start, "End enrolment", (200,), JSON, (*_OF_TASK, "campaign-ended"), "", "admin",
-        of_pair=end_uploads,
+        "post", "/tasks/{task}/start", start, "End enrolment", ("campaign-ended",), auth="admin", of_pair=end_uploads
     ),
-    Operation(
-        "post", "/tasks/{task}/close", cancel, "Cancel a campaign", (200,), JSON, _OF_TASK, "", "admin",
-        of_pair=cancel_pair,
-    ),
+    Operation("post", "/tasks/{task}/close", cancel, "Cancel a campaign", auth="admin", of_pair=cancel_pair),
 )  # fmt: skip

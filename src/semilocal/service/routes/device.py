@@ -17,7 +17,7 @@ from ..rounds import REPORT_BYTES, check_report, verifier_of
 from ..stores.base import Enrolment
 from ..worker import LiveCampaign, Service, poll_after
 from .pair import show_pair_state
-from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
+from .table import BYTES, Context, Operation
 
 __all__ = ["OPERATIONS", "put_report", "state_document"]
 
@@ -128,26 +128,26 @@ async def refuse_report_path(context: Context, request: Request) -> Response:
     raise Problem("no-such-route")
 
 
-_REPORT_PROBLEMS = (
-    *TASK_PROBLEMS, "no-such-round", "unauthorized", "not-open-yet", "other-answer", "round-closed",
-    "campaign-ended", "too-large", "not-canonical", "other-task", "other-round", "other-pseudonym", "unknown-region",
-    "other-region", "not-drawn", "bad-answer", "wrong-kind", "too-fast", "overloaded", "unavailable",
-)  # fmt: skip
 _ENROL_PROBLEMS = (
-    *TASK_PROBLEMS, "malformed", "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "campaign-ended",
-    "too-large", "too-fast", "overloaded", "unavailable",
+    "bad-token", "token-used", "pseudonym-taken", "enrolment-closed", "campaign-ended", "too-fast", "overloaded",
+)  # fmt: skip
+_REPORT_PROBLEMS = (
+    "not-open-yet", "other-answer", "round-closed", "campaign-ended", "not-canonical", "other-task", "other-round",
+    "other-pseudonym", "unknown-region", "other-region", "not-drawn", "bad-answer", "wrong-kind", "too-fast",
+    "overloaded",
 )  # fmt: skip
 
 OPERATIONS = (
     Operation(
-        "get", "/tasks/{task}/state", show_state, "Where the campaign stands; a long poll with after and wait", (200,),
-        JSON, (*TASK_PROBLEMS, "malformed", "unavailable"), query=("after", "wait"), of_pair=show_pair_state,
+        "get", "/tasks/{task}/state", show_state, "Where the campaign stands; a long poll with after and wait",
+        query=("after", "wait"), of_pair=show_pair_state,
     ),
     Operation(
-        "put", "/tasks/{task}/participants/{pseudonym}", enrol, "Enrol", (200, 201), JSON, _ENROL_PROBLEMS, JSON
+        "put", "/tasks/{task}/participants/{pseudonym}", enrol, "Enrol", _ENROL_PROBLEMS, success=(200, 201),
+        form=EnrolmentForm,
     ),
     Operation(
         "put", "/tasks/{task}/rounds/{round}/reports/{pseudonym}", refuse_report_path,
-        "Report; answered when it is on disk", (200, 201), JSON, _REPORT_PROBLEMS, BYTES, "device",
+        "Report; answered when it is on disk", _REPORT_PROBLEMS, success=(200, 201), body=BYTES, auth="device",
     ),
 )  # fmt: skip

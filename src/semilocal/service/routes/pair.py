@@ -22,10 +22,10 @@ from ..pair.peer import ANSWER_HEADER, answer_signature
 from ..pair.play import LivePair
 from ..pair.service import PairService
 from ..problems import Problem
-from .table import BYTES, JSON, TASK_PROBLEMS, Context, Operation
+from .table import BYTES, Context, Operation
 
 __all__ = [
-    "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens", "pair_of", "put_upload",
+    "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens", "pair_of", "put_upload", "refusing",
     "show_pair_progress", "show_pair_state", "show_pair_statement", "show_pair_task",
 ]  # fmt: skip
 
@@ -196,44 +196,39 @@ def _step(request: Request) -> str:
     raise Problem("no-such-route", "there is no such step; see spec/http.md, section 11")
 
 
-_ADMIN = (*TASK_PROBLEMS, "unauthorized", "malformed", "too-large", "unavailable", "wrong-role")
 _PEER = (
-    *TASK_PROBLEMS, "malformed", "bad-signature", "unknown-leader", "other-version", "wrong-clock", "wrong-role",
-    "not-confirmed", "other-request", "out-of-order", "other-task", "campaign-ended", "overloaded", "unavailable",
+    "malformed", "bad-signature", "unknown-leader", "other-version", "wrong-clock", "wrong-role", "not-confirmed",
+    "other-request", "out-of-order", "other-task", "campaign-ended", "overloaded",
 )  # fmt: skip
 _UPLOAD = (
-    *TASK_PROBLEMS, "wrong-role", "not-open-yet", "other-upload", "uploads-closed", "campaign-ended", "bad-token",
-    "token-used", "not-canonical", "other-report", "bad-upload", "too-fast", "overloaded", "unavailable",
+    "wrong-role", "not-open-yet", "other-upload", "uploads-closed", "campaign-ended", "bad-token", "token-used",
+    "not-canonical", "other-report", "bad-upload", "too-fast", "overloaded",
 )  # fmt: skip
 _TASK = "/tasks/{task}"
 
 OPERATIONS = (
     Operation(
         "put", f"{_TASK}/uploads/{{report}}", refuse_upload_path, "Upload a report in two shares (experimental)",
-        (200, 201), BYTES, _UPLOAD, BYTES, of_pair=refuse_upload_path,
+        _UPLOAD, BYTES, (200, 201), BYTES, of_pair=refuse_upload_path,
     ),
     Operation(
-        "get", f"{_TASK}/transcript", show_transcript, "Signed transcript of two servers; immutable", (200, 304), BYTES,
-        (*TASK_PROBLEMS, "not-closed-yet", "campaign-ended", "wrong-role", "unavailable"), of_pair=show_transcript,
+        "get", f"{_TASK}/transcript", show_transcript, "Signed transcript of two servers; immutable",
+        ("not-closed-yet", "campaign-ended", "wrong-role"), BYTES, (200, 304), of_pair=show_transcript,
+    ),
+    Operation("get", "/operator", show_operator, "Who runs this server of a pair", ("wrong-role",)),
+    Operation(
+        "post", "/pairs", create_pair, "Create a pair of two servers (experimental)",
+        ("wrong-role", "task-exists", "peer-away"), success=(201,), auth="admin", form=PairForm,
     ),
     Operation(
-        "get", "/operator", show_operator, "Who runs this server of a pair", (200,), JSON, ("wrong-role", "unavailable")
-    ),
-    Operation(
-        "post", "/pairs", create_pair, "Create a pair of two servers (experimental)", (201,), JSON,
-        ("unauthorized", "malformed", "too-large", "unavailable", "wrong-role", "task-exists", "peer-away"), JSON,
-        "admin", form=PairForm,
-    ),
-    Operation(
-        "post", f"{_TASK}/confirm", confirm_pair, "Agree to a pair", (200,), JSON, _ADMIN, "", "admin",
+        "post", f"{_TASK}/confirm", confirm_pair, "Agree to a pair", ("wrong-role", "malformed"), auth="admin",
         of_pair=confirm_pair,
     ),
-    Operation(
-        "post", f"{_TASK}/peer/{{step}}", answer_peer, "A step of the leader", (200,), BYTES, _PEER, BYTES, "peer",
-        of_pair=answer_peer,
-    ),
-    Operation(
-        "post", f"{_TASK}/peer/levels/{{depth}}/{{step}}", answer_peer, "A level's step of the leader", (200,), BYTES,
-        _PEER, BYTES, "peer", of_pair=answer_peer,
+    *(
+        Operation(
+            "post", f"{_TASK}/peer/{step}", answer_peer, "A step of the leader", _PEER, BYTES, body=BYTES, auth="peer",
+            of_pair=answer_peer,
+        )
+        for step in ("{step}", "levels/{depth}/{step}")
     ),
 )  # fmt: skip

@@ -13,13 +13,12 @@ from ...protocol.messages import decode_query, encode
 from .. import http, rounds
 from ..http import Request, Response
 from ..keys import registered_key
-from ..pair.results import read_findings
 from ..problems import Problem
-from ..results import LEVEL, Published
+from ..results import LEVEL, Published, findings, pair_findings
 from ..stores.base import What
 from ..worker import poll_after
 from .pair import pair_of, show_pair_statement, show_pair_task
-from .table import BYTES, JSON, ROUND_PROBLEMS, TASK_PROBLEMS, TEXT, Context, Handler, Operation
+from .table import BYTES, JSON, TEXT, Context, Handler, Operation
 
 __all__ = ["OPERATIONS", "findings_of"]
 
@@ -133,12 +132,12 @@ async def findings_of(context: Context, request: Request, *, early: bool = False
     service, task = context.service, http.task_of(request)
     if service.pairs is not None and await service.pairs.look_up(task) is not None:
         data = await service.pairs.transcript(await pair_of(context, request))
-        return await service.compute(read_findings, data)
+        return await service.compute(pair_findings, data)
     live = await service.fresh(task)
     if live.status.phase not in (("releasing", "finished") if early else ("finished",)):
         wait = poll_after(live.status, service.clock())
         raise Problem("not-closed-yet", f"the campaign is {live.status.phase}", retry_after=wait)
-    return await service.compute(context.published.findings, task)
+    return await service.compute(findings, service.store, task)
 
 
 async def show_results(context: Context, request: Request) -> Response:
@@ -253,9 +252,18 @@ async def show_metrics(context: Context, request: Request) -> Response:
     """Numbers for monitoring. Not for everybody: they tell when reports come in."""
     service = context.service
     statuses = await service.read(service.store.statuses)
-    context.share_metrics()
+    totals = {
+        "semilocal_batches": service.writer.batches, "semilocal_written": service.writer.written,
+        "semilocal_faults": service.failures, "semilocal_rounds_closed": service.closings,
+    }  # fmt: skip
+    gauges: dict[str, float] = {
+        "semilocal_queue_length": service.writer.waiting,
+        "semilocal_campaigns_at_fault": service.at_fault,
+    }
     silence = None if service.pairs is None else service.pairs.silence
-    text = context.metrics.text(statuses.values(), at_fault=service.at_fault, silence=silence)
+    if silence is not None:
+        gauges["semilocal_peer_silent_seconds"] = silence
+    text = context.metrics.text(statuses.values(), totals=totals, gauges=gauges)
     return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
 
 
@@ -264,68 +272,51 @@ async def show_openapi(context: Context, request: Request) -> Response:
     return http.json_response(context.description)
 
 
-_TASK, _ROUND = "/tasks/{task}", "/tasks/{task}/rounds/{round}"
-_GOOD = (200, 304)
+def _lasting(
+    path: str, handler: Handler, summary: str, answer: str, *problems: str, pair: Handler | None = None,
+    query: tuple[str, ...] = (),
+) -> Operation:  # fmt: skip
+    """What never changes once it is there."""
+    path = f"/tasks/{{task}}{path}"
+    return Operation(
+        "get", path, handler, f"{summary}; immutable", problems, answer, (200, 304), query=query, of_pair=pair
+    )
+
+
+_COUNTS = "/tasks/{task}/counts"
+_ROUND, _NOT_CLOSED, _RESULTS = "/rounds/{round}", "not-closed-yet", ("not-closed-yet", "overloaded")
 _geojson, _geoparquet = show_map("geojson", GEOJSON), show_map("geoparquet", GEOPARQUET)
-_OF_RESULTS = (*TASK_PROBLEMS, "not-closed-yet", "overloaded", "unavailable")
 
 OPERATIONS = (
-    Operation("get", "/tasks", list_tasks, "All campaigns", (200,), JSON, ("unavailable",)),
-    Operation("get", _TASK, show_task, "The task; immutable", _GOOD, BYTES, TASK_PROBLEMS, of_pair=show_pair_task),
-    Operation("get", f"{_TASK}/plan", show_plan, "The plan of releases; immutable", _GOOD, BYTES, TASK_PROBLEMS),
+    Operation("get", "/tasks", list_tasks, "All campaigns"),
+    _lasting("", show_task, "The task", BYTES, pair=show_pair_task),
+    _lasting("/plan", show_plan, "The plan of releases", BYTES),
+    _lasting("/statement", show_statement, "The privacy statement", TEXT, pair=show_pair_statement),
+    _lasting(f"{_ROUND}/query", show_message("query"), "What a round asks", BYTES, "not-open-yet"),
+    _lasting(f"{_ROUND}/closed", show_message("closed"), "Tallies and verdicts", BYTES, _NOT_CLOSED),
+    _lasting(
+        f"{_ROUND}/slices/{{region}}", show_slice, "Reports of a closed round that name a region", BYTES, _NOT_CLOSED,
+        "no-such-slice",
+    ),
+    _lasting(f"{_ROUND}/checkpoint", show_message("checkpoint"), "The transcript's root", BYTES, _NOT_CLOSED),
+    _lasting(f"{_ROUND}/seal", show_message("seal"), "The checkpoint in its chain, signed", BYTES, _NOT_CLOSED),
+    _lasting(
+        f"{_ROUND}/reports", list_reports, "A page of the reports of a closed round", BYTES, _NOT_CLOSED,
+        query=("after", "limit"),
+    ),
+    _lasting("/results", show_results, "Regions, crowds, releases", JSON, *_RESULTS, pair=show_results),
+    _lasting("/regions.geojson", _geojson, "The regions (two dimensions)", GEOJSON, *_RESULTS, pair=_geojson),
+    _lasting("/regions.parquet", _geoparquet, "The regions as GeoParquet", GEOPARQUET, *_RESULTS, pair=_geoparquet),
     Operation(
-        "get", f"{_TASK}/statement", show_statement, "The privacy statement; immutable", _GOOD, TEXT, TASK_PROBLEMS,
-        of_pair=show_pair_statement,
+        "get", _COUNTS, count_box, "Participants in a box, with an interval", _RESULTS,
+        query=("box", "level", "rounding"), of_pair=count_box,
     ),
     Operation(
-        "get", f"{_ROUND}/query", show_message("query"), "What a round asks; immutable", _GOOD, BYTES,
-        (*TASK_PROBLEMS, "no-such-round", "not-open-yet", "unavailable"),
+        "post", _COUNTS, count_areas, "Participants in many boxes or polygons, with intervals", _RESULTS,
+        of_pair=count_areas, form=CountsForm,
     ),
-    Operation(
-        "get", f"{_ROUND}/closed", show_message("closed"), "Tallies and verdicts; immutable", _GOOD, BYTES,
-        ROUND_PROBLEMS,
-    ),
-    Operation(
-        "get", f"{_ROUND}/slices/{{region}}", show_slice, "Reports of a closed round that name a region; immutable",
-        _GOOD, BYTES, (*ROUND_PROBLEMS, "no-such-slice"),
-    ),
-    Operation(
-        "get", f"{_ROUND}/checkpoint", show_message("checkpoint"), "The transcript's root; immutable", _GOOD, BYTES,
-        ROUND_PROBLEMS,
-    ),
-    Operation(
-        "get", f"{_ROUND}/seal", show_message("seal"), "The checkpoint in its chain, signed; immutable", _GOOD, BYTES,
-        ROUND_PROBLEMS,
-    ),
-    Operation(
-        "get", f"{_ROUND}/reports", list_reports, "A page of the reports of a closed round; immutable", _GOOD, BYTES,
-        (*ROUND_PROBLEMS, "malformed"), query=("after", "limit"),
-    ),
-    Operation(
-        "get", f"{_TASK}/results", show_results, "Regions, crowds, releases; immutable", _GOOD, JSON, _OF_RESULTS,
-        of_pair=show_results,
-    ),
-    Operation(
-        "get", f"{_TASK}/regions.geojson", _geojson, "The regions (two dimensions); immutable", _GOOD,
-        GEOJSON, _OF_RESULTS, of_pair=_geojson,
-    ),
-    Operation(
-        "get", f"{_TASK}/regions.parquet", _geoparquet, "The regions as GeoParquet; immutable", _GOOD, GEOPARQUET,
-        _OF_RESULTS, of_pair=_geoparquet,
-    ),
-    Operation(
-        "get", f"{_TASK}/counts", count_box, "Participants in a box, with an interval", (200,), JSON,
-        (*_OF_RESULTS, "malformed"), query=("box", "level", "rounding"), of_pair=count_box,
-    ),
-    Operation(
-        "post", f"{_TASK}/counts", count_areas, "Participants in many boxes or polygons, with intervals", (200,), JSON,
-        (*_OF_RESULTS, "malformed", "too-large"), body=JSON, of_pair=count_areas, form=CountsForm,
-    ),
-    Operation("get", "/key", show_key, "The public key that tasks may pin", (200,), JSON, ("unavailable",)),
-    Operation("get", "/healthz", show_health, "Whether all parts of the server work", (200,), JSON, ("unavailable",)),
-    Operation(
-        "get", "/metrics", show_metrics, "Numbers for monitoring", (200,), TEXT, ("unauthorized", "unavailable"), "",
-        "admin",
-    ),
-    Operation("get", "/openapi.json", show_openapi, "This description", (200,), JSON),
+    Operation("get", "/key", show_key, "The public key that tasks may pin"),
+    Operation("get", "/healthz", show_health, "Whether all parts of the server work"),
+    Operation("get", "/metrics", show_metrics, "Numbers for monitoring", answer=TEXT, auth="admin"),
+    Operation("get", "/openapi.json", show_openapi, "This description"),
 )  # fmt: skip

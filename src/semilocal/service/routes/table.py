@@ -14,14 +14,11 @@ import msgspec
 from ..admin import admin_hash
 from ..http import RateLimit, Request, Response
 from ..metrics import Metrics
-from ..results import FindingsCache
 from ..worker import Service
 
-__all__ = ["BYTES", "JSON", "ROUND_PROBLEMS", "TASK_PROBLEMS", "TEXT", "Context", "Handler", "Operation"]
+__all__ = ["BYTES", "JSON", "TEXT", "Context", "Handler", "Operation"]
 
 JSON, BYTES, TEXT = "application/json", "application/msgpack", "text/plain"
-TASK_PROBLEMS = ("no-such-route", "no-such-task")
-ROUND_PROBLEMS = (*TASK_PROBLEMS, "no-such-round", "not-closed-yet", "unavailable")
 
 
 class Context(NamedTuple):
@@ -29,7 +26,6 @@ class Context(NamedTuple):
 
     service: Service
     metrics: Metrics
-    published: FindingsCache
     admin: bytes  # ``admin_hash`` of the admin token
     by_key: RateLimit  # how often one key may report, and one token may be tried
     by_token: RateLimit
@@ -40,14 +36,6 @@ class Context(NamedTuple):
         header = request.headers.get("authorization", "")
         token = header[7:] if header[:7].lower() == "bearer " else ""
         return hmac.compare_digest(admin_hash(token), self.admin)
-
-    def share_metrics(self) -> None:
-        """Let every scrape, of any worker, see this worker's numbers."""
-        service, writer = self.service, self.service.writer
-        self.metrics.share(
-            waiting=writer.waiting, batches=writer.batches, written=writer.written, closings=service.closings,
-            faults=service.failures,
-        )  # fmt: skip
 
 
 Handler = Callable[[Context, Request], Awaitable[Response]]
@@ -60,12 +48,21 @@ class Operation(NamedTuple):
     path: str
     handler: Handler
     summary: str
-    success: tuple[int, ...]  # statuses of a good answer
-    answer: str  # media type of a good answer; empty if it has no body
-    problems: tuple[str, ...] = ()  # tokens of ``PROBLEMS`` that it can answer with
+    # tokens of ``PROBLEMS`` that it can answer with, beside those that follow from the path, ``auth`` and ``form``
+    problems: tuple[str, ...] = ()
+    answer: str = JSON  # media type of a good answer; empty if it has no body
+    success: tuple[int, ...] = (200,)  # statuses of a good answer
     body: str = ""  # media type of the request's body; empty if there is none
     auth: str = ""  # "admin" is checked before the handler is called
     query: tuple[str, ...] = ()  # names in the query string
     # how it is handled for a task of two servers; without one there is no such route for them
     of_pair: Handler | None = None
     form: type[msgspec.Struct] | None = None  # what a JSON body is read as; the description has its schema
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """All tokens that it can answer with, each once."""
+        named = [("{task}", "no-such-task"), ("{round}", "no-such-round")]
+        found = ["no-such-route"] * ("{" in self.path) + [token for name, token in named if name in self.path]
+        found += ["unauthorized"] * bool(self.auth) + ["malformed"] * bool(self.form or self.query)
+        return tuple(dict.fromkeys((*found, *self.problems, "unavailable", "too-large", "method-not-allowed")))

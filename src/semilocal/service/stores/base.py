@@ -222,23 +222,20 @@ _MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, dead
 class SQLStore(ABC):
     """A store on a SQL database, with a connection per thread.
 
-    ``worker`` names this process in the counters: every process on a database has another name. With ``check`` the
-    tables are created or checked now.
+    ``worker`` names this process in the counters: every process on a database has another name.
     """
 
     url: str  # what ``open_store`` opens it with
     gather = 0.0  # seconds that a writer should wait for more when it has little to write
 
-    def __init__(self, *, worker: str, check: bool) -> None:
+    def __init__(self, *, worker: str) -> None:
         self._local = threading.local()
         self._all: list[Connection] = []
         self._guard = threading.Lock()
         self._closed = False
         self._worker = worker
-        self._numbers: dict[bytes, int] = {}
+        self._numbers: dict[tuple[str, bytes], int] = {}
         self.pairs = PairTables(self)
-        if not check:
-            return
         try:
             self._migrate()
         except BaseException:
@@ -250,10 +247,6 @@ class SQLStore(ABC):
     @abstractmethod
     def _connect(self) -> Connection:
         """Open a connection, or raise ``StoreUnavailable``."""
-
-    @abstractmethod
-    def _cut(self, connection: Connection) -> None:
-        """Let a call that waits on a connection fail, from another thread."""
 
     @abstractmethod
     def _migrate(self) -> None:
@@ -349,13 +342,6 @@ class SQLStore(ABC):
             self._all.clear()
         self._local = threading.local()
 
-    def interrupt(self) -> None:
-        """Let every call that waits for the database fail, from any thread; for a database that hangs."""
-        with self._guard:
-            self._closed = True
-            for connection in self._all:
-                self._cut(connection)
-
     # -- campaigns ---------------------------------------------------------------------------------------------
 
     def check_writing(self) -> None:
@@ -427,14 +413,14 @@ class SQLStore(ABC):
         sql = f"{_ROUND} AND substr(r.body, 1, {len(prefix)}) = ? ORDER BY r.pseudonym"
         return [ReportRow(*row) for row in self._read(sql, task, round_, prefix)]
 
-    def _number(self, connection: Connection, task: bytes) -> int | None:
-        """Row number of a campaign; it never changes."""
-        if task not in self._numbers:
-            row = self._run(connection, "SELECT id FROM campaigns WHERE task = ?", task).fetchone()
+    def _number(self, connection: Connection, task: bytes, table: str = "campaigns") -> int | None:
+        """Row number of a campaign or a pair, if there is one; it never changes."""
+        if (table, task) not in self._numbers:
+            row = self._run(connection, f"SELECT id FROM {table} WHERE task = ?", task).fetchone()
             if row is None:
                 return None
-            self._numbers[task] = row[0]
-        return self._numbers[task]
+            self._numbers[table, task] = row[0]
+        return self._numbers[table, task]
 
     # -- what participants send --------------------------------------------------------------------------------
 
@@ -650,16 +636,13 @@ def check_database(url: str, *, new: bool = False) -> tuple[Literal["sqlite", "p
     return kind, address
 
 
-def open_store(url: str, *, worker: str = "0", check: bool = True) -> Store:
-    """Open a database, create its tables if it is empty, and refuse one of another schema.
-
-    Without ``check`` the tables were checked by who started this process, and the database may be away now.
-    """
+def open_store(url: str, *, worker: str = "0") -> Store:
+    """Open a database, create its tables if it is empty, and refuse one of another schema."""
     kind, address = check_url(url)
     if kind == "sqlite":
         from .sqlite import SQLiteStore
 
-        return SQLiteStore(address, worker=worker, check=check)
+        return SQLiteStore(address, worker=worker)
     from .postgres import PostgresStore
 
-    return PostgresStore(address, worker=worker, check=check)
+    return PostgresStore(address, worker=worker)

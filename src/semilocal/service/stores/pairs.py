@@ -134,7 +134,6 @@ class PairTables:
 
     def __init__(self, store: SQLStore) -> None:
         self._store = store
-        self._numbers: dict[bytes, int] = {}
 
     # -- pairs -----------------------------------------------------------------------------------------------------
 
@@ -319,17 +318,13 @@ class PairTables:
             yield partial(self._store._run, connection), number
 
     def _known(self, task: bytes) -> int:
-        if task not in self._numbers:
-            with self._changing(task):
-                pass
-        return self._numbers[task]
+        with self._store._guarded() as connection:
+            return self._number(connection, task)
 
     def _number(self, connection: Any, task: bytes) -> int:
-        """Row number of a pair; it never changes."""
-        if task not in self._numbers:
-            found = self._store._run(connection, "SELECT id FROM pairs WHERE task = ?", task)
-            self._numbers[task] = found.fetchone()[0]
-        return self._numbers[task]
+        number = self._store._number(connection, task, "pairs")
+        assert number is not None
+        return number
 
 
 def _judge(

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: several workers on one database.
+"""The store on PostgreSQL: several servers on one database.
 
 Workers that add reports share an advisory lock on the campaign; a worker that closes a round takes it alone. Such locks
 queue fairly, so a closing is not starved by a stream of reports. Every worker counts in a row of its own, so that
@@ -9,9 +9,6 @@ Knows SQL. Knows no HTTP.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -53,9 +50,9 @@ class PostgresStore(SQLStore):
 
     gather = 0.002  # a transaction costs three exchanges with the server and a flush: share it
 
-    def __init__(self, url: str, *, worker: str, check: bool = True) -> None:
+    def __init__(self, url: str, *, worker: str) -> None:
         self.url = url
-        super().__init__(worker=worker, check=check)
+        super().__init__(worker=worker)
 
     def _connect(self) -> Connection:
         try:
@@ -67,11 +64,6 @@ class PostgresStore(SQLStore):
 
     def _usable(self, connection: Connection) -> bool:
         return not connection.closed
-
-    def _cut(self, connection: Connection) -> None:
-        if not connection.closed:
-            with socket.socket(fileno=os.dup(connection.fileno())) as wire, contextlib.suppress(OSError):
-                wire.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def _guarded(self) -> Iterator[Connection]:

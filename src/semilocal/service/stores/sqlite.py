@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any
 import msgspec
 
 from ...errors import InvalidInput, StoreUnavailable
+from ..keys import private_file
 from .base import SQLStore, campaign_of, check_version, migrations
 
 __all__ = ["SQLiteStore", "back_up", "check_file", "lock_for_serving"]
@@ -42,10 +42,10 @@ class SQLiteStore(SQLStore):
 
     gather = 0.001  # a thread that wakes costs more than a transaction
 
-    def __init__(self, path: str, *, worker: str = "0", check: bool = True) -> None:
+    def __init__(self, path: str, *, worker: str = "0") -> None:
         self.path, self.url = path, f"sqlite:///{path}"
         _make_private(Path(path))
-        super().__init__(worker=worker, check=check)
+        super().__init__(worker=worker)
 
     def _connect(self) -> sqlite3.Connection:
         connection = None
@@ -60,9 +60,6 @@ class SQLiteStore(SQLStore):
                 connection.close()
             raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
         return connection
-
-    def _cut(self, connection: sqlite3.Connection) -> None:
-        connection.interrupt()
 
     @contextmanager
     def _guarded(self) -> Iterator[sqlite3.Connection]:
@@ -205,28 +202,19 @@ def back_up(path: str, out: Path) -> dict[str, int]:
         check_file(str(out))
         if out.samefile(path) or any(Path(f"{out}{end}").exists() for end in ("-wal", ".lock")):
             raise InvalidInput(f"{out} is a database in use, and no backup; name another file")
-    fresh = out.with_name(f"{out.name}.{secrets.token_hex(4)}.new")
     try:
-        os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with (
+            private_file(out) as fresh,
             contextlib.closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as source,
             contextlib.closing(sqlite3.connect(fresh)) as copy,
         ):
             source.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file, complete in itself
-            rows = _check_copy(copy, path)
-        for place in (fresh, out.parent):
-            handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-            os.fsync(handle)
-            os.close(handle)
-        os.replace(fresh, out)
+            return _check_copy(copy, path)
     except sqlite3.Error as error:
         raise StoreUnavailable(f"{path} cannot be copied: {error}") from error
     except OSError as error:
         raise InvalidInput(f"cannot write {out}: {error.strerror}; name another file") from None
-    finally:
-        fresh.unlink(missing_ok=True)
-    return rows
 
 
 def _check_copy(copy: sqlite3.Connection, path: str) -> dict[str, int]:

@@ -14,7 +14,7 @@ import pytest
 from semilocal.pooled import replay
 from semilocal.service.keys import Keyring
 from semilocal.service.pair.form import PairSettings
-from semilocal.service.pair.keys import PairSecrets
+from semilocal.service.pair.play import PairSecrets
 from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import COLLUSION, PairTask

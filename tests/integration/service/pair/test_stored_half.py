@@ -11,7 +11,7 @@ import pytest
 from sharing_forgeries import second_node
 
 from semilocal.errors import EvaluationFailed, InvalidInput
-from semilocal.service.pair.keys import PairSecrets
+from semilocal.service.pair.play import PairSecrets
 from semilocal.service.pair.pool import Chunks, Found, Job, Pool
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
