@@ -73,7 +73,7 @@ def run(row: Row, share: float, seed: int) -> bool:
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(f"{row.what}: {times:,}, {'held' if done.returncode == 0 else 'BROKEN'}, {spent:.0f} s of processor time")
     for line in done.stdout.splitlines() if done.returncode == 0 else [done.stdout[-4000:]]:
-        if any(word in line for word in (" lost", " tampered ", " requests to ", " programs ")) or done.returncode:
+        if any(word in line for word in (" kills", " tampered ", " requests to ", " programs ")) or done.returncode:
             print(f"    {line}")
     sys.stdout.flush()
     return done.returncode == 0

@@ -1,4 +1,4 @@
-"""One signal stops a server, whenever it comes: while modules are loaded, before it serves, and while it does.
+"""One signal stops a server, whenever it comes: before it serves, and while it does.
 
 No test waits for a moment: signals are raised where they should come, and inside a callback, where Python can only
 print an exception.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -32,57 +31,11 @@ MOMENTS = [
     ("uvicorn", "Config.__init__"), ("uvicorn", "Server.run"), ("uvicorn", "Config.load"),
     ("uvicorn", "Server.startup"), ("uvicorn", "Server.main_loop"),
 ]  # fmt: skip
-# Runs the command, and from its first line on a copy of it at every 20th moment at which Python would lose an
-# exception. The copy gets Ctrl-C.
-COPIES = """
-import os, runpy, signal, sys
-
-seen, begun = 0, False
-
-def look(frame, event, argument):
-    global seen, begun
-    code = frame.f_code
-    if event != "call":
-        return
-    begun = begun or code.co_name == "main" and code.co_filename.endswith(os.path.join("cli", "main.py"))
-    if code.co_name == "serve" and code.co_filename.endswith(os.path.join("uvicorn", "server.py")):
-        if seen > 0:
-            os._exit(0)  # the first process has shown enough
-        if not frame.f_locals["self"].should_exit:
-            os._exit(9)  # the signal of this copy was lost; else it is known, and the server ends at once
-    if begun and code.co_name == "cb" and code.co_filename == "<frozen importlib._bootstrap>":
-        seen += 1
-        if seen > 0 and seen % 20 == 0:
-            sys.stdout.flush()
-            copy = os.fork()
-            if copy == 0:
-                seen = -1_000_000
-                try:
-                    signal.raise_signal(signal.SIGINT)
-                except KeyboardInterrupt:
-                    os._exit(9)  # after a callback nobody would hear of it
-            else:
-                print("ended with", os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]), flush=True)
-
-sys.setprofile(look)
-runpy.run_module("semilocal", run_name="__main__", alter_sys=True)
-"""
 
 
 def ctrl_c_works() -> None:
     """A shell without job control, and nohup, start programs that ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def test_one_signal_is_enough_while_modules_are_loaded(tmp_path: Path) -> None:
-    database = f"sqlite:///{tmp_path / 'a.db'}"
-    words = [sys.executable, "-c", COPIES, "serve", "--port", "0", "--db", database]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG, check=False, preexec_fn=ctrl_c_works)
-    assert done.returncode == 0, done.stderr
-    ends = [int(code) for code in re.findall(r"^ended with (-?\d+)$", done.stdout, re.MULTILINE)]
-    assert len(ends) > 15
-    assert set(ends) <= {-signal.SIGINT, STOPPED}
-    assert STOPPED in ends, "no moment inside the command"
 
 
 def run_with_a_signal(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -96,11 +96,9 @@ class Peer:
 
     async def operator(self) -> Operator:
         """Who the other server says it is, with the sealing key for the next pair."""
-        answer = await self._send("GET", "/operator", b"", {}, limit=SHORT_BODY)
-        if answer.status != 200:
-            raise PeerAway(f"the other server at {self.url} has no operator: {answer.words}")
+        body, _ = await self._send("GET", "/operator", b"", {}, limit=SHORT_BODY)
         try:
-            found = msgspec.json.decode(answer.body)
+            found = msgspec.json.decode(body)
             if found["role"] != "helper":
                 raise PeerAway(f"the server at {self.url} must be a helper; it says {printable(str(found['role']))}")
             keys = bytes.fromhex(found["signing_key"]), bytes.fromhex(found["sealing_key"])
@@ -113,16 +111,17 @@ class Peer:
         """Send a signed request; the answer's bytes, if they are signed by the other server."""
         header, signature = authorization(secret, "POST", path, body, now=now)
         headers = {"authorization": header, "content-type": "application/msgpack"}
-        answer = await self._send("POST", path, body, headers, limit=MAX_BODY)
-        if answer.status != 200:
-            raise PeerAway(f"the helper refuses: {answer.words}", refuses=answer.refuses)
-        if not is_signed(answer.signature, key, "answer", *_answer(signature, answer.status, answer.body)):
+        answer, signed = await self._send("POST", path, body, headers, limit=MAX_BODY)
+        given = bytes.fromhex(signed) if re.fullmatch("([0-9a-f]{2})*", signed) else b""
+        if not is_signed(given, key, "answer", *_answer(signature, 200, answer)):
             words = f"the answer from {self.url} is not signed with the helper's key {key.hex()[:16]}…"
-            raise PeerAway(words, refuses=bool(answer.signed))
-        return answer.body
+            raise PeerAway(words, refuses=bool(signed))
+        return answer
 
-    async def _send(self, method: str, path: str, body: bytes, headers: dict[str, str], *, limit: int) -> PeerReply:
-        """One request, without redirects; an answer that is too long is cut off."""
+    async def _send(
+        self, method: str, path: str, body: bytes, headers: dict[str, str], *, limit: int
+    ) -> tuple[bytes, str]:  # fmt: skip
+        """One request, without redirects: the body of a good answer and its signature; one too long is cut off."""
         try:
             async with (
                 asyncio.timeout(LONGEST_ANSWER),
@@ -134,42 +133,19 @@ class Peer:
                     if length > limit:
                         raise PeerAway(f"the answer from {self.url} has more than {limit:,} bytes")
                     parts.append(part)
-                return PeerReply(answer.status_code, b"".join(parts), answer.headers.get(ANSWER_HEADER, ""))
         except (*self._errors, TimeoutError) as error:
             reason = printable(str(error)) or type(error).__name__
             raise PeerAway(f"the helper at {self.url} does not answer ({reason})") from None
+        if answer.status_code != 200:
+            raise _refusal(answer.status_code, b"".join(parts))
+        return b"".join(parts), answer.headers.get(ANSWER_HEADER, "")
 
 
-class PeerReply(NamedTuple):
-    """What came back."""
-
-    status: int
-    body: bytes
-    signed: str
-
-    @property
-    def signature(self) -> bytes:
-        """The signature in the header; empty if there is none."""
-        try:
-            return bytes.fromhex(self.signed)
-        except ValueError:
-            return b""
-
-    @property
-    def _problem(self) -> str:
-        """The words of a problem, without control characters; empty if it is none: a proxy may have answered."""
-        try:
-            problem = msgspec.json.decode(self.body)
-            return printable(f"{problem['detail']} [{problem['token']}]")
-        except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError):
-            return ""
-
-    @property
-    def words(self) -> str:
-        """Why the other server refuses."""
-        return self._problem or f"status {self.status}; is this a semilocal server?"
-
-    @property
-    def refuses(self) -> bool:
-        """Whether the other server says no, and waiting alone will not change that."""
-        return self.status < 500 and self.status not in (408, 429) and bool(self._problem)
+def _refusal(status: int, body: bytes) -> PeerAway:
+    """Why the other server refuses, without control characters; a proxy may have answered in its place."""
+    try:
+        problem = msgspec.json.decode(body)
+        words = printable(f"{problem['detail']} [{problem['token']}]")
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError):
+        return PeerAway(f"the helper refuses: status {status}; is this a semilocal server?")
+    return PeerAway(f"the helper refuses: {words}", refuses=status < 500 and status not in (408, 429))
