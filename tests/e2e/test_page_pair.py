@@ -51,7 +51,7 @@ def create(look: Look, key: str) -> str:
     page.locator('select[name="trust"]').select_option("two-servers")
     page.locator('select[name="enrolment"]').select_option("open")
     page.locator("summary", has_text="More").click()
-    numbers = {"epsilon": "8", "resolution": "10", "bucket_depth": "0", "capacity": f"{AGENTS + BROWSERS}"}
+    numbers = {"epsilon": "8", "resolution": "10", "capacity": f"{AGENTS + BROWSERS}"}
     for name, text in {"name": "two servers", "peer_key": "unknown", **numbers}.items():
         page.locator(f'input[name="{name}"]').fill(text)
     page.get_by_role("button", name="Show the promise").click()

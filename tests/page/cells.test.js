@@ -6,9 +6,9 @@ const square = { lower: [0, 0], upper: [1, 1], names: ["x", "y"], geographic: fa
 
 /** Rows from [x0, y0, x1, y1, state, crowd]. */
 function rows(...list) {
-  const out = { x0: [], y0: [], x1: [], y1: [], area: [], depth: [], state: [], crowd: [], half: [], reason: [] };
+  const out = { x0: [], y0: [], x1: [], y1: [], area: [], state: [], crowd: [], half: [] };
   list.forEach(([x0, y0, x1, y1, state, crowd]) => {
-    const row = { x0, y0, x1, y1, area: (x1 - x0) * (y1 - y0), depth: 1, state, crowd, half: 0, reason: `why ${x0}` };
+    const row = { x0, y0, x1, y1, area: (x1 - x0) * (y1 - y0), state, crowd, half: 0 };
     for (const [name, value] of Object.entries(row)) out[name].push(value);
   });
   return out;
@@ -32,7 +32,6 @@ test("every frame covers the domain once, and is the same after later rounds cam
   }
   const frame = timeline.frame(2);
   assert.deepEqual(frame.rows.map(({ state }) => state), [REGION, REGION, OPEN]);
-  assert.equal(frame.rows[0].reason, "why 0.5");
   assert.deepEqual([frame.find(0.75, 0.5), frame.find(2, 2), frame.count(OPEN)], [0, NOTHING, 1]);
 });
 

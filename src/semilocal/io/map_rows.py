@@ -60,16 +60,12 @@ class Rows:
         Smallest boxes around them.
     area : float64[m]
         In km² on a map, else in units of the axes.
-    depth : int64[m]
-        Of the largest cell inside.
     state : int64[m]
         OPEN or REGION.
     crowd : float64[m]
         Members, exact; of pooled cells, estimated.
-    low, high : float64[m]
-        95 % interval of the noise; equal to ``crowd`` where it is exact.
-    reason : tuple of str
-        Why it is what it is; empty for open regions.
+    half : float64[m]
+        Half the width of the 95 % interval of the noise; 0 where ``crowd`` is exact.
     pieces : tuple of list of Piece
         What is estimated inside each; empty where nothing was asked.
     """
@@ -79,12 +75,9 @@ class Rows:
     upper: Cells
     boxes: Floats
     area: Floats
-    depth: Integers
     state: Integers
     crowd: Floats
-    low: Floats
-    high: Floats
-    reason: tuple[str, ...]
+    half: Floats
     pieces: tuple[list[Piece], ...]
 
     __repr__ = short_repr
@@ -97,21 +90,20 @@ class Rows:
         places = rows.tolist()
         return Rows(
             tuple(self.names[row] for row in places), self.lower[rows], self.upper[rows], self.boxes[rows],
-            self.area[rows], self.depth[rows], self.state[rows], self.crowd[rows], self.low[rows], self.high[rows],
-            tuple(self.reason[row] for row in places), tuple(self.pieces[row] for row in places),
+            self.area[rows], self.state[rows], self.crowd[rows], self.half[rows],
+            tuple(self.pieces[row] for row in places),
         )  # fmt: skip
 
     @staticmethod
     def join(parts: Sequence[Rows]) -> Rows:
         """All rows of one or more."""
-        lower, upper, boxes, area, depth, state, crowd, low, high = (
+        lower, upper, boxes, area, state, crowd, half = (
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("lower", "upper", "boxes", "area", "depth", "state", "crowd", "low", "high")
+            for name in ("lower", "upper", "boxes", "area", "state", "crowd", "half")
         )
-        names, reason, pieces = (
-            tuple(text for part in parts for text in getattr(part, name)) for name in ("names", "reason", "pieces")
-        )
-        return Rows(names, lower, upper, boxes, area, depth, state, crowd, low, high, reason, pieces)
+        names = tuple(name for part in parts for name in part.names)
+        pieces = tuple(each for part in parts for each in part.pieces)
+        return Rows(names, lower, upper, boxes, area, state, crowd, half, pieces)
 
     def to_json(self, tree: Hierarchy) -> dict[str, list[Any]]:
         """Columns, ready for JSON; one dimension is drawn as a strip from 0 to 1.
@@ -123,9 +115,9 @@ class Rows:
         columns: dict[str, list[Any]] = {
             **{name: boxes[:, end, axis].tolist() for name, end, axis in _SIDES},
             "area": [float(f"{area:.4g}") for area in self.area.tolist()],
-            "depth": self.depth.tolist(), "state": self.state.tolist(), "crowd": np.round(self.crowd, 1).tolist(),
-            "half": [float(f"{half:.3g}") for half in (self.high - self.crowd).tolist()],
-            "reason": list(self.reason), "pieces": self._pieces_json(tree),
+            "state": self.state.tolist(), "crowd": np.round(self.crowd, 1).tolist(),
+            "half": [float(f"{half:.3g}") for half in self.half.tolist()],
+            "pieces": self._pieces_json(tree),
         }  # fmt: skip
         if tree.leaves:
             columns["label"] = list(self.names)
@@ -188,11 +180,9 @@ def region_rows(
     """
     tree = task.hierarchy
     crowd = np.asarray(members, dtype=np.float64)
-    text = f"Not cut further: no cut would likely show {task.k} people on both sides."
     return Rows(
         tuple(tree.interval_names(lower, upper)), lower, upper, tree.interval_boxes(lower, upper),
-        tree.interval_areas(lower, upper), tree.depth(tree.largest_cells(lower, upper)), state, crowd, crowd, crowd,
-        tuple(text if one == REGION else "" for one in state.tolist()),
+        tree.interval_areas(lower, upper), state, crowd, np.zeros(len(crowd)),
         tuple([] for _ in crowd) if walls is None else _pieces(task, lower, upper, members, walls),
     )  # fmt: skip
 
@@ -224,12 +214,11 @@ def partition_rows(partition: Partition | PooledPartition) -> Rows:
         )  # fmt: skip
     tree, cells = partition.task.hierarchy, partition.cells
     first, last = tree.span(cells)
-    crowd, half = np.asarray(partition.crowds, dtype=np.float64), NORMAL * partition.stderr
+    crowd = np.asarray(partition.crowds, dtype=np.float64)
     names = tree.names(cells) if tree.leaves else [str(cell) for cell in cells.tolist()]
     return Rows(
-        tuple(names), first, last + np.uint64(1), tree.boxes(cells), tree.areas(cells), tree.depth(cells),
-        np.full(len(cells), REGION), crowd, np.maximum(crowd - half, 0.0), crowd + half, ("",) * len(cells),
-        tuple([] for _ in cells),
+        tuple(names), first, last + np.uint64(1), tree.boxes(cells), tree.areas(cells), np.full(len(cells), REGION),
+        crowd, NORMAL * partition.stderr, tuple([] for _ in cells),
     )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         The crowd; with trust "nobody".
     resolution : float, optional
         No region gets narrower: kilometres on a map, else units of the axes. The default if left out.
-    bucket_depth, peer_key : optional
+    peer_key : str
         With trust "two-servers": see ``PairForm``.
     own : str
         A number of people's own whose mean is asked for, such as "fare"; empty for none. ``own_low`` and ``own_high``
@@ -64,7 +64,6 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 3600
     quorum: float = 1.0
     resolution: float | None = None
-    bucket_depth: int = 0
     peer_key: str = ""
     own: str = ""
     own_low: float | None = None
@@ -140,10 +139,9 @@ def _pair(asked: Draft) -> dict[str, Any]:
         as_box(asked.bounds), epsilon=asked.epsilon if value is None else asked.epsilon / 2, trust="two-servers",
         resolution=asked.resolution,
     )  # fmt: skip
-    pair = PairTask(pooled, *_OPERATORS, asked.bucket_depth, value or msgspec.UNSET)
+    pair = PairTask(pooled, *_OPERATORS, 0, value or msgspec.UNSET)
     form = PairForm(
-        asked.name, pooled, asked.peer_key, asked.bucket_depth, asked.enrolment, asked.capacity,
-        asked.enrolment_seconds, value,
+        asked.name, pooled, asked.peer_key, 0, asked.enrolment, asked.capacity, asked.enrolment_seconds, value,
     )  # fmt: skip
     return {**_answer("/pairs", form, pair.promise()), "warnings": []}
 

@@ -43,18 +43,17 @@ async def fill_in(pair: Pair) -> None:
     key = (await pair.helper.get("/operator")).json()["signing_key"]
     asked: dict[str, Any] = {
         "name": "crowd", "bounds": "0,0,1,1", "trust": "two-servers", "epsilon": 2.0, "resolution": 0.02,
-        "bucket_depth": 2, "peer_key": key,
+        "peer_key": key,
     }  # fmt: skip
     async with client_of(with_page(pair)) as client:
         for changes, field in (
-            ({"bucket_depth": 3}, "bucket_depth"), ({"peer_key": "?"}, "peer_key"), ({"resolution": 9}, "resolution"),
+            ({"own": "fare", "own_low": 80, "own_high": 0}, "own_low"), ({"peer_key": "?"}, "peer_key"), ({"resolution": 9}, "resolution"),
             ({"epsilon": 0}, "epsilon"), ({"capacity": 0}, "capacity"),
-            ({"own": "fare", "own_low": 0, "own_high": 80}, "bucket_depth"),
         ):  # fmt: skip
             refused = (await client.post("/drafts", json=asked | changes, headers=ADMIN)).json()
             assert refused["field"] == field, refused
         draft = (await client.post("/drafts", json=asked, headers=ADMIN)).json()
-        assert (draft["path"], draft["promise"]["adjacency"]) == ("/pairs", "bucket")
+        assert (draft["path"], draft["promise"]["adjacency"]) == ("/pairs", "anywhere")
         created = await client.post(draft["path"], json=draft["form"], headers=ADMIN)
         assert created.status_code == 201, created.text
         about = (await client.get(f"/tasks/{created.json()['task']}/overview")).json()

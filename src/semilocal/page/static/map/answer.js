@@ -117,8 +117,7 @@ export class CountTree {
     const [x0, y0, x1, y1] = [0, 1, 2, 3].map((side) => this.boxes.map((box) => box[side]));
     const sine = (/** @type {number} */ degrees) => Math.sin((degrees * Math.PI) / 180);
     const area = this.boxes.map(([west, south, east, north]) => (domain.geographic ? (RADIUS ** 2 * Math.PI * (east - west) * (sine(north) - sine(south))) / 180 : (east - west) * (north - south)));
-    const depth = this.leaves.map((row) => this.depth[row]), state = depth.map(() => REGION), reason = depth.map(() => "");
-    return { x0, y0, x1, y1, area, depth, state, crowd: this.people, half: this.noise.map((one) => AWAY * Math.sqrt(one)), reason };
+    return { x0, y0, x1, y1, area, state: area.map(() => REGION), crowd: this.people, half: this.noise.map((one) => AWAY * Math.sqrt(one)) };
   }
 
   /** How many people are in a rectangle, with the standard error and the interval of 95 %.

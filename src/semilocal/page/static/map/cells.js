@@ -4,11 +4,11 @@
 /** @import { Domain } from "#map/camera.js" */
 
 /**
- * @typedef {{x0: number[], y0: number[], x1: number[], y1: number[], area: number[], depth: number[], state: number[],
- *   crowd: number[], half: number[], reason: string[], label?: string[], rings?: (number[][] | null)[], pieces?: Piece[][]}} Rows
+ * @typedef {{x0: number[], y0: number[], x1: number[], y1: number[], area: number[], state: number[],
+ *   crowd: number[], half: number[], label?: string[], rings?: (number[][] | null)[], pieces?: Piece[][]}} Rows
  *   half: half the width of the 95 % interval; rings: outlines x, y, x, y, … of what is not a box
- * @typedef {{x0: number, y0: number, x1: number, y1: number, area: number, depth: number, state: number, crowd: number, half: number,
- *   reason: string, label?: string, rings?: number[][] | null, pieces?: Piece[]}} Row
+ * @typedef {{x0: number, y0: number, x1: number, y1: number, area: number, state: number, crowd: number, half: number,
+ *   label?: string, rings?: number[][] | null, pieces?: Piece[]}} Row
  * @typedef {{people: number, area: number, rings: number[][]}} Piece a part of a region between lines that members answered about; estimated
  * @typedef {{round: number, kind: string, whole?: boolean, rows: Rows | null, received?: number, expected?: number | null}} RoundDocument
  */
@@ -102,6 +102,6 @@ export class Timeline {
   #whole() {
     const [x0, y0 = 0] = this.domain.lower;
     const [x1, y1 = 1] = this.domain.upper;
-    return { x0: [x0], y0: [y0], x1: [x1], y1: [y1], area: [1], depth: [0], state: [OPEN], crowd: [NaN], half: [NaN], reason: [""] };
+    return { x0: [x0], y0: [y0], x1: [x1], y1: [y1], area: [1], state: [OPEN], crowd: [NaN], half: [NaN] };
   }
 }

@@ -24,7 +24,6 @@ const FIELDS = [
   { name: "delta", words: "delta of the crowd", value: "1e-6", help: "chance per participant that the crowd is smaller", only: "nobody", more: true },
   { name: "resolution", words: "shortest side of a region (min_side)", help: "every region holds a cell at least this wide: km on a map; empty for 0.01 km", free: true, only: "nobody", more: true },
   { name: "resolution", words: "narrowest cell", help: "no cell gets narrower: km on a map; empty for the finest", free: true, only: "two-servers", more: true },
-  { name: "bucket_depth", words: "public buckets: splits", value: "0", help: "coarse cells that uploads name in the open; 0 for none", only: "two-servers", whole: true, more: true },
   { name: "window", words: "seconds of a round", value: "3600", help: "late reports do not count", only: "nobody", whole: true, more: true },
   { name: "own", words: "people's own value", kind: "text", help: "a number whose mean is asked for beside the place, such as fare; may be empty", free: true, more: true },
   { name: "own_low", words: "its smallest", help: "public: from what the value means, not from the data", free: true, more: true },

@@ -6,7 +6,7 @@ import { bounds } from "#map/camera.js";
 import { OPEN, Timeline } from "#map/cells.js";
 import { CellLayer } from "#map/layer.js";
 import { MapView } from "#map/view.js";
-import { corners, count, digits, people, sure } from "#views/parts.js";
+import { corners, count, digits, sure } from "#views/parts.js";
 
 const PAUSE = 700; // milliseconds that a round is shown
 const AROUND_A_CITY = 0.25; // degrees to each side
@@ -18,7 +18,7 @@ const plain = (name) => name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCas
 function cellCard({ frame, hovered, piece: place }, map, domain) {
   const row = frame.rows[hovered], piece = frame.pieces[place];
   if (!row) return html`<section class="cell" aria-live="polite" aria-label="Region" hidden></section>`;
-  const { crowd, half, area, depth, state, x0, y0, x1, y1, label, rings, reason } = row;
+  const { crowd, half, area, state, x0, y0, x1, y1, label, rings } = row;
   const known = Number.isFinite(crowd);
   const right = (x0 + x1) / 2 < map.camera.x;
   return html`<section class=${`cell ${right ? "right" : "left"}`} aria-live="polite" aria-label="Region">
@@ -29,10 +29,9 @@ function cellCard({ frame, hovered, piece: place }, map, domain) {
       ${known ? html`<dt>density</dt><dd>${digits(crowd / area)} per ${domain.unit}</dd>` : ""}
       <dt>area</dt><dd>${digits(area)}${domain.geographic ? " km²" : ""}</dd>
       <dt>${rings ? "box around it" : domain.geographic ? "where" : domain.names.join(", ")}</dt><dd>${corners({ x0, y0, x1, y1 }, domain)}</dd>
-      <dt>largest cell</dt><dd>${people(depth, "halving")}</dd>
     </dl>
     ${piece ? html`<p>In this part of it about <strong>${count(piece.people)}</strong> of them, as noisy answers say: ${digits(piece.people / piece.area)} per ${domain.unit}.</p>` : ""}
-    <p class="reason">${state === OPEN ? (known ? "Open: it may still be cut." : "The whole domain: nothing is known about its parts yet.") : reason}</p>
+    <p class="reason">${state === OPEN ? (known ? "Open: it may still be cut." : "The whole domain: nothing is known about its parts yet.") : half ? "" : "Not cut further: no cut would likely show a large enough crowd on both sides."}</p>
   </section>`;
 }
 
