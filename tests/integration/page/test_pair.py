@@ -47,7 +47,8 @@ async def fill_in(pair: Pair) -> None:
     }  # fmt: skip
     async with client_of(with_page(pair)) as client:
         for changes, field in (
-            ({"own": "fare", "own_low": 80, "own_high": 0}, "own_low"), ({"peer_key": "?"}, "peer_key"), ({"resolution": 9}, "resolution"),
+            ({"own": "fare", "own_low": 80, "own_high": 0}, "own_low"),
+            ({"peer_key": "?"}, "peer_key"), ({"resolution": 9}, "resolution"),
             ({"epsilon": 0}, "epsilon"), ({"capacity": 0}, "capacity"),
         ):  # fmt: skip
             refused = (await client.post("/drafts", json=asked | changes, headers=ADMIN)).json()
