@@ -297,6 +297,7 @@ def query_lies(told: Story) -> Iterator[Lie]:
         ("at-another-cut", "the cut moved", Change(second, cuts=(second.cuts[0] + 1,))),
         ("with-another-threshold", "one less", Change(second, threshold=second.threshold - 1)),
         ("to-more-people", "one more", Change(second, asked=second.asked + 1, stop=second.stop + 1)),
+        ("to-fewer-people", "fewer than the first portion had", Change(second, asked=1, start=0, stop=1)),
         ("that-leaves-somebody-out", "one was never asked", Change(second, start=second.start + 1)),
         ("that-is-not-all", "one is left", Change(second, stop=second.stop - 1)),
     ):

@@ -1,4 +1,7 @@
-"""A device refuses every message that breaks the protocol, says which check failed, and sends nothing more."""
+"""A device refuses a message that breaks the protocol, says which check failed, and sends nothing more.
+
+One or two of every kind, over HTTP; every check is a vector (spec/vectors/refusals.json).
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,7 @@ import pytest
 
 from semilocal.device.summary import Summary
 from semilocal.protocol.keys import pseudonym
-from semilocal.protocol.messages import (
-    Closed,
-    Entry,
-    Head,
-    Query,
-    Question,
-    Report,
-    Slice,
-    ValueClosed,
-    ValueQuery,
-    Verdict,
-    decode,
-    encode,
-)
+from semilocal.protocol.messages import Closed, Query, Question, Report, Slice, ValueClosed, ValueQuery, decode, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
 from tests.helpers import HANG
@@ -50,17 +40,12 @@ Forge = Callable[[FakeServer], bytes]
 
 
 def forged_run(
-    path: str, forge: Forge, *, releases: tuple[Release, ...] = (MEAN,), after: int = 0,
-    more: dict[str, Forge] | None = None,
-) -> tuple[World, Summary]:  # fmt: skip
-    """A crowd with an honest server, but device 0 gets forged bytes under a path once ``after`` rounds are closed.
-
-    ``more`` is forged from the beginning, by path.
-    """
+    path: str, forge: Forge, *, releases: tuple[Release, ...] = (MEAN,), after: int = 0
+) -> tuple[World, Summary]:
+    """A crowd with an honest server, but device 0 gets forged bytes under a path once ``after`` rounds are closed."""
     world = World(FakeServer(task=SMALL, capacity=FEW, releases=releases))
     world.secrets["device0"] = VICTIM
     points = crowd(FEW)
-    forged = {f"/tasks/{SMALL.id.hex()}{place}": one for place, one in (more or {}).items()}
     full = f"/tasks/{SMALL.id.hex()}{path}"
 
     async def scene() -> Summary:
@@ -71,9 +56,6 @@ def forged_run(
                 if request.url.path == full and len(world.server.closings) >= after:
                     kind = "application/json" if full.endswith("/state") else "application/msgpack"
                     return httpx2.Response(200, headers={"content-type": kind}, content=forge(world.server))
-                if request.url.path in forged and world.server.closings:
-                    kind, content = "application/msgpack", forged[request.url.path](world.server)
-                    return httpx2.Response(200, headers={"content-type": kind}, content=content)
                 return await network.handle_async_request(request)
 
         victim = world.channel(Forging())
@@ -134,13 +116,6 @@ def second(**changes: object) -> Forge:
         ("/plan", lambda server: encode(Plan(OTHER.id, ())), "bad-plan"),
         ("/plan", lambda server: b"\xc1", "malformed"),
         ("/rounds/1/query", query(task=OTHER.id), "other-task"),
-        ("/rounds/1/query", query(round_=2), "skipped-round"),
-        ("/rounds/1/query", query(questions=(Question(*ENDS, (MIDDLE,), 2, 0, 2, 1, 1),)), "wrong-draw"),
-        (
-            "/rounds/1/query",
-            query(questions=(Question(ENDS[0], MIDDLE, (MIDDLE - 1,), 2, 0, 2, 1, 1),)),
-            "other-region",
-        ),
         ("/rounds/1/query", lambda server: b"\x93\xc0\xc0\xc0", "malformed"),
         ("/rounds/1/query", lambda server: encode(Query(SMALL.id, 1, ())) + b"\xc0", "malformed"),
         ("/rounds/1/query", lambda server: encode(ValueQuery(SMALL.id, 1, bytes(32), 0, ())), "malformed"),
@@ -176,39 +151,16 @@ def fewer(server: FakeServer) -> bytes:
     return encode(msgspec.structs.replace(whole, entries=whole.entries[1:]))
 
 
-def without_victim(change: Callable[[Entry], Entry | None]) -> tuple[Forge, Forge]:
-    """A slice of round 1 with another entry for the victim, or none, and a closing that fits it."""
-
-    def forged(server: FakeServer) -> Slice:
-        whole, name = everybody(server), pseudonym(VICTIM, SMALL.id)
-        entries = [change(one) if one.pseudonym == name else one for one in whole.entries]
-        return msgspec.structs.replace(whole, entries=tuple(one for one in entries if one is not None))
-
-    def head(server: FakeServer) -> bytes:
-        part = forged(server)
-        head = Head(*ENDS, len(part.entries), part.digest())
-        return encode(msgspec.structs.replace(_first(server), heads=(head,)))
-
-    return lambda server: encode(forged(server)), head
-
-
 @pytest.mark.parametrize(
     ("path", "forge", "token"),
     [
         ("/rounds/1/closed", closing(task=OTHER.id), "other-task"),
         ("/rounds/1/closed", closing(round=2), "skipped-round"),
-        ("/rounds/1/closed", closing(preimage=bytes(32)), "broken-chain"),
-        ("/rounds/1/closed", closing(heads=()), "wrong-draw"),
-        ("/rounds/1/closed", closing(verdicts=(Verdict("wall", (1, 1)),)), "wrong-verdict"),
         ("/rounds/1/closed", lambda server: b"", "malformed"),
         (f"/rounds/1/slices/{ENDS[0]}-{ENDS[1]}", fewer, "wrong-slice"),
         ("/rounds/2/query", query(), "repeated-round"),
         ("/rounds/2/query", query(round_=3), "skipped-round"),
         ("/rounds/2/query", second(threshold=1), "weak-threshold"),
-        ("/rounds/2/query", second(asked=FEW + 1, stop=FEW + 1), "wrong-draw"),
-        ("/rounds/2/query", second(drawn=1), "wrong-draw"),
-        ("/rounds/2/query", second(threshold=0, cuts=(MIDDLE - 1, MIDDLE)), "wrong-question"),
-        ("/rounds/2/query", second(upper=ENDS[1] - 1), "other-region"),
     ],
 )
 def test_a_forged_message_after_the_first_report_is_refused(path: str, forge: Forge, token: str) -> None:
@@ -237,13 +189,7 @@ def partition_rounds() -> int:
 
 @pytest.mark.parametrize(
     ("changes", "token"),
-    [
-        ({"task": OTHER.id}, "other-plan"),
-        ({"plan": bytes(32)}, "other-plan"),
-        ({"index": 1}, "not-planned"),
-        ({"index": 2}, "not-planned"),
-        ({"round": 999}, "skipped-round"),
-    ],
+    [({"task": OTHER.id}, "other-plan"), ({"index": 1}, "not-planned"), ({"round": 999}, "skipped-round")],
 )
 def test_a_forged_question_for_a_value_is_refused(changes: dict[str, object], token: str) -> None:
     number = partition_rounds() + 1
@@ -265,13 +211,6 @@ def test_a_value_that_was_acknowledged_must_be_counted() -> None:
 
     _, summary = forged_run(f"/rounds/{number}/closed", forget, releases=(MEAN, Release("counts")), after=number)
     assert (summary.outcome, summary.token) == ("refused", "not-counted")
-
-
-def test_a_report_under_its_name_that_it_did_not_send_is_noticed() -> None:
-    part, head = without_victim(lambda entry: msgspec.structs.replace(entry, nonce=bytes(16)))
-    forged = {f"/rounds/1/slices/{ENDS[0]}-{ENDS[1]}": part, "/rounds/1/closed": head}
-    _, summary = forged_run("", lambda server: b"", after=10**6, more=forged)
-    assert (summary.outcome, summary.token) == ("refused", "changed-report")
 
 
 def test_a_partition_that_ends_while_rounds_are_missing_is_refused() -> None:
