@@ -53,11 +53,26 @@ async def persist(call: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.Resp
     raise AssertionError("no answer for ten minutes")
 
 
+class Either(httpx2.AsyncBaseTransport):
+    """Each request to one of several servers, in turn, as a proxy gives them."""
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        self._ports = itertools.cycle(ports)
+        self._inner = httpx2.AsyncHTTPTransport(limits=LIMITS)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.url = request.url.copy_with(port=next(self._ports))
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
 class Campaign:
     """One campaign under load, and what was acknowledged."""
 
-    def __init__(self, url: str, store: Store, seed: int, wire: Either | None) -> None:
-        self.url, self.store, self.seed, self.wire = url, store, seed, wire
+    def __init__(self, url: str, store: Store, seed: int, ports: Sequence[int]) -> None:
+        self.url, self.store, self.seed, self.ports = url, store, seed, ports
         # A window that never ends: rounds close when everybody has answered, whatever dies meanwhile.
         self.task = sample_task(k=6, delta=0.01 + seed / 10_000, window=10**6)
         self.acknowledged: dict[tuple[int, bytes], bytes] = {}
@@ -65,7 +80,7 @@ class Campaign:
         self.points, self.secrets = cluster(DEVICES, seed=seed), secrets_of(DEVICES, seed=seed)
 
     async def run(self) -> None:
-        wire = self.wire or httpx2.AsyncHTTPTransport(limits=LIMITS)
+        wire = Either(self.ports) if self.ports else httpx2.AsyncHTTPTransport(limits=LIMITS)
         async with httpx2.AsyncClient(base_url=self.url, transport=wire, timeout=60) as client:
             devices = [Device(client, self.task, p, s) for p, s in zip(self.points, self.secrets, strict=True)]
             answers = await asyncio.gather(*(persist(device.enrol) for device in devices))
@@ -117,7 +132,7 @@ class Campaign:
         assert verify(self.store, self.task.id).root == transcript_root(run.events)
 
 
-async def under_fire(url: str, store: Store, kill: Callable[[], Any], wire: Either | None = None) -> int:
+async def under_fire(url: str, store: Store, kill: Callable[[], Any], ports: Sequence[int] = ()) -> int:
     """Run campaign after campaign while something is killed again and again."""
     chance = random.Random(7 + SEED)
     kills = 0
@@ -133,7 +148,7 @@ async def under_fire(url: str, store: Store, kill: Callable[[], Any], wire: Eith
     campaigns: list[Campaign] = []
     try:
         while not firing.done() or not campaigns:
-            campaign = Campaign(url, store, len(campaigns), wire)
+            campaign = Campaign(url, store, len(campaigns), ports)
             create_campaign(store, open_campaign(campaign.task, capacity=DEVICES), now=0)
             running = asyncio.create_task(campaign.run())
             await asyncio.wait({running, firing}, return_when=asyncio.FIRST_COMPLETED)
@@ -209,18 +224,6 @@ def two_servers(tmp_path: Path) -> Iterator[tuple[Postgres, list[Server], Store]
         yield cluster, servers, cast(Store, Patient(store))
 
 
-class Either(httpx2.AsyncBaseTransport):
-    """Each request to one of several servers, in turn, as a proxy gives them."""
-
-    def __init__(self, servers: Sequence[Server]) -> None:
-        self._ports = itertools.cycle(server.port for server in servers)
-        self._inner = httpx2.AsyncHTTPTransport(limits=LIMITS)
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        request.url = request.url.copy_with(port=next(self._ports))
-        return await self._inner.handle_async_request(request)
-
-
 @pytest.mark.slow
 def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     with two_servers(tmp_path) as (cluster, servers, store):
@@ -229,7 +232,7 @@ def test_killing_postgresql_loses_nothing_that_was_acknowledged(tmp_path: Path) 
             cluster.kill()
             cluster.start()
 
-        assert asyncio.run(under_fire(servers[0].url, store, kill, Either(servers))) == KILLS
+        assert asyncio.run(under_fire(servers[0].url, store, kill, [server.port for server in servers])) == KILLS
 
 
 @pytest.mark.slow
@@ -243,4 +246,4 @@ def test_killing_servers_of_one_database_loses_nothing_that_was_acknowledged(tmp
             server.kill()
             server.start(wait=chance.random() < 0.5)
 
-        assert asyncio.run(under_fire(servers[0].url, store, kill, Either(servers))) == KILLS
+        assert asyncio.run(under_fire(servers[0].url, store, kill, [server.port for server in servers])) == KILLS
