@@ -83,7 +83,7 @@ export class CellLayer {
     return html`<figure class="legend">
       <figcaption>participants per ${unit}</figcaption>
       <img src=${strip(ramp(theme))} alt="" />
-      <div class="labels">${ticks(scale).map((value) => html`<span .style=${`left:${100 * position(scale, value)}%`}>${short(value)}</span>`)}</div>
+      <div class="labels">${ticks(scale, 4).map((value) => html`<span .style=${`left:${100 * position(scale, value)}%`}>${short(value)}</span>`)}</div>
     </figure>`;
   }
 }
