@@ -6,7 +6,6 @@ A report says in which of ``fanout`` children a participant is. Each randomizer 
 - ``respond``: one report from keyed entropy (the same bytes give the same report), on a finite alphabet, by
   integer thresholds that round to the private side;
 - ``draw_tally``: the sum of a whole cell's reports at once, for simulation;
-- ``estimate``: what the sum says about the children;
 - ``threshold``: the crowd test of rule "all". A child with fewer than k responders reaches it with probability at most
   delta.
 
@@ -22,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, Words, is_integer, is_number
+from ..arrays import Integers, Words, is_integer, is_number
 from ..errors import InvalidInput
 
 __all__ = [
@@ -78,10 +77,6 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
 
         ``counts`` int[m, fanout] are the true numbers of responders in each child.
         """
-        raise NotImplementedError
-
-    def estimate(self, tally: npt.ArrayLike, responders: npt.ArrayLike) -> Floats:
-        """Unbiased estimates of the number of responders in each child: float64[m, fanout]."""
         raise NotImplementedError
 
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:

@@ -46,9 +46,6 @@ class LaplaceNoise(Randomizer, frozen=True):
         np.add.at(out, groups, reports)
         return out
 
-    def estimate(self, tally: npt.ArrayLike, responders: npt.ArrayLike) -> Floats:
-        return np.asarray(tally, dtype=np.float64) / self.unit
-
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
         size = np.asarray(responders)
         bound = np.ceil((k - 1 + self.margin_of(size, delta=delta)) * self.unit).astype(np.int64)

@@ -91,11 +91,6 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
             out += rng.multinomial(count[:, child], chances / chances.sum())
         return out
 
-    def estimate(self, tally: npt.ArrayLike, responders: npt.ArrayLike) -> Floats:
-        p, p0 = self.probabilities
-        expected = np.asarray(responders, dtype=np.float64)[:, None] * p0
-        return np.asarray((np.asarray(tally, dtype=np.float64) - expected) / (p - p0))
-
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
         """Smallest c with P(Bin(k-1, p) + Bin(n-k+1, p0) >= c) <= delta, by the exact tail: int64[m].
 

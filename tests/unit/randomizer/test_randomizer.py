@@ -251,44 +251,6 @@ def test_tallies_are_integers_and_plain_sums(randomizer: Any3) -> None:
     assert (randomizer.draw_tally(np.zeros((2, randomizer.fanout), dtype=np.int64), rng) == 0).all()
 
 
-# -- estimates -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fanout", [2, 3, 4])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_estimates_of_randomized_response_are_unbiased(epsilon: float, fanout: int) -> None:
-    """All outcomes of three participants, with exact weights."""
-    randomizer = RandomizedResponse(epsilon, fanout)
-    true, other = randomizer.weights
-    for where in itertools.combinations_with_replacement(range(fanout), 3):
-        outcomes = list(itertools.product(range(fanout), repeat=3))
-        chances = [
-            Fraction(math.prod(true if said == is_ else other for said, is_ in zip(o, where, strict=True)), WORDS**3)
-            for o in outcomes
-        ]
-        assert sum(chances) == 1
-        tallies = np.array([[o.count(child) for child in range(fanout)] for o in outcomes])
-        estimates = randomizer.estimate(tallies, np.full(len(outcomes), 3))
-        weight = np.array([float(chance) for chance in chances])
-        truth = np.array([where.count(child) for child in range(fanout)])
-        scale = 1 / (true - other) * WORDS
-        assert weight @ estimates == pytest.approx(truth, abs=1e-13 * scale)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 40.0])
-def test_estimates_of_discrete_laplace_are_unbiased_with_the_variance_of_its_noise(epsilon: float) -> None:
-    randomizer = DiscreteLaplace(epsilon, 2)
-    values, weights = randomizer.alphabet
-    mean = sum(int(value) * weight for value, weight in zip(values, weights, strict=True))
-    square = sum(int(value) ** 2 * weight for value, weight in zip(values, weights, strict=True))
-    # Clamping and rounding to a finite alphabet shift the mean by less than one participant in ten thousand million.
-    assert abs(Fraction(mean, WORDS)) < Fraction(1, 10**10)
-    decay = math.exp(-epsilon / 2)
-    if epsilon <= 12:  # the variance of noise without a clamp; beyond, words are too coarse for that
-        assert float(Fraction(square, WORDS)) == pytest.approx(2 * decay / (1 - decay) ** 2, rel=1e-6)
-    assert randomizer.estimate([[7, -2]], [5]).tolist() == [[7.0, -2.0]]
-
-
 # -- crowd tests of the Laplace randomizers ------------------------------------------------------------------------
 
 
