@@ -105,10 +105,5 @@ class HashChain:
 
     @staticmethod
     def goes_on(before: bytes, preimage: bytes) -> bool:
-        """Whether what a closing gives away follows what was given before; nothing follows nothing (no chain)."""
-        return HashChain.leads(preimage, before) if before else not preimage
-
-    @staticmethod
-    def leads(preimage: bytes, to: bytes) -> bool:
-        """Whether a preimage hashes to the value before it."""
-        return hashlib.sha256(_CHAIN + preimage).digest() == to
+        """Whether what a closing gives away hashes to what was given before; nothing follows nothing (no chain)."""
+        return hashlib.sha256(_CHAIN + preimage).digest() == before if before else not preimage

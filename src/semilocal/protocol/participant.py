@@ -159,7 +159,8 @@ class Participant:
     @property
     def lines(self) -> tuple[int, ...]:
         """The cuts inside its region that it answered about, ascending, with multiplicity."""
-        return tuple(sorted(cut for booked in self.state.book for cut in booked.cuts if self._inside(cut)))
+        lower, upper = self.state.region or self.log.region
+        return tuple(sorted(cut for booked in self.state.book for cut in booked.cuts if lower < cut < upper))
 
     @property
     def inside(self) -> int:
@@ -171,10 +172,6 @@ class Participant:
         """Loss so far between two positions of its region: its answers inside it, and its values."""
         given = sum(self.plan.releases[index].epsilon for index, _ in self.state.values)
         return self.inside * self.task.randomizer.epsilon + float(given)
-
-    def _inside(self, cut: int) -> bool:
-        lower, upper = self.state.region or self.log.region
-        return lower < cut < upper
 
     def _booked(self, lower: int, upper: int) -> int:
         return sum(any(lower < cut < upper for cut in booked.cuts) for booked in self.state.book)

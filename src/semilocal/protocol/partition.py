@@ -130,10 +130,7 @@ class Partition(WaysOut):
 
     def locate(self, points: npt.ArrayLike) -> Integers:
         """Row of the region that holds each point: int64[n]."""
-        return self.locate_codes(self.task.hierarchy.codes(points))
-
-    def locate_codes(self, codes: Cells) -> Integers:
-        """Row of the region that holds each code: int64[n]."""
+        codes = self.task.hierarchy.codes(points)
         return (np.searchsorted(self.lower, codes, side="right") - 1).astype(np.int64)
 
     def to_table(self) -> dict[str, npt.NDArray[Any]]:

@@ -140,7 +140,7 @@ def test_a_hash_chain_must_be_the_task_s() -> None:
         Curator(task).close([])
     closed = Curator(task, chain=chain).close([])
     assert isinstance(closed, Closed)
-    assert HashChain.leads(closed.preimage, task.chain)
+    assert HashChain.goes_on(task.chain, closed.preimage)
 
 
 # -- what it does ------------------------------------------------------------------------------------------------------

@@ -56,5 +56,7 @@ def test_a_chain_leads_back_to_its_end_and_nothing_else_does() -> None:
         before = preimage
     assert before == SECRET  # the last one is the seed
     assert chain.preimage(2) != HashChain(SECRET, 19).preimage(2)
+    assert HashChain.goes_on(b"", b"")
+    assert not HashChain.goes_on(b"", bytes(32))
     with pytest.raises(InvalidInput, match="32 bytes"):
         HashChain(b"short", 3)

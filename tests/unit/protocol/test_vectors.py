@@ -206,7 +206,7 @@ def test_entropy() -> None:
         assert keys.nonce(secret, task, number).hex() == reference.nonce(secret, task, number).hex() == listed
     chain = [bytes.fromhex(value) for value in entry["chain"]]
     for link, preimage in pairwise(chain):
-        assert keys.HashChain.leads(preimage, link)
+        assert keys.HashChain.goes_on(link, preimage)
         assert reference.before(preimage) == link
 
 
