@@ -7,36 +7,18 @@ of what devices and servers would do, and the result says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from .engines.duckdb import reporting_failures
 from .geometry.box import Box
-from .io.files import check_outputs
 from .release.job import AnyTask, Done, run_on_engine
-from .whole_file import whole_file
 
-__all__ = ["DuckDBRun", "run"]
-
-
-class DuckDBRun(Done):
-    """A finished run on DuckDB."""
-
-    def write(self, path: str | Path, **options: Any) -> None:
-        """Write every row with its region to a Parquet file; see ``attach`` for the options.
-
-        The engine writes it; the file appears when it is complete. It is as private as the rows.
-        """
-        target = Path(path)
-        check_outputs({"path": (target, (".parquet",))}, inputs=self.data.inputs)
-        with whole_file(target) as part, reporting_failures():
-            self.attach(**options).write_parquet(str(part))
+__all__ = ["run"]
 
 
 def run(
     data: Any, *, columns: Sequence[str] | None = None, box: Box | None = None, task: AnyTask | None = None,
     **options: Any,
-) -> DuckDBRun:  # fmt: skip
+) -> Done:  # fmt: skip
     """Count a crowd whose rows DuckDB reads.
 
     Parameters
@@ -66,9 +48,9 @@ def run(
 
     Returns
     -------
-    DuckDBRun
-        ``result`` is what :func:`semilocal.counts` gives; ``attach()`` every row with its region, as a relation;
-        ``write(path)`` the same as a Parquet file.
+    Done
+        ``result`` is what :func:`semilocal.counts` gives; ``attach()`` every row with its region, as a relation, which
+        ``write_parquet`` makes a file of.
 
     Examples
     --------
@@ -80,5 +62,4 @@ def run(
     >>> found.result.total, len(found.attach().columns)
     (20000, 3)
     """
-    done = run_on_engine("duckdb", data, columns, box, task, options)
-    return DuckDBRun(done.result, done.run, data=done.data)
+    return run_on_engine("duckdb", data, columns, box, task, options)

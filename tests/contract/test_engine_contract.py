@@ -131,9 +131,7 @@ def test_rows_are_read_in_the_same_order_each_time(opens_also: Opens) -> None:
     assert np.isin(sample[:, 0], points[:, 0]).all()
 
 
-@pytest.mark.parametrize(
-    ("bad", "what"), [(np.nan, "(NaN or infinite|NULL)"), (np.inf, "NaN or infinite"), (99.0, "outside")]
-)
+@pytest.mark.parametrize(("bad", "what"), [(np.nan, "NaN or infinite"), (np.inf, "NaN or infinite"), (99.0, "outside")])
 def test_bad_rows_are_refused_with_their_number_before_anything_is_released(
     opens: Opens, bad: float, what: str
 ) -> None:

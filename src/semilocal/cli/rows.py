@@ -141,7 +141,7 @@ class FileRows:
         source = open_source(
             self.file, self.names, self.box, person=people.user, rows_per_person=people.rows_per_user,
             key=0 if people.user is None else draw_key(draws), values=() if value is None else (value.name,),
-            leaves=self.leaves, rows_are_people=people.user is None,
+            rows_are_people=people.user is None,
         )  # fmt: skip
         assert isinstance(source, ArrowSource)
         if not source.count():
@@ -156,9 +156,9 @@ def open_rows(file: Path, bounds: str, options: JobOptions, value: OwnValue | No
     """Read the names of the columns, and the domain that ``bounds`` names; refuse options that do not fit."""
     data, people = options.data, options.people
     check_people(people)
-    streamed = _streams(file, data)
-    first = list_files(file)[0] if streamed else file
     tree = label_tree(bounds)
+    streamed = _streams(file, data, labels=tree is not None)
+    first = list_files(file)[0] if streamed else file
     columns = data.columns.split(",") if data.columns is not None else None if tree is None else [tree.name]
     names, own, others = choose_columns(first, columns=columns, values=() if value is None else (value.name,))
     if people.user is not None:
@@ -171,12 +171,13 @@ def open_rows(file: Path, bounds: str, options: JobOptions, value: OwnValue | No
     )  # fmt: skip
 
 
-def _streams(file: Path, data: PositionOptions) -> bool:
+def _streams(file: Path, data: PositionOptions, *, labels: bool) -> bool:
     """Whether rows are streamed, which "auto" does for large files and folders."""
     several = file.is_dir() or (not file.exists() and has_magic(str(file)))
-    if data.clip and (several or data.engine == "arrow"):
-        raise InvalidInput("--clip needs all positions in memory; leave it out, or take --engine memory and one file")
-    if data.engine != "auto" or data.clip or several:
+    if (data.clip or labels) and (several or data.engine == "arrow"):
+        what = "--clip needs all positions in memory; leave it out, or" if data.clip else "labels are read in memory;"
+        raise InvalidInput(f"{what} take --engine memory and one file")
+    if data.engine != "auto" or data.clip or labels or several:
         return data.engine == "arrow" or (several and data.engine == "auto")
     streamed = file.exists() and str(file).lower().endswith(_STREAMED) and find_spec("pyarrow") is not None
     return streamed and file.stat().st_size > _IN_MEMORY

@@ -5,7 +5,7 @@ See :mod:`semilocal.engines.source` for the seam. Every engine gives the same by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -25,8 +25,8 @@ Engine = Literal["auto", "arrow", "duckdb", "spark"]
 
 def open_source(
     rows: Any, columns: Sequence[str], box: Box, *, engine: Engine = "auto", person: str | None = None,
-    rows_per_person: int = 1, key: int = 0, values: Sequence[str] = (), leaves: Mapping[str, float] | None = None,
-    connection: Any = None, rows_are_people: bool = False,
+    rows_per_person: int = 1, key: int = 0, values: Sequence[str] = (), connection: Any = None,
+    rows_are_people: bool = False,
 ) -> Source:  # fmt: skip
     """Rows of people that need not fit into memory, for every job: ``sl.counts(open_source(...), box, ...)``.
 
@@ -52,9 +52,6 @@ def open_source(
     values : sequence of str
         Further columns of numbers that jobs may name: ``sl.mean(source, box, value="fare", range=(0, 100), ...)``.
         In CSV files they would not be read as numbers otherwise.
-    leaves : mapping of str to float, optional
-        Files: the positions are labels of one column, and these are the numbers that stand for them, such as
-        ``tree.leaves`` of a table. Rows with other labels are refused before anything is released.
     connection : duckdb.DuckDBPyConnection, optional
         DuckDB: the one that a query or a relation belongs to. Nothing is changed in it.
     rows_are_people : bool
@@ -80,8 +77,6 @@ def open_source(
     files = isinstance(rows, str | Path) or (
         isinstance(rows, list | tuple) and all(isinstance(entry, str | Path) for entry in rows)
     )
-    if leaves is not None and not (files and len(columns) == 1):
-        raise InvalidInput("leaves are for one column of files; turn other labels into positions with tree.positions")
     if person is not None and rows_are_people:
         raise InvalidInput("give person or rows_are_people, not both")
     if person is not None:
@@ -101,12 +96,12 @@ def open_source(
     elif engine == "duckdb":
         from .duckdb import open_rows as open_duckdb
 
-        source = open_duckdb(rows, columns, box, connection=connection, values=values, leaves=leaves, **chosen)
+        source = open_duckdb(rows, columns, box, connection=connection, values=values, **chosen)
         names = source.names
     elif files:
         from .arrow import open_files
 
-        source = open_files(rows, columns, box, values=values, leaves=leaves, **chosen)
+        source = open_files(rows, columns, box, values=values, **chosen)
         names = source.names
     else:
         from .arrow import open_rows

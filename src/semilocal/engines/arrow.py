@@ -28,7 +28,7 @@ from ..simulation.people import row_scores, smallest_scores
 from ..whole_file import whole_file
 from .files import BATCH, check_files, check_numbers, list_files, load_arrow, reason_of
 from .histogram import Lookup
-from .source import Source, Survey, Wanted, attached_batches, check_axes
+from .source import Source, Wanted, attached_batches, check_axes
 
 __all__ = ["ArrowSource", "open_files", "open_rows", "write_rows"]
 
@@ -39,28 +39,24 @@ class ArrowSource(Source):
     """A source over record batches; use :func:`semilocal.engines.open_source`.
 
     ``read(columns)`` gives the record batches with these columns, of this ``schema``, in the same order each time. Of a
-    ``person`` at most ``rows_per_person`` rows are chosen by ``key``. With ``leaves`` the positions are labels of one
-    column, and these are the numbers that stand for them; spaces around a label do not count. ``inputs`` are files that
-    no output may replace, ``names`` all columns of all of them.
+    ``person`` at most ``rows_per_person`` rows are chosen by ``key``. ``inputs`` are files that no output may replace,
+    ``names`` all columns of all of them.
     """
 
     def __init__(
         self, read: Reader, columns: Sequence[str], box: Box, *, schema: Any, person: str | None = None,
-        rows_per_person: int = 1, key: int = 0, leaves: Mapping[str, float] | None = None,
-        inputs: Sequence[Path] = (), names: Sequence[str] = (),
+        rows_per_person: int = 1, key: int = 0, inputs: Sequence[Path] = (), names: Sequence[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(box)
         self.names = tuple(names) or tuple(schema.names)
         self.columns, self.schema, self.person = tuple(columns), schema, person
         self.rows_per_person, self.inputs = rows_per_person, tuple(inputs)
-        self._read, self._key, self._leaves = read, key, leaves
+        self._read, self._key = read, key
         check_axes(columns, box)
-        check_numbers(schema, self.columns if leaves is None else (), "the rows")
+        check_numbers(schema, self.columns, "the rows")
         for name in (*self.columns, *(() if person is None else (person,))):
             if name not in schema.names:
                 raise InvalidInput(f"there is no column {name!r}; there are {listed_columns(schema.names)}")
-        if leaves is not None:
-            self._check_leaves(leaves)
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -71,14 +67,9 @@ class ArrowSource(Source):
             yield self._numbers(batch, [*self.columns, *others])
 
     def _numbers(self, batch: Any, columns: Sequence[str]) -> Floats:
-        labels = () if self._leaves is None else self.columns
         out = np.empty((len(columns), len(batch))).T  # every column stays in one piece
         for place, name in enumerate(columns):
-            column = batch.column(name)
-            if name in labels:
-                out[:, place] = _stand_for(column, self._leaves or {})
-            else:
-                out[:, place] = column.cast("float64").to_numpy(zero_copy_only=False)
+            out[:, place] = batch.column(name).cast("float64").to_numpy(zero_copy_only=False)
         return out
 
     def _chosen(self, columns: Sequence[str]) -> Iterator[Any]:
@@ -145,30 +136,6 @@ class ArrowSource(Source):
         every.__dict__.pop("_surveyed", None)
         return every
 
-    def survey(self) -> Survey:
-        """What one scan says about the rows; counts values that are missing."""
-        found = super().survey()
-        null = 0
-        for batch in self._chosen(self.columns) if found.missing else ():
-            empty = np.zeros(len(batch), dtype=bool)
-            for name in self.columns:
-                empty |= batch.column(name).is_null().to_numpy(zero_copy_only=False)
-            null += int(np.count_nonzero(empty))
-        return found._replace(null=null, missing=found.missing - null)
-
-    def _check_leaves(self, leaves: Mapping[str, float]) -> None:
-        rows, unknown, first = 0, 0, -1
-        for batch in self._batches(self.columns):
-            bad = np.isnan(_stand_for(batch.column(self.columns[0]), leaves))
-            if first < 0 and bad.any():
-                first = rows + int(np.argmax(bad))
-            rows, unknown = rows + len(batch), unknown + int(np.count_nonzero(bad))
-        if unknown:  # no label is repeated
-            raise InvalidInput(
-                f"column {self.columns[0]!r} holds no leaf of the table in {unknown:,} of {rows:,} rows, the first in "
-                f"row {first:,}; correct them, or remove them first: nothing was released"
-            )
-
     # -- writing -------------------------------------------------------------------------------------------
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
@@ -231,30 +198,19 @@ def new_file(path: Path, inputs: Sequence[Path] = ()) -> Iterator[Path]:
         raise
 
 
-def _stand_for(labels: Any, leaves: Mapping[str, float]) -> Floats:
-    """The numbers of an Arrow array of labels: float64[b]; NaN for what is not a leaf."""
-    encoded = labels if hasattr(labels, "dictionary") else labels.dictionary_encode()
-    numbers = [leaves.get(str(label).strip(), np.nan) for label in encoded.dictionary.to_pylist()]
-    index = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
-    return np.asarray(np.array([*numbers, np.nan])[index])
-
-
 # -- what gives record batches ---------------------------------------------------------------------------------------
 
 
 def open_files(
     paths: str | Path | Sequence[str | Path], columns: Sequence[str], box: Box, *, values: Sequence[str] = (),
-    person: str | None = None, leaves: Mapping[str, float] | None = None, make: type[ArrowSource] = ArrowSource,
-    **named: Any,
+    person: str | None = None, make: type[ArrowSource] = ArrowSource, **named: Any,
 ) -> ArrowSource:  # fmt: skip
     """A source over files, folders or patterns; all files must have the columns and values, as numbers.
 
     ``make`` is the kind of :class:`ArrowSource`, and ``named`` what it takes beside.
     """
     load_arrow()
-    numbers = [*(columns if leaves is None else ()), *values]
-    texts = [*(columns if leaves is not None else ()), *(() if person is None else (person,))]
-    opened = check_files(list_files(paths), numbers, texts)
+    opened = check_files(list_files(paths), [*columns, *values], [] if person is None else [person])
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
         for _, rows in opened:
@@ -262,7 +218,7 @@ def open_files(
 
     names = dict.fromkeys(name for file, _ in opened for name in file.columns)
     return make(
-        read, columns, box, schema=opened[0][1].schema, person=person, leaves=leaves, names=list(names),
+        read, columns, box, schema=opened[0][1].schema, person=person, names=list(names),
         inputs=[file.path for file, _ in opened], **named,
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ from ..errors import EngineFailed, InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from .arrow import ArrowSource, open_files
-from .files import BATCH, PARQUET, load_arrow
+from .files import BATCH, load_arrow
 from .histogram import Lookup
 from .source import Wanted
 
@@ -50,13 +50,12 @@ class DuckDBSource(ArrowSource):
 
 
 def open_rows(
-    data: Any, columns: Sequence[str], box: Box, *, connection: Any, values: Sequence[str],
-    leaves: Mapping[str, float] | None, **chosen: Any,
-) -> DuckDBSource:  # fmt: skip
-    """Files, an address that DuckDB can read (``"s3://..."``), a query, or a relation as a source.
+    data: Any, columns: Sequence[str], box: Box, *, connection: Any, values: Sequence[str], **chosen: Any
+) -> DuckDBSource:
+    """Files, a query, or a relation as a source.
 
-    ``connection`` is the one that a query or relation belongs to; ``values`` and ``leaves`` are for files. ``chosen``
-    says which rows of a person are taken.
+    ``connection`` is the one that a query or relation belongs to; ``values`` are for files. ``chosen`` says which rows
+    of a person are taken.
     """
     duckdb = load_duckdb()
     query = isinstance(data, str) and data.lstrip().lower().startswith(_QUERY) and " " in data.strip()
@@ -65,19 +64,14 @@ def open_rows(
     else:
         own = connection or duckdb.connect()
     source: Any
-    if query or isinstance(data, duckdb.DuckDBPyRelation) or (isinstance(data, str) and "://" in data):
+    if query or isinstance(data, duckdb.DuckDBPyRelation):
         with reporting_failures():
-            relation = own.sql(data) if query else _at(own, data) if isinstance(data, str) else data
+            relation = own.sql(data) if query else data
         source = _from_relation(relation, columns, box, chosen)
     else:
-        source = open_files(data, columns, box, values=values, leaves=leaves, make=DuckDBSource, **chosen)
+        source = open_files(data, columns, box, values=values, make=DuckDBSource, **chosen)
     source.connection = own
     return source  # type: ignore[no-any-return]
-
-
-def _at(connection: Any, address: str) -> Any:
-    """The relation of an address."""
-    return connection.read_parquet(address) if address.lower().endswith(PARQUET) else connection.read_csv(address)
 
 
 def _from_relation(relation: Any, columns: Sequence[str], box: Box, chosen: Mapping[str, Any]) -> DuckDBSource:

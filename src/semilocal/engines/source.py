@@ -51,9 +51,8 @@ class Survey(NamedTuple):
     """What one scan says about the rows."""
 
     rows: int
-    missing: int  # rows that are NaN or infinite
+    missing: int  # rows that have no value, or are NaN or infinite
     outside: int  # rows outside the box
-    null: int  # rows that have no value
     first: int  # the first such row; -1 if there is none
     sample: Floats  # float64[s, d], positions at even distances, at most 2 * SAMPLE
 
@@ -93,7 +92,7 @@ class Source:
             rows += len(batch)
             while sum(map(len, kept)) > 2 * SAMPLE:
                 kept, step = [np.concatenate(kept)[::2]], 2 * step
-        return Survey(rows, missing, outside, 0, first, np.concatenate(kept))
+        return Survey(rows, missing, outside, first, np.concatenate(kept))
 
     def count(self) -> int:
         """Number of rows."""
@@ -103,7 +102,7 @@ class Source:
         """Refuse rows that are not finite or outside (``OutsideDomain``), with how many there are and what to do."""
         found = self._surveyed
         refuse_bad_rows(
-            self.box, rows=found.rows, missing=found.missing, outside=found.outside, null=found.null, first=found.first,
+            self.box, rows=found.rows, missing=found.missing, outside=found.outside, first=found.first,
             some=lambda: found.sample,
         )  # fmt: skip
 
@@ -194,14 +193,14 @@ def check_axes(columns: Sequence[str], box: Box) -> None:
 
 
 def refuse_bad_rows(
-    box: Box, *, rows: int, missing: int = 0, outside: int = 0, null: int = 0, first: int | None = None,
+    box: Box, *, rows: int, missing: int = 0, outside: int = 0, first: int | None = None,
     some: Callable[[], Floats] | None = None,
 ) -> None:  # fmt: skip
-    """Refuse rows that no cell can hold: NaN or infinite, outside the box, or without a value.
+    """Refuse rows that no cell can hold: without a value, NaN or infinite, or outside the box.
 
     ``some`` gives a few positions, float64[s, d], which may show what went wrong. None of them is printed.
     """
-    kinds = {"have no value (NULL)": null, "are NaN or infinite": missing, f"lie outside the domain {box}": outside}
+    kinds = {"have no value or are NaN or infinite": missing, f"lie outside the domain {box}": outside}
     bad = [f"{number:,} {what}" for what, number in kinds.items() if number]
     if bad:
         where = f", the first at row {first:,}" if first is not None and first >= 0 else ""

@@ -28,7 +28,7 @@ __all__ = ["SparkSource", "load_spark", "reporting_failures"]
 _BATCH = 1 << 17  # rows of a batch that is streamed through the driver
 _FIRST_ROWS = 1000  # rows that show what went wrong
 _TWIN, _RANK = "semilocal twin", "semilocal rank"  # columns that rows are chosen by
-_NULL, _INFINITE, _OUTSIDE = -1, -2, -3  # in place of a cell
+_MISSING, _OUTSIDE = -1, -2  # in place of a cell
 
 
 class SparkSource(Source):
@@ -74,21 +74,19 @@ class SparkSource(Source):
     def check_value(self, name: str, low: float, high: float) -> None:
         """Refuse a column if a value is missing or outside its range; also of rows that are not chosen. One scan."""
         self._check_numbers([name])
-        rows, null, missing, outside = self.everybody._conditions([name], Box((low,), (high,)))
-        refuse_values(name, low, high, rows=rows, bad=null + missing + outside, missing=null + missing)
+        rows, missing, outside = self.everybody._conditions([name], Box((low,), (high,)))
+        refuse_values(name, low, high, rows=rows, bad=missing + outside, missing=missing)
 
-    def _conditions(self, columns: Sequence[str], box: Box) -> tuple[int, int, int, int]:
-        """How many rows there are, and how many have no value, one that is not finite, or one outside the box."""
+    def _conditions(self, columns: Sequence[str], box: Box) -> tuple[int, int, int]:
+        """How many rows there are, and how many have no finite value, or one outside the box."""
         cells, people = self._tally(columns, box, lambda points: np.ones(len(points), dtype=np.uint64))
         found = dict(zip(cells.tolist(), people.tolist(), strict=True))
-        return sum(found.values()), *(found.get(kind, 0) for kind in (_NULL, _INFINITE, _OUTSIDE))
+        return sum(found.values()), found.get(_MISSING, 0), found.get(_OUTSIDE, 0)
 
     def check(self) -> None:
         """Refuse rows that have no value, are not finite or lie outside, with how many there are. One scan."""
-        rows, null, missing, outside = self._conditions(self.columns, self.box)
-        refuse_bad_rows(
-            self.box, rows=rows, null=null, missing=missing, outside=outside, some=lambda: self._first(_FIRST_ROWS)
-        )
+        rows, missing, outside = self._conditions(self.columns, self.box)
+        refuse_bad_rows(self.box, rows=rows, missing=missing, outside=outside, some=lambda: self._first(_FIRST_ROWS))
 
     def count(self) -> int:
         """Number of rows."""
@@ -147,9 +145,7 @@ class SparkSource(Source):
             for batch in batches:
                 points = _stacked(batch.columns)
                 inside = box.inside(points)
-                bad = np.where(np.isfinite(points).all(axis=1), _OUTSIDE, _INFINITE)
-                for column in batch.columns:
-                    bad[column.is_null().to_numpy(zero_copy_only=False)] = _NULL
+                bad = np.where(np.isfinite(points).all(axis=1), _OUTSIDE, _MISSING)
                 cells = np.concatenate([cells_of(points[inside]).astype(np.int64), bad[~inside]])
                 found, people = np.unique(cells, return_counts=True)
                 yield pyarrow.RecordBatch.from_arrays([pyarrow.array(found), pyarrow.array(people)], ["cell", "people"])

@@ -78,7 +78,7 @@ def test_bad_rows_are_counted_and_nothing_is_released(connection: Any, tmp_path:
     source = open_source(
         connection.read_parquet(str(path)), ["x", "y"], box_of(2), engine="duckdb", connection=connection
     )
-    with pytest.raises(OutsideDomain, match=r"of 7 rows 1 have no value \(NULL\) and 2 are NaN .* and 2 lie outside"):
+    with pytest.raises(OutsideDomain, match=r"of 7 rows 3 have no value or are NaN .* and 2 lie outside"):
         source.check()
     task = Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20)
     with pytest.raises(OutsideDomain, match="nothing was released"):

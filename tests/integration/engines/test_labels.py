@@ -1,19 +1,14 @@
-"""Columns of labels give the same bytes in memory and streamed, and what is no leaf is refused there too."""
+"""Columns of labels: the numbers of people, and points that are labels."""
 
 from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from semilocal.engines import open_source
-from semilocal.errors import InvalidInput
-from semilocal.hierarchy.tables import from_labels
 from tests.helpers.commands import refused, run_json
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -28,13 +23,12 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def write(folder: Path, form: str, *, bad: Sequence[str] = ()) -> Path:
+def write(folder: Path, form: str) -> Path:
     """3,000 rows of 1,000 people; labels have spaces around them in places."""
     rng = np.random.default_rng(3)
     who = rng.integers(0, 1000, 3000)
     codes = rng.choice([path[-1] for path in PATHS], 3000, p=[0.4, 0.3, 0.1, 0.15, 0.05]).tolist()
     codes[::7] = [f" {code}\t" for code in codes[::7]]
-    codes[5 : 5 + len(bad)] = bad
     rows = pyarrow.table({
         "who": who, "code": codes, "cost": rng.integers(0, 90, 3000).astype(float)
     })  # fmt: skip
@@ -50,47 +44,14 @@ def write(folder: Path, form: str, *, bad: Sequence[str] = ()) -> Path:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_streamed_rows_say_what_memory_says(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, table: Path, form: str
-) -> None:
+def test_labels_are_read_in_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: Path, form: str) -> None:
     path = write(tmp_path, form)
     people = len(set(np.random.default_rng(3).integers(0, 1000, 3000).tolist()))
     promised = ("--bounds", table, "--user", "who", "--epsilon", "2", "--seed", "4")
     mean = ("mean", path, *promised, "--value", "cost", "--range", "0,100", "--trust", "curator")
-    for job in (
-        ("counts", path, *promised, "--trust", "curator"),
-        ("counts", path, *promised, "--trust", "nobody"),
-        mean,
-    ):
-        here, there = (run_json(capsys, *job, "--engine", name) for name in ("memory", "arrow"))
-        assert here == there
-        assert here["participants"] == people
-
-
-def test_a_label_that_is_no_leaf_is_refused_with_how_many_and_not_repeated(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, table: Path
-) -> None:
-    path = write(tmp_path, "csv", bad=["secret", "heart", "j18", ""])
-    job = ("counts", path, "--bounds", table, "--rows-are-people", "--epsilon", "1", "--trust", "curator")
-    said = refused(capsys, *job, "--engine", "arrow")
-    assert "column 'code' holds no leaf of the table in 4 of 3,000 rows" in said
-    assert "the first in row 5" in said
-    assert not any(bad in said for bad in ("secret", "heart", "j18"))
-
-
-def test_a_file_without_the_column_is_refused_by_name(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, table: Path
-) -> None:
-    path = write(tmp_path, "csv")
-    job = ("counts", path, "--bounds", table, "--columns", "diagnosis", "--rows-are-people", "--epsilon", "1")
-    assert "'diagnosis'" in refused(capsys, *job, "--trust", "curator", "--engine", "arrow")
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(np.zeros((3, 1)), ["code"]), ("rows.csv", ["code", "who"])])
-def test_leaves_are_for_one_column_of_files(rows: Any, columns: list[str]) -> None:
-    tree = from_labels("code", PATHS)
-    with pytest.raises(InvalidInput, match=r"one column of files.*tree\.positions"):
-        open_source(rows, columns, tree.box, leaves=tree.leaves)
+    for job in (("counts", path, *promised, "--trust", "curator"), mean):
+        assert run_json(capsys, *job)["participants"] == people
+        assert "labels are read in memory; take --engine memory" in refused(capsys, *job, "--engine", "arrow")
 
 
 def test_points_are_labels_too(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: Path) -> None:
@@ -102,7 +63,6 @@ def test_points_are_labels_too(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     known = {"code", "heart", "I20-I25", "lung", *(path[-1] for path in PATHS)}
     assert {end for name in regions for end in name.split(" to ")} <= known
     assert regions - {path[-1] for path in PATHS}  # some are no leaves
-    assert run_json(capsys, *job, "--trust", "nobody", "--engine", "arrow")["points"] == found["points"]
     drawn = run_json(capsys, *job[:-2], "--trust", "curator")
     counted = collections.Counter(label for (label,) in drawn["points"])
     assert set(counted) <= {path[-1] for path in PATHS}

@@ -69,7 +69,7 @@ def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
     table = pyarrow.table({"x": pyarrow.array([0.0, 1.0, *bad], pyarrow.float64()), "y": [0.0] * 7})
     source = SparkSource(spark.createDataFrame(table), ["x", "y"], box_of(2))
     task = Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20)
-    with pytest.raises(OutsideDomain, match=r"of 7 rows 1 have no value \(NULL\) and 2 are NaN .* and 2 lie outside"):
+    with pytest.raises(OutsideDomain, match=r"of 7 rows 3 have no value or are NaN .* and 2 lie outside"):
         run_source(source, task, rng=np.random.default_rng(1))
     with pytest.raises(OutsideDomain, match="of 7 rows"):
         source.histogram(task.hierarchy, 4)
