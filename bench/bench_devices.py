@@ -20,7 +20,8 @@ from semilocal.device.swarm import run_swarm
 from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import open_store
-from semilocal.testing import ALLOW_ALL, Postgres, Server, cluster
+from semilocal.testing import ALLOW_ALL, Server, cluster
+from tests.helpers.postgres import Postgres
 
 SECONDS, MESSAGES = 10.0, 15.0
 

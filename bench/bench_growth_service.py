@@ -22,7 +22,7 @@ from bench.bench_pair import count, open_pair, peak_memory, running_pair, send
 from bench.bench_service import bench, new_crowd, subjects
 from semilocal import Box
 from semilocal.pooled import PooledTask
-from semilocal.testing import Postgres
+from tests.helpers.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parents[1]
 LEVELS = 24

@@ -41,7 +41,8 @@ from semilocal.service import rounds
 from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import Enrolment, open_store
-from semilocal.testing import Postgres, free_port
+from semilocal.testing import free_port
+from tests.helpers.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parent.parent
 WARM_UP = 1.0  # seconds

@@ -38,7 +38,7 @@ from .geometry.box import Box
 
 __all__ = [
     "BoundedFunction", "CheckedValues", "as_function", "check_values", "coordinate", "function", "gaussian_bump",
-    "indicator", "linear", "lipschitz", "squared_norm",
+    "indicator", "linear", "squared_norm",
 ]  # fmt: skip
 
 
@@ -167,47 +167,6 @@ def function(
     return _Custom(evaluate, range_over_boxes, name or _name_of(evaluate))
 
 
-def lipschitz(
-    evaluate: Callable[[Floats], npt.ArrayLike], constant: float, *, name: str | None = None
-) -> BoundedFunction:
-    """Return your own function, bounded by how fast it changes.
-
-    Parameters
-    ----------
-    evaluate : callable
-        Takes points float[n, d], returns finite values float[n]. It must be defined on the whole domain.
-    constant : float
-        A Lipschitz constant: values at two points differ by at most ``constant`` times their Euclidean distance.
-        The range over a box is the value at its centre ± ``constant`` times half its diagonal, and as much wider
-        as 8 units in the last place of coordinates and value make. A callable that loses more to rounding needs a
-        larger constant.
-    name : str, optional
-        The name of ``evaluate`` if left out.
-
-    Examples
-    --------
-    >>> distance = lipschitz(lambda points: np.hypot(points[:, 0], points[:, 1]), 1.0, name="distance")
-    >>> distance.range_over([[[0.0, 0.0], [6.0, 8.0]]]).round(6).tolist()
-    [[-0.0, 10.0]]
-    """
-    if not callable(evaluate):
-        raise InvalidInput(f"evaluate must be callable; got {evaluate!r}")
-    slope = as_number(constant, "constant")
-    if slope < 0:
-        raise InvalidInput(f"constant must not be negative; got {constant!r}")
-    label = name or _name_of(evaluate)
-
-    def around_centre(boxes: Floats) -> Floats:
-        centre = boxes[:, 0] + (boxes[:, 1] - boxes[:, 0]) / 2
-        half = np.maximum(boxes[:, 1] - centre, centre - boxes[:, 0])
-        half += _SLACK * np.spacing(np.abs(boxes).max(axis=1))  # evaluate may round the coordinates
-        reach = slope * np.hypot.reduce(half, axis=1)  # squares of very small numbers would vanish
-        middle = as_values(evaluate(centre), count=len(centre), name=label)
-        return np.stack([middle - reach, middle + reach], axis=1)
-
-    return _Custom(evaluate, around_centre, label)
-
-
 def as_function(f: Any) -> BoundedFunction:
     """Return f if it knows its range over boxes; refuse anything else, with an example of what to pass.
 
@@ -221,8 +180,8 @@ def as_function(f: Any) -> BoundedFunction:
         return cast(BoundedFunction, f)
     raise InvalidInput(
         f"f must know its range over a box, because a range is never guessed from the data; got {_name_of(f)}. Pass "
-        "for example functions.squared_norm(), functions.coordinate(0), functions.lipschitz(f, constant=2.0) or "
-        "functions.function(f, range_over_boxes)"
+        "for example functions.squared_norm(), functions.coordinate(0), functions."
+        "function(f, range_over_boxes)"
     )
 
 

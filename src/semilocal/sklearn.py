@@ -5,18 +5,15 @@ Knows scikit-learn's conventions and the releases of points. The core never impo
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Floats, as_number
+from .arrays import Floats
 from .errors import InvalidInput, MissingExtra, listed_columns
 from .geometry.box import Box
 from .geometry.frames import axes_in_order
-from .protocol.promise_words import FROM_DATA
 from .protocol.task import DELTA, K, Rule
 from .release.job import Job
 from .release.points import centres
@@ -29,8 +26,6 @@ except ImportError:
     raise MissingExtra("scikit-learn", "experiments") from None
 
 __all__ = ["SemiLocalTransformer"]
-
-Method = Literal["quantize", "resample"]
 
 
 class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -53,13 +48,9 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         The smallest crowd: participants in a region, each one included.
     delta : float
         Chance, per participant, that a split puts it with fewer.
-    box : Box, (lower, upper) or "data"
+    box : Box or (lower, upper)
         The public domain; ``lower`` and ``upper`` are numbers for all axes or one number per axis. It must not come
-        from the data, which would publish the extremes: ``"data"`` does that, with a warning.
-    method : {"quantize", "resample"}
-        Where the people of the region are estimated to be, or a Laplace draw around that.
-    resample_epsilon : float
-        Scale of the draw: width of the region's people divided by this. It is not a cost.
+        from the data, which would publish the extremes.
     rule : {"cut", "all"}
         As in :meth:`semilocal.Task.build`.
     random_state : int, numpy.random.Generator or None
@@ -90,9 +81,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         k: int = K,
         *,
         delta: float = DELTA,
-        box: Box | tuple[npt.ArrayLike, npt.ArrayLike] | Literal["data"] | None = None,
-        method: Method = "quantize",
-        resample_epsilon: float = 2.0,
+        box: Box | tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         rule: Rule = "cut",
         random_state: Any = None,
     ) -> None:
@@ -100,8 +89,6 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         self.k = k
         self.delta = delta
         self.box = box
-        self.method = method
-        self.resample_epsilon = resample_epsilon
         self.rule = rule
         self.random_state = random_state
 
@@ -117,8 +104,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     def transform(self, X: npt.ArrayLike) -> Floats:
         """Map positions to the regions that were found, shape (n, d): no position comes back as it was.
 
-        For training positions the result is that of ``fit_transform``; with "resample" up to the draws, which an
-        integer ``random_state`` repeats.
+        For training positions the result is that of ``fit_transform``.
 
         Raises
         ------
@@ -134,21 +120,21 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         return self._numbers(X, reset=False, copy=True)
 
     def _release(self, X: npt.ArrayLike) -> Floats:
-        if self.method not in ("quantize", "resample"):
-            raise InvalidInput(f"method must be 'quantize' or 'resample'; got {self.method!r}")
         _check_people(X)
         points = self._numbers(X, ensure_min_samples=2)
         domain = self._domain(points)
         self._check_order(domain)
-        rng = None if self.random_state is None else _generator(self.random_state)
+        seed = self.random_state
+        if isinstance(seed, np.random.RandomState):  # what scikit-learn's own tools pass
+            seed = seed.randint(0, 2**31)
+        rng = None if seed is None else np.random.default_rng(seed)
         done = Job(
             question="counts", data=points, box=domain, epsilon=self.epsilon, trust="nobody", delta=self.delta,
             k=self.k, rng=rng, options={"rule": self.rule},
         ).run()  # fmt: skip
         self.partition_, self.spent_ = done.result.partition, done.result.spent
         self._centres = centres(self.partition_)
-        promised, from_data = done.result.guarantee, (FROM_DATA,) if isinstance(self.box, str) else ()
-        self.guarantee_ = msgspec.structs.replace(promised, notes=(*promised.notes, *from_data))
+        self.guarantee_ = done.result.guarantee
         return self._points(done.run.regions)
 
     def _numbers(self, X: npt.ArrayLike, **options: Any) -> Floats:
@@ -169,27 +155,12 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             )
 
     def _points(self, regions: npt.NDArray[np.integer[Any]]) -> Floats:
-        """One position for each row's region int[n]."""
-        if self.method == "quantize":
-            return np.asarray(self._centres.middle[regions])
-        rng = _generator(self.random_state)
-        if isinstance(self.random_state, int | np.integer):  # draws other than the protocol's
-            rng = rng.spawn(1)[0]
-        epsilon = as_number(self.resample_epsilon, "resample_epsilon", positive=True)
-        middle, width = self._centres.middle[regions], self._centres.spread[regions] * np.sqrt(12.0)
-        return np.asarray(self.partition_.task.box.nearest(middle + rng.laplace(size=width.shape) * width / epsilon)[0])
+        """Where the people of each row's region int[n] are estimated to be."""
+        return np.asarray(self._centres.middle[regions])
 
     def _domain(self, points: Floats) -> Box:
         if isinstance(self.box, Box):
             return self.box
-        if isinstance(self.box, str) and self.box == "data":
-            warnings.warn(
-                "box='data' publishes the extremes of the training positions without any protection; name a public box",
-                UserWarning,
-                stacklevel=4,
-            )
-            low, high = points.min(axis=0), points.max(axis=0)
-            return Box(tuple(low), tuple(np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))))
         if isinstance(self.box, tuple | list) and len(self.box) == 2:
             shape = (points.shape[1],)
             try:
@@ -198,8 +169,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
                 raise InvalidInput(f"box must have {shape[0]} numbers per corner; got {self.box!r}") from None
             return Box(tuple(low.tolist()), tuple(high.tolist()))
         raise InvalidInput(
-            "box must be the public domain of the positions: a Box, (lower, upper), or 'data', which leaks their "
-            f"extremes; got {self.box!r}"
+            f"box must be the public domain of the positions: a Box, or (lower, upper); got {self.box!r}"
         )
 
 
@@ -210,9 +180,3 @@ def _check_people(X: Any) -> None:
     levels = getattr(getattr(X, "index", None), "names", ())
     if person_columns([name for name in levels if isinstance(name, str)]):
         check_frame(X, POPULATION)
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):  # what scikit-learn's own tools pass
-        return np.random.default_rng(random_state.randint(0, 2**31))
-    return np.random.default_rng(random_state)

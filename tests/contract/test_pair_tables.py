@@ -9,7 +9,7 @@ import pytest
 
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.stores.pairs import SEED, UploadRow
-from semilocal.testing import Postgres
+from tests.helpers.postgres import Postgres
 from tests.helpers.service import database, postgres, store  # noqa: F401
 
 TASK = hashlib.sha256(b"pair").digest()

@@ -18,7 +18,7 @@ from semilocal.service.admin import create_campaign, first_admin_token, new_toke
 from semilocal.service.campaign import Campaign, token_hash, used_by
 from semilocal.service.rounds import advance, cancel, report_head, start
 from semilocal.service.stores.base import Enrolment, Incoming, SQLStore, Store, What, open_store
-from semilocal.testing import Postgres
+from tests.helpers.postgres import Postgres
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
 

@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from semilocal.testing import Postgres
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
+from tests.helpers.postgres import Postgres
 from tests.helpers.service import unmet
 
 REQUESTS = 150

@@ -16,11 +16,12 @@ from semilocal.cli.main import main
 from semilocal.sharing.pair import COLLUSION, PairTask
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import SignedTree
-from semilocal.testing import ADMIN_TOKEN, Postgres, Server, free_port
+from semilocal.testing import ADMIN_TOKEN, Server, free_port
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
 from tests.helpers.pages import data_of
 from tests.helpers.pairs import SIGNING, crowd, upload_of
+from tests.helpers.postgres import Postgres
 
 PEOPLE = 80
 LEADER = verifying_key(SIGNING[0]).hex()
@@ -98,7 +99,7 @@ def test_two_operators_count_a_crowd_from_their_command_lines(
     while "campaign confirm" not in shown and time.monotonic() < end:
         assert main(["campaign", "show", "walkers", *leader]) == 0
         shown = capsys.readouterr().out
-    assert "confirming (leader of two servers, experimental)" in shown
+    assert "confirming: leader of two servers, experimental" in shown
     assert "City of Ay" in shown
     assert "Bee University" in shown
     leaders = httpx2.get(f"{servers[0].url}/operator").json()["signing_key"]

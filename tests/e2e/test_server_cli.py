@@ -130,7 +130,7 @@ def test_two_campaigns_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest
         assert main(["campaign", "start", "walkers", *office]) == 0
         capsys.readouterr()
         assert main(["campaign", "show", "walkers", *office]) == 0
-        assert "collecting: round 1 is open, 0 of 0 answers received, 0 missing" in capsys.readouterr().out
+        assert "round 1 is open, 0 of 0 answers received; it ends in " in capsys.readouterr().out
         assert main(["campaign", "close", "walkers", *office]) == 0
         assert "cancelled" in capsys.readouterr().out
         assert main(["campaign", "show", "nobody", *office]) == 2

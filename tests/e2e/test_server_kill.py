@@ -25,11 +25,12 @@ from semilocal.errors import StoreUnavailable
 from semilocal.protocol.messages import Closed, Query, Slice, decode, decode_closed
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import Store, open_store
-from semilocal.testing import Postgres, Server, cluster, secrets_of
+from semilocal.testing import Server, cluster, secrets_of
 from semilocal.transcript.merkle import transcript_root
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
 from tests.helpers.long import SEED, times
+from tests.helpers.postgres import Postgres
 from tests.helpers.service import Device, open_campaign, sample_task, unmet
 from tests.helpers.stored import verify
 

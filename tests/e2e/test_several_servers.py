@@ -13,11 +13,12 @@ import pytest
 from semilocal.protocol.task import Task
 from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.stores.base import Store, open_store
-from semilocal.testing import Postgres, Server, cluster
+from semilocal.testing import Server, cluster
 from tests.helpers import HANG
 from tests.helpers.commands import write_people
 from tests.helpers.forked import ForkedServer
 from tests.helpers.nginx import Nginx, shipped_nginx
+from tests.helpers.postgres import Postgres
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
 

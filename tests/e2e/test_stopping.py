@@ -16,9 +16,10 @@ import pytest
 
 from semilocal.service.admin import create_campaign
 from semilocal.service.stores.base import open_store
-from semilocal.testing import Postgres, Server
+from semilocal.testing import Server
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
+from tests.helpers.postgres import Postgres
 from tests.helpers.service import open_campaign, sample_task
 
 TASK = sample_task()

@@ -38,8 +38,9 @@ from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
-from semilocal.testing import ALLOW_ALL, Postgres, unit_box
+from semilocal.testing import ALLOW_ALL, unit_box
 from tests.helpers import HANG
+from tests.helpers.postgres import Postgres
 
 
 def unmet(reason: str) -> None:

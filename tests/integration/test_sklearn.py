@@ -33,23 +33,11 @@ from semilocal.sklearn import SemiLocalTransformer
 NOT_APPLICABLE = {"check_dtype_object": "it uses ten features; a box has at most eight dimensions"}
 
 
-DRAWN = "with method='resample' every row gets a draw of its own, which depends on its place in the array"
-
-
-def expected_failures(estimator: Any) -> dict[str, str]:
-    drawn = {"check_methods_sample_order_invariance": DRAWN, "check_methods_subset_invariance": DRAWN}
-    return NOT_APPLICABLE | (drawn if estimator.method == "resample" else {})
-
-
-@pytest.mark.filterwarnings("ignore:box='data':UserWarning")
 @pytest.mark.filterwarnings("ignore::semilocal.errors.NoCrowdWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [
-        SemiLocalTransformer(box="data", epsilon=2.0, k=5, delta=0.01, random_state=0, method=method)
-        for method in ("quantize", "resample")
-    ],
-    expected_failed_checks=expected_failures,
+    [SemiLocalTransformer(box=(-1000, 1000), epsilon=2.0, k=5, delta=0.01, random_state=0)],
+    expected_failed_checks=lambda estimator: NOT_APPLICABLE,
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     try:
@@ -85,11 +73,10 @@ def test_training_features_are_what_their_regions_tell_and_nothing_else() -> Non
     assert "curator" in transformer.guarantee_.explain()
 
 
-@pytest.mark.parametrize("method", ["quantize", "resample"])
-def test_training_positions_never_come_back(method: Any) -> None:
+def test_training_positions_never_come_back() -> None:
     """Attributes and every method that is used in a Pipeline: none of them holds a training position."""
     points = np.random.default_rng(1).beta(2, 5, (5_000, 2))
-    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), method=method, random_state=1)
+    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), random_state=1)
     private = transformer.fit_transform(points)
     known = set(points.ravel().tolist())
     for out in (private, transformer.transform(points), transformer.transform(points[:7])):
@@ -100,10 +87,9 @@ def test_training_positions_never_come_back(method: Any) -> None:
     assert not known.isdisjoint(transformer.pass_through(points).ravel().tolist())
 
 
-@pytest.mark.parametrize("method", ["quantize", "resample"])
-def test_transform_of_the_training_positions_is_fit_transform(method: Any) -> None:
+def test_transform_of_the_training_positions_is_fit_transform() -> None:
     points = np.random.default_rng(1).beta(2, 5, (5_000, 2))
-    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), method=method, random_state=1)
+    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), random_state=1)
     assert np.array_equal(transformer.fit_transform(points), transformer.transform(points))
 
 
@@ -124,25 +110,15 @@ def test_positions_to_predict_for_pass_through_under_a_name_of_their_own() -> No
         transformer.transform(asked)
 
 
-@pytest.mark.parametrize("method", ["quantize", "resample"])
 @pytest.mark.parametrize(
     "model", [KNeighborsClassifier(15, weights="distance"), RandomForestClassifier(20, max_depth=8, random_state=1)]
 )
-def test_a_pipeline_learns_from_private_positions(housing: tuple[Any, Any], model: Any, method: Any) -> None:
+def test_a_pipeline_learns_from_private_positions(housing: tuple[Any, Any], model: Any) -> None:
     """Expensive or not, by place alone: F1 0.7 and more at epsilon = 4; guessing gives 0.5."""
     points, label = housing
     train, test, known, asked = train_test_split(points, label, test_size=0.3, random_state=1)
     pipeline = make_pipeline(
-        SemiLocalTransformer(
-            epsilon=4.0,
-            k=20,
-            delta=0.05,
-            box=named_box("california"),
-            method=method,
-            random_state=1,
-            resample_epsilon=8.0,
-        ),
-        clone(model),
+        SemiLocalTransformer(epsilon=4.0, k=20, delta=0.05, box=named_box("california"), random_state=1), clone(model)
     )
     pipeline.fit(train, known)
     assert f1_score(asked, pipeline.predict(test)) > 0.65  # asked by regions
@@ -166,9 +142,6 @@ def test_the_box_must_be_public() -> None:
     points = np.random.default_rng(3).random((500, 2))
     with pytest.raises(InvalidInput, match="public domain"):
         SemiLocalTransformer().fit(points)
-    with pytest.warns(UserWarning, match="publishes the extremes"):
-        fitted = SemiLocalTransformer(box="data", random_state=1).fit(points)
-    assert "nothing is promised to the people there" in fitted.guarantee_.explain()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", sl.errors.WeakWarning)  # 500 people are few
@@ -177,15 +150,13 @@ def test_the_box_must_be_public() -> None:
             assert fitted.partition_.task.box == sl.Box((0, 0), (1, 1))
     with pytest.raises(OutsideDomain):
         SemiLocalTransformer(box=(0, 0.5)).fit(points)
-    for wrong in ("world", ((0, 0, 0), (1, 1, 1)), (0, 1, 2), (1, 0), 3):
+    for wrong in ("data", ((0, 0, 0), (1, 1, 1)), (0, 1, 2), (1, 0), 3):
         with pytest.raises(InvalidInput):
             SemiLocalTransformer(box=wrong).fit(points)  # type: ignore[arg-type]
 
 
 def test_wrong_parameters_are_refused() -> None:
     points = np.random.default_rng(4).random((500, 2))
-    with pytest.raises(InvalidInput, match="method"):
-        SemiLocalTransformer(box=(0, 1), method="blur").fit(points)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="delta"):
         SemiLocalTransformer(box=(0, 1), delta=2.0).fit(points)
     with pytest.raises(InvalidInput, match="rule"):
@@ -196,9 +167,7 @@ def test_randomness_is_an_argument() -> None:
     points = np.random.default_rng(5).random((3_000, 2))
 
     def release(random_state: Any) -> Any:
-        return SemiLocalTransformer(2.0, 20, box=(0, 1), method="resample", random_state=random_state).fit_transform(
-            points
-        )
+        return SemiLocalTransformer(2.0, 20, box=(0, 1), random_state=random_state).fit_transform(points)
 
     assert np.array_equal(release(1), release(1))
     assert np.array_equal(release(1), release(np.int64(1)))

@@ -14,11 +14,12 @@ from semilocal.release import collected_mean
 from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.rounds import chain_for
 from semilocal.service.stores.base import open_store
-from semilocal.testing import Postgres, Server, cluster, secrets_of
+from semilocal.testing import Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint
 from semilocal.transcript.merkle import merkle_root, transcript_root
 from tests.helpers import HANG
 from tests.helpers.keystone import same_in_a_loop
+from tests.helpers.postgres import Postgres
 from tests.helpers.service import Device, follow_campaign, open_campaign, postgres, sample_task, transcript  # fmt: skip
 from tests.helpers.stored import verify
 

@@ -19,9 +19,9 @@ from semilocal.release.pair import pair_counts, pair_document
 from semilocal.service.pair.play import PairSecrets
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.party import accepted_digest, derived_sum_noise
-from semilocal.testing import Postgres
 from semilocal.transcript.pair import verify_pair
 from tests.helpers.pairs import SIGNING, SimulatedPair, crowd, pooled_task, report_id
+from tests.helpers.postgres import Postgres
 from tests.helpers.running_pair import SEEDS, Pair, run_pair
 
 

@@ -20,7 +20,8 @@ from semilocal.errors import ServerViolation
 from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import Entry, Question, Slice, Verdict, encode
 from semilocal.protocol.participant import State
-from semilocal.testing import ALLOW_ALL, Played, PlayedRound, cluster, participants_at, play, read_log, secret, unit_box
+from semilocal.testing import ALLOW_ALL, Played, PlayedRound, cluster, participants_at, play, secret, unit_box
+from tests.helpers.away import read_log
 from tests.helpers.pair import STEADY
 
 SIZE = 70

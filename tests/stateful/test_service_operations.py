@@ -27,8 +27,9 @@ from semilocal.protocol.plan import Release
 from semilocal.service.admin import create_campaign
 from semilocal.service.rounds import advance, start
 from semilocal.service.stores.base import Applied, Item, Store, open_store
-from semilocal.testing import MockClock, Postgres, build_app, client_of, cluster, secrets_of
+from semilocal.testing import MockClock, build_app, client_of, cluster, secrets_of
 from tests.helpers.long import SEED, times
+from tests.helpers.postgres import Postgres
 from tests.helpers.programs import Program, programs, search, shrink
 from tests.helpers.service import Device, open_campaign, roster_report
 from tests.helpers.stored import verify

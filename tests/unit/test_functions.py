@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semilocal import functions
@@ -92,33 +92,9 @@ def test_no_value_leaves_the_range_and_the_range_is_tight(case: Any) -> None:
         assert upper - values.max() <= slack, which
 
 
-@settings(max_examples=75, deadline=None, derandomize=True)
-@given(case=cases())
-def test_no_value_of_a_lipschitz_function_leaves_its_range(case: Any) -> None:
-    _, box, center, _, sigma, _ = case
-    # Next to the smallest numbers there are, dividing by sigma loses more digits than the range makes up for.
-    assume(not ((np.abs(box) < 1e-290) & (box != 0)).any())
-
-    def waves(points: Floats) -> Floats:
-        return np.asarray(np.sin(points / sigma).sum(axis=1) * sigma / np.sqrt(points.shape[1]))
-
-    points = points_of(box, rng=np.random.default_rng(2), targets=[0.0, center])
-    assert_encloses(functions.lipschitz(waves, 1.0), box, points)
-    distance = functions.lipschitz(lambda x: np.linalg.norm(x - np.array(center), axis=1), 1.0)
-    assert_encloses(distance, box, points)
-
-
-def test_a_lipschitz_range_is_tight_where_the_function_uses_its_constant() -> None:
-    f = functions.lipschitz(lambda points: 3.0 * points[:, 0], 3.0)
-    assert f.range_over([[[1.0], [5.0]]])[0] == pytest.approx([3.0, 15.0], rel=1e-14)
-    distance = functions.lipschitz(lambda points: np.linalg.norm(points - [2.0, 3.0], axis=1), 1.0)
-    assert distance.range_over([[[0.0, 0.0], [4.0, 6.0]]])[0, 1] == pytest.approx(np.sqrt(13.0), rel=1e-14)
-
-
 @pytest.mark.parametrize(
     "planted",
     [
-        functions.lipschitz(lambda points: 2.0 * points[:, 0], 1.99),
         functions.function(lambda points: points[:, 0] ** 2, lambda boxes: boxes[:, :, 0] ** 2),
         functions.function(lambda points: points[:, 0], lambda boxes: boxes[:, :, 0] * (1 - 1e-13)),
     ],
@@ -207,7 +183,7 @@ def test_check_values_refuses_boxes_that_do_not_belong_to_the_points(of: Any, me
 
 @pytest.mark.parametrize("f", [lambda points: points[:, 0], np.sin, 3, "squared_norm", None, functions.coordinate, int])
 def test_what_knows_no_range_is_refused_with_an_example(f: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"functions\.squared_norm\(\).*lipschitz.*range_over_boxes"):
+    with pytest.raises(InvalidInput, match=r"functions\.squared_norm\(\).*range_over_boxes"):
         as_function(f)
     with pytest.raises(InvalidInput, match="never guessed from the data"):
         check_values(f, [[0.0]], [[[0.0], [1.0]]])
@@ -236,8 +212,6 @@ def test_wrong_output_of_a_callable_is_refused(result: Any) -> None:
     f = functions.function(lambda points: result, lambda boxes: np.zeros((len(boxes), 2)), name="mine")
     with pytest.raises(InvalidInput, match="mine"):
         f(np.zeros((3, 2)))
-    with pytest.raises(InvalidInput, match="mine"):
-        functions.lipschitz(lambda points: result, 1.0, name="mine").range_over(np.zeros((3, 2, 2)))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +229,7 @@ def test_a_callable_cannot_change_the_points() -> None:
         return np.zeros(len(points))
 
     with pytest.raises(ValueError, match="read-only"):
-        functions.lipschitz(meddle, 1.0)(np.ones((3, 2)))
+        functions.function(meddle, np.sum)(np.ones((3, 2)))
 
 
 @pytest.mark.parametrize(
@@ -278,9 +252,6 @@ def test_a_callable_cannot_change_the_points() -> None:
         lambda: functions.indicator([[0, 0], [1, 1]]),  # type: ignore[arg-type]
         lambda: functions.function(1, np.sum),  # type: ignore[arg-type]
         lambda: functions.function(np.sum, None),  # type: ignore[arg-type]
-        lambda: functions.lipschitz(np.sum, -1.0),
-        lambda: functions.lipschitz(np.sum, np.inf),
-        lambda: functions.lipschitz("f", 1.0),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_arguments_are_refused(make: Callable[[], BoundedFunction]) -> None:

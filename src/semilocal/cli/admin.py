@@ -29,8 +29,7 @@ from ..words import number_of
 from .options import HIDDEN_HELP, flat, not_empty, option, read_hidden, server_url
 
 __all__ = [
-    "ADMIN_TOKEN", "CAMPAIGN", "PAGE", "AdminClient", "CampaignName", "CampaignState", "Office",
-    "PairState", "connect",
+    "ADMIN_TOKEN", "CAMPAIGN", "GEOJSON", "PAGE", "AdminClient", "CampaignName", "Office", "State", "connect",
 ]  # fmt: skip
 
 ADMIN_TOKEN = "SEMILOCAL_ADMIN_TOKEN"
@@ -97,87 +96,60 @@ class Row(msgspec.Struct, frozen=True):
     enrolled: int
 
 
-class CampaignState(msgspec.Struct, frozen=True):
-    """Where a campaign stands; the numbers of the open round are for administrators."""
+class State(msgspec.Struct, frozen=True):
+    """Where a campaign or a pair stands; what is None is not told, or belongs to the other kind."""
 
     phase: str
-    round: int
-    closed: Annotated[int, msgspec.Meta(ge=0, le=65_536)]
-    enrolled: int
+    enrolled: int = 0
     now: int = 0
     deadline: int | None = None
+    fault: str | None = None
+    kind: str | None = None
+    # where nobody is trusted
+    round: int = 0
+    closed: Annotated[int, msgspec.Meta(ge=0, le=65_536)] = 0
     received: int | None = None
     expected: int | None = None
     needed: int | None = None
-    fault: str | None = None
-    kind: str | None = None
-    task: str = ""
-    name: str = ""
-
-    def text(self) -> str:
-        """The same in words.
-
-        Examples
-        --------
-        >>> CampaignState("collecting", 3, 2, 90, received=60, expected=88, deadline=1600, now=1000).text()
-        'collecting: round 3 is open, 60 of 88 answers received, 28 missing; it closes in 10 min 00 s; 90 enrolled'
-        """
-        left = None if self.deadline is None else duration(max(0, self.deadline - self.now))
-        expected = self.expected if self.expected is not None else self.needed
-        enrolled = f"{self.enrolled:,} enrolled"
-        if self.phase == "enrolling":
-            ends = [f"{expected:,} are enrolled"] if expected else []
-            ends += [f"{left} have passed"] if left else []
-            when = " or ".join(ends) or "the administrator starts it"
-            return f"enrolling: {enrolled}; round 1 opens when {when}"
-        if self.phase not in ("collecting", "releasing"):
-            return f"{self.phase}: {number_of(self.closed, 'round')} closed, {enrolled}"
-        parts = [f"{self.phase}: round {self.round} is open"]
-        if self.received is not None and expected is not None:
-            missing = f"{max(0, expected - self.received):,} missing"
-            parts[0] += f", {self.received:,} of {number_of(expected, 'answer')} received, {missing}"
-        parts += [f"it closes in {left}"] if left is not None else []
-        parts += [self.fault] if self.fault else []
-        return "; ".join([*parts, enrolled])
-
-
-class PairState(msgspec.Struct, frozen=True):
-    """Where a pair of two servers stands."""
-
-    phase: str
-    role: str
-    received: int
+    # two servers
+    role: str = ""
     accepted: int | None = None
-    refused: int | None = None
-    deadline: int | None = None
-    now: int = 0
+    refused: int | dict[str, int] | None = None  # of a campaign by reason
     level: str | None = None
     progress: float | None = None
     waits_for: str | None = None
-    fault: str | None = None
-    kind: str = "pair"
-    task: str = ""
-    name: str = ""
 
     def text(self) -> str:
         """The same in words, and what it waits for.
 
         Examples
         --------
-        >>> PairState("open", "leader", 60, refused=1, deadline=1600, now=1000).text()
-        'open (leader of two servers, experimental): 60 uploads; 1 refused; uploads end in 10 min 00 s'
+        >>> State("collecting", 90, round=3, closed=2, received=60, expected=88, deadline=1600, now=1000).text()
+        'collecting: 90 enrolled; 2 rounds closed; round 3 is open, 60 of 88 answers received; it ends in 10 min 00 s'
+        >>> State("open", kind="pair", role="leader", received=60, refused=1).text()
+        'open: leader of two servers, experimental; 60 uploads; 1 refused'
         """
-        parts = [f"{self.phase} ({self.role} of two servers, experimental): {number_of(self.received, 'upload')}"]
-        parts += [f"{self.accepted:,} take part"] if self.accepted is not None else []
-        parts += [f"{self.refused:,} refused"] if self.refused else []
-        if self.phase == "open" and self.deadline is not None:
-            parts.append(f"uploads end in {duration(max(0, self.deadline - self.now))}")
+        facts = []
+        if self.kind == "pair":
+            facts += [f"{self.role} of two servers, experimental", number_of(self.received or 0, "upload")]
+            facts += [f"{self.accepted:,} take part"] if self.accepted is not None else []
+            facts += [f"{self.refused:,} refused"] if isinstance(self.refused, int) and self.refused else []
+        else:
+            facts += [f"{self.enrolled:,} enrolled", f"{number_of(self.closed, 'round')} closed"]
+            expected = self.expected if self.expected is not None else self.needed
+            if self.phase == "enrolling":
+                facts += [f"round 1 opens when {expected:,} are enrolled" if expected else "it waits to be started"]
+            elif self.received is not None and expected is not None:
+                answers = number_of(expected, "answer")
+                facts += [f"round {self.round} is open, {self.received:,} of {answers} received"]
+        if self.deadline is not None:
+            facts.append(f"it ends in {duration(max(0, self.deadline - self.now))}")
         if self.level is not None:
             done = "" if self.progress is None else f", {self.progress:.0%} of the reports evaluated"
-            parts.append(f"next is {self.level}{done}")
-        parts += [f"waits for {self.waits_for}"] if self.waits_for else []
-        parts += [self.fault] if self.fault else []
-        return "; ".join(parts)
+            facts.append(f"next is {self.level}{done}")
+        facts += [f"waits for {self.waits_for}"] if self.waits_for else []
+        facts += [self.fault] if self.fault else []
+        return f"{self.phase}: {'; '.join(facts)}"
 
 
 def _plain(value: Any, depth: int) -> Any:
@@ -308,13 +280,9 @@ class AdminClient:
             f"{len(found)} campaigns match {name!r}; there are: {listed}{', …' * (len(rows) > 20)}{advice}"
         )
 
-    def state(self, task: str) -> CampaignState | PairState:
+    def state(self, task: str) -> State:
         """Where a campaign stands, with the reports of the open round for who has the admin token."""
-        path = f"/tasks/{task}/{'progress' if self._token else 'state'}"
-        data = self.request("GET", path, admin=bool(self._token))
-        if self._parsed(data, path, dict[str, Any]).get("kind") == "pair":
-            return self._parsed(data, path, PairState)
-        return self._parsed(data, path, CampaignState)
+        return self._get(f"/tasks/{task}/{'progress' if self._token else 'state'}", State, admin=bool(self._token))
 
     def task(self, task: str) -> bytes:
         """The bytes of the task; its id is checked."""

@@ -18,31 +18,36 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cyclopts import Group, Parameter
+from cyclopts.validators import Number
+from cyclopts.validators import Path as ExistingPath
 
+from ..arrays import exact
 from ..errors import InvalidInput
 
 __all__ = [
-    "HIDDEN_HELP", "advanced", "amount", "existing", "existing_file", "file", "flat", "folder", "not_empty", "number",
-    "option", "path", "positive", "read_hidden", "server_url", "share", "two_servers", "whole",
+    "HIDDEN_HELP", "advanced", "amount", "existing", "file", "flat", "folder", "not_empty", "number", "option", "path",
+    "positive", "read_hidden", "server_url", "share", "two_servers", "whole",
 ]  # fmt: skip
 
 LONGEST = 4096  # characters of a hidden value
+MOST = 10**12  # of an amount
+Limits = Number | ExistingPath
 flat = Parameter(name="*")  # a decorator: the fields of a dataclass are options of the command
 
 
 def option(
-    help: str | None = None, metavar: str | None = None, read: Callable[[str], Any] | None = None, *,
+    help: str | None = None, metavar: str | None = None, read: Callable[[str], Any] | Limits | None = None, *,
     dash: bool = False, group: Group | None = None,
 ) -> Parameter:  # fmt: skip
-    """What to put beside a type in ``Annotated``: words for the help, and the reader of the text.
+    """What to put beside a type in ``Annotated``: words for the help, and the reader of the text or its limits.
 
     With ``dash`` a value may begin with one, as in ``--bounds -1,-1,1,1``.
     """
     settings: dict[str, Any] = {"metavar": metavar, "help": help, "allow_leading_hyphen": dash or None, "group": group}
-    if dash:
-        read = _no_option
-    if read is not None:
-        settings["converter"] = lambda _, tokens: read(tokens[0].value)
+    if isinstance(read, Number | ExistingPath):
+        settings["validator"] = read
+    elif dash or read is not None:
+        settings["converter"] = lambda _, tokens: (read or _no_option)(tokens[0].value)
     return Parameter(**{name: value for name, value in settings.items() if value is not None})
 
 
@@ -59,42 +64,24 @@ def _no_option(text: str) -> str:
 # -- single values -----------------------------------------------------------------------------------------------------
 
 
-def whole(low: int, high: int = 10**12) -> Callable[[str], int]:
+def whole(low: int, high: int | None = None) -> Number:
     """A whole number from low to high."""
-
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            top = f" to {high:,}" if high < 10**12 or value > high else " up"
-            raise InvalidInput(f"must be a whole number from {low}{top}; got {text!r}")
-        return value
-
-    return read
+    return Number(gte=low, lte=high)
 
 
-def number(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Callable[[str], float]:
-    """A finite number from low to high; with ``above`` neither of them."""
+def number(low: float) -> Number:
+    """A finite number, at least low."""
+    return Number(gte=low, lt=math.inf)
 
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or not low <= value <= high or (above and value in (low, high)):
-            wanted = f" above {low:g}" if above else f", at least {low:g}"
-            wanted = f" between {low:g} and {high:g}" if math.isfinite(high) else wanted
-            raise InvalidInput(f"must be a finite number{wanted}; got {text!r}")
-        return value
 
-    return read
+positive, share = Number(gt=0, lt=math.inf), Number(gt=0, lt=1)
 
 
 def amount(text: str) -> str:
     """A finite number, at least 0, as it was typed: 0.1 is one tenth."""
-    return text if number(0)(text) else "0"
+    if not exact(text) < MOST:
+        raise InvalidInput(f"must be below {MOST:,}; got {text!r}")
+    return text
 
 
 def server_url(text: str) -> str:
@@ -121,20 +108,8 @@ def path(text: str) -> Path:
     return Path(not_empty(text))
 
 
-def existing_file(text: str) -> Path:
-    """A file that is there."""
-    named = path(text)
-    if named.is_dir():
-        raise InvalidInput(f"{text} is a folder; give the name of a file")
-    if not named.is_file():
-        what = "is a device or a pipe; give a file" if named.exists() else "no such file; check the path"
-        raise InvalidInput(f"{text}: {what}")
-    return named
-
-
-positive, share = number(0, above=True), number(0, 1, above=True)
 file = partial(option, metavar="FILE", read=path)
-existing = partial(option, metavar="FILE", read=existing_file)
+existing = partial(option, metavar="FILE", read=ExistingPath(exists=True, dir_okay=False))
 folder = partial(option, metavar="FOLDER", read=path)
 
 # -- values that a list of processes must not show ---------------------------------------------------------------------

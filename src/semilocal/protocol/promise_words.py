@@ -12,7 +12,7 @@ from typing import Literal
 from ..words import number_of
 
 __all__ = [
-    "BETWEEN", "CHANGES", "EITHER", "FROM_DATA", "INSIDE", "IN_WORDS", "LIMITS", "MODELS", "PARTICIPANT", "PROTECTED",
+    "BETWEEN", "CHANGES", "EITHER", "INSIDE", "IN_WORDS", "LIMITS", "MODELS", "PARTICIPANT", "PROTECTED",
     "SEEDED", "SIMULATED", "TRUSTED", "Adjacency", "Trust", "crowd_words", "loss_words", "losses_words", "odds_words",
     "several_words", "values_words",
 ]  # fmt: skip
@@ -61,10 +61,6 @@ CHANGES: dict[Adjacency, str] = {  # what one person may do, in a few words
 SIMULATED = (
     "SIMULATION: one program holds all positions, so the person who runs it is a curator. The promise is what "
     "participants would get if each answered from a device of their own."
-)
-FROM_DATA = (
-    "The domain was taken from the positions: the outermost ones are published as they are, and nothing is promised to "
-    "the people there."
 )
 SEEDED = (
     "SIMULATION: the noise comes from a seeded generator, and who knows the seed can remove it. The promise is that of "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..geometry.box import Box
 from ..protocol.curator import Curator
 from ..protocol.keys import HashChain
 from ..protocol.messages import AnyClosed, AnyQuery, AnyReport, Closed, Event, Query, Slice, ValueClosed, ValueQuery
-from ..protocol.participant import Participant, Policy, State
+from ..protocol.participant import Participant, Policy
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 
@@ -152,22 +152,3 @@ def play(
                 if not participant.state.stopped:
                     participant.close(closed, slices.get(participant.log.region))
     return Played(rounds, events, list(participants), curator)
-
-
-def read_log(participant: Participant, rounds: Iterable[PlayedRound]) -> Participant:
-    """Let a participant read closed rounds of the partition, as one does that was away."""
-    for one in rounds:
-        if isinstance(one.query, Query) and isinstance(one.closed, Closed):
-            participant.observe(one.query)
-            participant.close(one.closed, one.slices.get(participant.log.region))
-    return participant
-
-
-def restart(
-    participant: Participant, point: npt.ArrayLike, number: int, state: State, rounds: Iterable[PlayedRound] = ()
-) -> Participant:
-    """The same device after a crash: all it kept is its position, its secret and its state; it reads the log again."""
-    return read_log(
-        Participant(participant.task, point, secret(number), participant.policy, plan=participant.plan, state=state),
-        rounds,
-    )

@@ -19,7 +19,6 @@ import semilocal as sl
 from semilocal.cli.main import main
 from semilocal.protocol.mark import Mark
 from semilocal.protocol.promise import Guarantee, promise
-from tests.helpers import HANG
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 from tests.helpers.pages import data_of
 
@@ -92,22 +91,8 @@ def test_means_of_all_functions_with_their_error(
     capsys: pytest.CaptureFixture[str], table: Path, points: Any, function: str, f: Any
 ) -> None:
     """Five standard errors, which have the clipping in them: false alarm 6e-7."""
-    found = run_json(
-        capsys,
-        "mean",
-        table,
-        *UNIT,
-        "--trust",
-        "nobody",
-        "--epsilon",
-        "8",
-        "--k",
-        "20",
-        "--seed",
-        "2",
-        "--function",
-        function,
-    )
+    job = ("mean", table, *UNIT, "--trust", "nobody", "--epsilon", "8", "--k", "20", "--seed", "2")
+    found = run_json(capsys, *job, "--function", function)
     assert found["function"] == function
     assert abs(found["value"] - f(points).mean()) <= 5 * found["stderr"]
     assert found["epsilon_partition"] + found["epsilon_values"] == pytest.approx(8)
@@ -118,21 +103,8 @@ def test_means_of_all_functions_with_their_error(
 def test_a_mean_says_what_it_costs_and_when_there_is_no_partition(
     capsys: pytest.CaptureFixture[str], table: Path
 ) -> None:
-    words = (
-        "mean",
-        table,
-        *UNIT,
-        "--trust",
-        "nobody",
-        "--k",
-        "20",
-        "--seed",
-        "1",
-        "--function",
-        "squared-norm",
-        "--explain",
-        "--epsilon",
-    )
+    job = ("mean", table, *UNIT, "--trust", "nobody", "--k", "20", "--seed", "1", "--function", "squared-norm")
+    words = (*job, "--explain", "--epsilon")
     _, text, _ = run(capsys, *words, "8")
     assert "between any two places of one's region" in text
     assert "No partition was made" not in text
@@ -412,15 +384,3 @@ def test_every_long_part_of_a_job_shows_itself_when_it_begins(
     places = [screen.getvalue().find(part) for part in ("reading people.csv", "counting", "answering", "writing")]
     assert places == sorted(places)
     assert places[0] >= 0
-
-
-def test_large_files_are_read_without_pandas(tmp_path: Path) -> None:
-    """It takes as long to load as a million rows to count."""
-    pytest.importorskip("pyarrow")
-    rows = "".join(f"{i % 100 / 100},{i % 97 / 97}\n" for i in range(120_000))
-    (tmp_path / "people.csv").write_text(f"lon,lat\n{rows}")
-    code = (
-        "import sys; from semilocal.io.points import read_points; read_points('people.csv'); "
-        "assert 'pyarrow' in sys.modules; assert 'pandas' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=HANG)

@@ -42,7 +42,7 @@ def test_what_belongs_to_nobody_is_refused(
     assert "error: --k: not with --trust " in refused(capsys, *words, "--k", "50")
     assert "error: --delta: not with --trust " in refused(capsys, *words, "--delta", "1e-6")
     assert "error: --rule: not with --trust " in refused(capsys, *words, "--rule", "all")
-    assert "above 0" in run(capsys, *words, "--epsilon", "0")[2]
+    assert "--epsilon. Must be > 0" in run(capsys, *words, "--epsilon", "0")[2]
     if job != "mean":
         assert "measure 55.7 x 55.7 km and" in refused(capsys, *words, "--resolution", "60")
 
@@ -112,19 +112,8 @@ def test_the_commands_are_the_one_call_functions(capsys: pytest.CaptureFixture[s
 
 def test_rows_per_person_make_more_noise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = write_people(tmp_path / "rows.csv", crowd(900), person=np.arange(900) % 300)
-    words = (
-        "partition",
-        path,
-        *UNIT,
-        "--trust",
-        "curator",
-        "--epsilon",
-        "1",
-        "--user",
-        "person",
-        "--rows-per-user",
-        "3",
-    )
+    promise = ("--trust", "curator", "--epsilon", "1", "--user", "person", "--rows-per-user", "3")
+    words = ("partition", path, *UNIT, *promise)
     out = tmp_path / "run.slt"
     found = run_json(capsys, *words, "--transcript", out)
     assert found["privacy"]["epsilon"] == 1.0

@@ -6,7 +6,6 @@ import pytest
 
 from semilocal import Box
 from semilocal.cli.arguments import describe_position, parse_function, parse_position, parse_release
-from semilocal.cli.options import number, whole
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy.tables import from_labels
 
@@ -130,22 +129,3 @@ def test_releases_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="--release"):
         parse_release(text, ("x", "y"))
     assert parse_release("counts", ("x", "y")).epsilon is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "good", "bad"),
-    [
-        (whole(0), ["0", "7"], ["-1", "1.5", "x", ""]),
-        (whole(1, 5), ["1", "5"], ["0", "6"]),
-        (number(0), ["0", "1e3"], ["-1", "nan", "inf", "x"]),
-        (number(0, above=True), ["0.1"], ["0", "-1"]),
-        (number(0, 1, above=True), ["0.5"], ["0", "1", "2", "nan"]),
-    ],
-)
-def test_single_values_say_what_is_allowed(kind: object, good: list[str], bad: list[str]) -> None:
-    assert callable(kind)
-    for text in good:
-        assert kind(text) == float(text)
-    for text in bad:
-        with pytest.raises(InvalidInput, match="must be"):
-            kind(text)

@@ -29,7 +29,8 @@ def test_what_is_typed_wins_over_the_environment(
     for more, expected in (((), 2.5), (("--epsilon", "3.5"), 3.5)):
         assert run_json(capsys, "partition", table, *JOB, *more)["privacy"]["epsilon"] == expected
     monkeypatch.setenv("SEMILOCAL_PARTITION_EPSILON", "0")
-    assert "SEMILOCAL_PARTITION_EPSILON: must be a finite number above 0" in refused(capsys, "partition", table, *JOB)
+    said = refused(capsys, "partition", table, *JOB)
+    assert 'Invalid value "0.0" for SEMILOCAL_PARTITION_EPSILON provided by env. Must be > 0' in said
 
 
 def test_a_variable_that_fits_no_option_is_refused(

@@ -25,8 +25,9 @@ from semilocal.protocol.path import Path
 from semilocal.protocol.plan import Plan
 from semilocal.protocol.policy import Policy
 from semilocal.protocol.task import Task
-from semilocal.testing import ALLOW_ALL, Played, cluster, participants_at, play, restart, secret, unit_box
+from semilocal.testing import ALLOW_ALL, Played, cluster, participants_at, play, secret, unit_box
 from semilocal.testing.campaign import PlayedRound
+from tests.helpers.away import restart
 
 CHAIN = HashChain(bytes(range(32)), 300)
 OPTIONS: dict[str, Any] = {"delta": 0.1, "k": 3, "max_rounds": 300, "chain": CHAIN.end}

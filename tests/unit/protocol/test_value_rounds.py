@@ -16,7 +16,8 @@ from semilocal.protocol.messages import Clip, ValueClosed, ValueQuery, ValueRepo
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
-from semilocal.testing import ALLOW_ALL, participants_at, play, read_log, secret, unit_box
+from semilocal.testing import ALLOW_ALL, participants_at, play, secret, unit_box
+from tests.helpers.away import read_log
 
 CHAIN = HashChain(bytes(32), 8)
 TASK = Task.build(unit_box(), epsilon=1.0, max_rounds=8, chain=CHAIN.end)

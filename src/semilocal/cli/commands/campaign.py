@@ -22,7 +22,7 @@ from ...service.campaign import CampaignForm
 from ...service.pair.form import PairForm
 from ...sharing import is_pair_task
 from ...sharing.pair import PairTask
-from ..admin import CampaignName, CampaignState, Office, PairState, connect
+from ..admin import CampaignName, Office, connect
 from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_function, parse_release
 from ..catalogue import DONE
 from ..job_options import CellRule, task_options
@@ -247,7 +247,7 @@ def run_confirm(
         task = client.find(campaign).task
         print(client.statement(task))
         state = client.state(task)
-        if peer_key is not None and isinstance(state, PairState):
+        if peer_key is not None and state.kind == "pair":
             pair = PairTask.from_bytes(client.task(task))
             other = pair.helper if state.role == "leader" else pair.leader
             if other.signing_key.hex() != peer_key:
@@ -274,7 +274,7 @@ def _move(campaign: str, office: Office, action: Literal["start", "close"]) -> i
     with connect(office) as client:
         task = client.find(campaign).task
         state = client.state(task)
-        if action == "start" and isinstance(state, CampaignState):
+        if action == "start" and state.kind != "pair":
             asked = decode(client.task(task), Task)
             if asked.keeps_crowd and state.enrolled < asked.k:
                 warnings.warn(

@@ -12,8 +12,7 @@ import asyncio
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +35,7 @@ from ...protocol.task import Task
 from ...release import Counts, onecall
 from ...release.job import TRUSTS
 from ...tabular import aligned
-from ...testing import ADMIN_TOKEN, Server
+from ...testing import ADMIN_TOKEN, running_server
 from ...words import number_of
 from ..admin import AdminClient
 from ..answers import answer_columns
@@ -74,8 +73,11 @@ def run(
         return _simulated(points, out, seed)
     chosen = np.random.default_rng(seed).permutation(points)[:DEVICES]  # who is asked; the noise is the devices' own
     _ask(chosen, LIVE_PLACE)
-    with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder:
-        return (_two_servers if two_servers else _live)(chosen, Path(folder), out)
+    try:
+        with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder:
+            return (_two_servers if two_servers else _live)(chosen, Path(folder), out)
+    except RuntimeError as error:
+        raise InvalidInput(f"the demo's server did not start: {error}") from None
 
 
 def _simulated(points: Floats, out: Path, seed: int | None) -> int:
@@ -139,27 +141,11 @@ def _on_map(counts: Counts, place: str) -> list[Asked]:
     return asked_on_map(queries, answer_columns(queries, counts.query(place), box, level=0.95))
 
 
-@contextmanager
-def _server(folder: Path, name: str, *options: str, key: bytes | None = None) -> Iterator[str]:
-    """A server process with a key of its own on a free port, stopped at the end: its URL."""
-    server = Server(
-        f"sqlite:///{folder / name}.db", log=folder / f"{name}.log", options=options,
-        signing_key=key or secrets.token_bytes(32),
-    )  # fmt: skip
-    try:
-        server.start()
-        yield server.url
-    except RuntimeError as error:
-        raise InvalidInput(f"the demo's server did not start: {error}") from None
-    finally:
-        server.stop()
-
-
 def _live(points: Floats, folder: Path, out: Path) -> int:
     """Collect from devices where nobody is trusted."""
     from ...service.campaign import CampaignForm, ReleaseForm
 
-    with _server(folder, "demo") as url, AdminClient(url, ADMIN_TOKEN) as client:
+    with running_server(f"sqlite:///{folder / 'demo.db'}") as server, AdminClient(server.url, ADMIN_TOKEN) as client:
         task = Task.build(named_box("california"), epsilon=2.0, delta=1e-3, window=60, server_key=client.key())
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
         form = CampaignForm("demo", task, wanted, "tokens", DEVICES, 60)
@@ -201,14 +187,16 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> int:
     def options(role: str, *more: str) -> tuple[str, ...]:
         return ("--role", role, "--operator", OPERATORS[role], "--processes", "1", *more)
 
-    key = secrets.token_bytes(32)
-    with ExitStack() as stack:
-        helper = stack.enter_context(
-            _server(folder, "helper", *options("helper", "--peer-key", verifying_key(key).hex()))
-        )
-        leader = stack.enter_context(_server(folder, "leader", *options("leader", "--peer", helper), key=key))
-        first = stack.enter_context(AdminClient(leader, ADMIN_TOKEN))
-        second = stack.enter_context(AdminClient(helper, ADMIN_TOKEN))
+    keys = [secrets.token_bytes(32) for _ in range(2)]
+    helping = options("helper", "--peer-key", verifying_key(keys[0]).hex())
+    with (
+        running_server(f"sqlite:///{folder / 'helper.db'}", options=helping, signing_key=keys[1]) as helper,
+        running_server(
+            f"sqlite:///{folder / 'leader.db'}", options=options("leader", "--peer", helper.url), signing_key=keys[0]
+        ) as leader,
+        AdminClient(leader.url, ADMIN_TOKEN) as first,
+        AdminClient(helper.url, ADMIN_TOKEN) as second,
+    ):
         task = _agreed(first, second)
         _join(first, task, points, PAIR_EPSILON)
         _wait(first, lambda: first.state(task).phase == "done")

@@ -14,7 +14,7 @@ from ...release.counts import pooled_counts
 from ...sharing import is_signed_tree
 from ...words import number_of
 from ..catalogue import DONE, FOUND
-from ..options import existing, existing_file, option, server_url
+from ..options import existing, option, path, server_url
 
 if TYPE_CHECKING:
     from ...transcript.verify import Own
@@ -27,7 +27,7 @@ _HONEST = "No transcript can show that the published numbers are honest counts w
 
 
 def _file_or_url(text: str) -> Path | str:
-    return server_url(text) if text.startswith(("http://", "https://")) else existing_file(text)
+    return server_url(text) if text.startswith(("http://", "https://")) else path(text)
 
 
 def run(

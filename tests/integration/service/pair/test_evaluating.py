@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from semilocal.cli.admin import PairState
+from semilocal.cli.admin import State
 from semilocal.errors import InvalidInput
 from semilocal.service.background import Background
 from semilocal.service.faults import PUBLIC
@@ -181,7 +181,7 @@ def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
         await servers.fill(pair, crowd(PEOPLE))
         await servers.start(pair)
         await servers.tick()
-        words = msgspec.convert(await fault_of(servers.leader, pair), PairState).text()
+        words = msgspec.convert(await fault_of(servers.leader, pair), State).text()
         assert "waits for the evaluation" in words
         assert words.endswith("part 1 of 1 cannot be evaluated: InvalidInput: its reports are lost")
         assert (await servers.state(pair))["fault"] == PUBLIC  # everybody else is told that, and no more
