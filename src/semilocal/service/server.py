@@ -12,6 +12,7 @@ import gc
 import ipaddress
 import logging
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -93,10 +94,6 @@ def _leave_on_signals(app: App) -> None:
 
 def most_connections() -> int:
     """How many connections this process may have; lets it open as many files as the system allows."""
-    try:
-        import resource
-    except ImportError:  # not on every system
-        return RESERVE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard if hard != resource.RLIM_INFINITY else 1 << 20
     if soft < wanted:

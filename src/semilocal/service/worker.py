@@ -106,7 +106,7 @@ class Service:
         self.keeper: asyncio.Future[None] | None = None
         self._beat, self._seen = 0.0, False
         self._seldom = Seldom()
-        self.faults = Faults()
+        self.faults = Faults() if pairs is None else pairs.faults  # of campaigns and pairs
         self.health = Health(self._keeper_state, self._writer_state, lambda: self.read(store.check_writing))
         self.closings = 0
         self.stopping = False
@@ -212,16 +212,11 @@ class Service:
             self._beat = time.monotonic()
             await asyncio.sleep(interval)
 
-    @property
-    def at_fault(self) -> int:
-        """Campaigns and pairs that cannot go on now."""
-        return len(self.faults) + (0 if self.pairs is None else len(self.pairs.faults))
-
     def degraded(self) -> dict[str, str]:
         """What is not as it should be although all parts of this worker work; empty if nothing is."""
         found, silence = {}, self.silence or 0.0
-        if self.at_fault:
-            found["campaigns"] = f"{self.at_fault} cannot go on"
+        if self.faults:
+            found["campaigns"] = f"{len(self.faults)} cannot go on"
         if silence >= SILENT_SECONDS:
             found["peer"] = f"silent for {silence:.0f} s"
         return found
@@ -230,11 +225,6 @@ class Service:
     def silence(self) -> float | None:
         """Seconds since the other server of pairs answered; None if there is none to ask."""
         return None if self.pairs is None else self.pairs.silence
-
-    @property
-    def failures(self) -> int:
-        """Looks at a campaign or a pair that failed."""
-        return self.faults.total + (0 if self.pairs is None else self.pairs.faults.total)
 
     def _writer_state(self) -> str:
         states = [self.writer.state(), *([] if self.pairs is None else [self.pairs.writer.state()])]
@@ -257,16 +247,6 @@ class Service:
     async def campaign(self, task: bytes) -> LiveCampaign:
         """The copy of a campaign, however old."""
         return self.live_campaigns.get(task) or await self.refresh(task)
-
-    async def name(self, task: bytes) -> str:
-        """Name of a campaign; empty if it cannot be read."""
-        try:
-            return (await self.campaign(task)).campaign.name
-        except StoreUnavailable:
-            raise
-        except Exception as error:
-            self.faults.note(task, error)
-            return ""
 
     async def fresh(self, task: bytes) -> LiveCampaign:
         """The copy of a campaign; read again where no task keeps it up to date."""

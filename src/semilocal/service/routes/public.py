@@ -67,7 +67,10 @@ async def list_tasks(context: Context, request: Request) -> Response:
     statuses = await service.read(service.store.statuses)
     rows = []
     for task, status in statuses.items():
-        row = {"task": task.hex(), "name": await service.name(task), "phase": status.phase}
+        if task not in service.live_campaigns:
+            await service.look_at(task, service.refresh(task))
+        live = service.live_campaigns.get(task)
+        row = {"task": task.hex(), "name": "" if live is None else live.campaign.name, "phase": status.phase}
         rows.append({**row, "enrolled": status.enrolled, "fault": service.faults.public(task)})
     pairs = service.pairs
     if pairs is None:
@@ -75,7 +78,7 @@ async def list_tasks(context: Context, request: Request) -> Response:
     known = context.is_admin(request)
     for pair in filter(lambda one: one.confirmed or known, await pairs.rows()):
         row = {"task": pair.task.hex(), "name": pair.name, "phase": pair.phase, "kind": "pair"}
-        rows.append({**row, "enrolled": pair.received, "fault": pairs.faults.public(pair.task)})
+        rows.append({**row, "enrolled": pair.received, "fault": service.faults.public(pair.task)})
     return http.json_response(rows)
 
 
@@ -254,11 +257,11 @@ async def show_metrics(context: Context, request: Request) -> Response:
     statuses = await service.read(service.store.statuses)
     totals = {
         "semilocal_batches": service.writer.batches, "semilocal_written": service.writer.written,
-        "semilocal_faults": service.failures, "semilocal_rounds_closed": service.closings,
+        "semilocal_faults": service.faults.total, "semilocal_rounds_closed": service.closings,
     }  # fmt: skip
     gauges: dict[str, float] = {
         "semilocal_queue_length": service.writer.waiting,
-        "semilocal_campaigns_at_fault": service.at_fault,
+        "semilocal_campaigns_at_fault": len(service.faults),
     }
     silence = None if service.pairs is None else service.pairs.silence
     if silence is not None:
