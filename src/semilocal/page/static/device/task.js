@@ -14,17 +14,6 @@ import { bytes, fieldOf, float, integer, isPrintable, list, map, oneOf, text, un
 
 /** @typedef {{kind: string, epsilon?: number, scale?: number, fanout: number, margin?: string}} Noise */
 
-/** Refuse fields that no task may have. @param {Noise} fields */
-export function checkRandomizer(fields) {
-  check(["randomized-response", "discrete-laplace", "paper-laplace"].includes(fields.kind), `there is no randomizer of kind ${fields.kind}`);
-  const epsilon = epsilonOf(fields);
-  check(epsilon >= 0.001 && epsilon <= 40, `epsilon is from 0.001 to 40; got ${epsilon}`);
-  check(fields.fanout >= 2 && fields.fanout <= 256, `fanout is from 2 to 256; got ${fields.fanout}`);
-  if (fields.kind === "paper-laplace") {
-    check(Number.isFinite(fields.scale) && ["chernoff", "paper"].includes(fields.margin ?? ""), "scale is finite, and margin is chernoff or paper");
-  }
-}
-
 /** The loss of one report between any two children (delta = 0). @param {Noise} fields */
 export const epsilonOf = (fields) => (fields.kind === "paper-laplace" ? 2 / Number(fields.scale) : Number(fields.epsilon));
 
@@ -51,7 +40,8 @@ const readPaper = map({ kind: oneOf("paper-laplace"), scale: float, fanout: inte
 function readRandomizer(value) {
   const paper = fieldOf(value, "kind") === "paper-laplace";
   const fields = paper ? readPaper(value) : readNoise(value);
-  checkRandomizer(fields);
+  const epsilon = epsilonOf(fields);
+  check(epsilon >= 0.001 && epsilon <= 40, `epsilon is from 0.001 to 40; got ${epsilon}`);
   return fields;
 }
 
@@ -94,12 +84,6 @@ export function readTask(data) {
   return { ...fields, id: sha256(data), bytes: data, tree };
 }
 
-/** The loss between any two positions inside a region, both ways (delta = 0). @param {Task} task */
-export const epsilonOfTask = (task) => task.answers * epsilonOf(task.randomizer);
-
-/** Whether a crowd of k is promised at all. @param {Task} task */
-export const keepsCrowd = (task) => task.randomizer.margin !== "paper";
-
 /** The bytes of a task, if they have its id. @param {Uint8Array} data @param {string} name */
 export function pinned(data, name) {
   if (hex(sha256(data)) !== name) throw new ServerViolation("other-task", "the task's bytes do not have the id that was asked for");
@@ -136,11 +120,11 @@ export function policyOf(given) {
  * @param {Task} task @param {Plan} plan @param {Policy} policy @returns {ServerViolation[]}
  */
 export function refusals(task, plan, policy) {
-  const loss = epsilonOfTask(task) + plan.epsilon;
+  const loss = task.answers * epsilonOf(task.randomizer) + plan.epsilon; // between two positions of a region, both ways
   /** @type {[boolean, string, string][]} */
   const rows = [
     [task.randomizer.kind !== "paper-laplace" || policy.allow_simulation, "simulation-only", "the task's noise is in floats, for simulation only"],
-    [keepsCrowd(task) || policy.allow_no_crowd, "no-crowd", "the task keeps no crowd: it may show where a participant is, alone"],
+    [task.randomizer.margin !== "paper" || policy.allow_no_crowd, "no-crowd", "the task keeps no crowd: it may show where a participant is, alone"],
     [task.rule !== "cut" || task.chain.length > 0 || policy.allow_simulation, "no-chain", "the task has no hash chain, so its server could choose who is asked"],
     [task.k >= policy.min_k, "small-crowd", `the task promises a crowd of ${task.k}; the owner wants ${policy.min_k}`],
     [task.delta <= policy.max_delta * ROUNDING, "weak-crowd", `the crowd may fail with probability ${task.delta}; ${policy.max_delta} is allowed`],

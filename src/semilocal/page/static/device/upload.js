@@ -153,14 +153,11 @@ export async function makeUpload(pair, position, secret, token, own = null) {
   const about = { task: pair.id, report: id, public: report.public, bucket, token };
   const leader = await seal(report.private[0], pair.leader.sealing_key, { ...about, role: "leader" });
   const helper = await seal(report.private[1], pair.helper.sealing_key, { ...about, role: "helper" });
-  return packUpload({ id, public: report.public, leader, helper, token: token || null, bucket });
+  return pack(["upload-2", id, report.public, leader, helper, token || null, bucket]);
 }
 
 /** @param {Uint8Array} data */
 export const readUpload = (data) => readUploadFields(unpack(data));
-
-/** @param {Omit<ReturnType<typeof readUpload>, "type">} upload */
-export const packUpload = ({ id, public: open, leader, helper, token, bucket }) => pack(["upload-2", id, open, leader, helper, token, bucket]);
 
 /** @param {Uint8Array} data @returns {Receipt} */
 export function readReceipt(data) {

@@ -14,11 +14,6 @@ import { count, duration, PHASES, promiseCard } from "#views/parts.js";
  *   level: string | null, progress: number | null, deadline: number | null, now: number, fault: string | null}} PairState
  */
 
-/** The state as the page of a campaign takes it: the map is round 1, and comes at the end. @param {PairState} state */
-export function asCampaign(state) {
-  return { ...state, round: 1, closed: state.phase === "done" ? 1 : 0, enrolled: state.received };
-}
-
 /** Whether nothing will change any more. @param {string} phase */
 export function isOver(phase) {
   return ["finished", "cancelled", "done"].includes(phase);
@@ -104,10 +99,12 @@ export class CampaignView {
     this.events = new EventSource(`/tasks/${this.task}/events`);
     this.events.addEventListener("state", (event) => {
       this.lost = false;
+      /** @type {any} */
       const state = JSON.parse(/** @type {MessageEvent} */ (event).data);
-      this.state = /** @type {State} */ (this.#pair ? asCampaign(state) : state);
-      this.offset = this.state.now - Date.now() / 1000;
-      if (isOver(this.state.phase)) this.events?.close();
+      // The map of two servers is round 1, and comes at the end.
+      this.state = this.#pair ? { ...state, round: 1, closed: state.phase === "done" ? 1 : 0, enrolled: state.received } : state;
+      this.offset = state.now - Date.now() / 1000;
+      if (isOver(state.phase)) this.events?.close();
       void this.#follow();
       this.changed();
     });
