@@ -138,33 +138,18 @@ class Done:
 
     __repr__ = short_repr
 
-    @property
-    def hierarchy(self) -> Hierarchy:
-        """The public tree."""
-        hierarchy: Hierarchy = self.result.partition.task.hierarchy
-        return hierarchy
-
-    @property
-    def source(self) -> Source:
-        """The rows of an engine. Keep this value as long as what ``attach`` gave is in use."""
-        if not isinstance(self.data, Source):
-            raise InvalidInput("these rows are in memory; result.locate(points) says in which regions they are")
-        return self.data
-
-    @property
-    def lookup(self) -> Lookup:
-        """Which region each code ends in."""
-        partition = self.result.partition
-        if isinstance(partition, Partition):
-            return Lookup(partition.lower)
-        return Lookup.plain(self.hierarchy, partition.cells)
-
     def attach(self, **options: Any) -> Any:
         """Every row of a source with the index of its region in ``result.partition``, in the engine's own form.
 
         That is as private as the rows: it tells where each of them is. See the source's ``attach`` for the options.
+        Keep this value as long as what it gave is in use.
         """
-        return self.source.attach(self.hierarchy, self.lookup, **options)
+        if not isinstance(self.data, Source):
+            raise InvalidInput("these rows are in memory; result.locate(points) says in which regions they are")
+        partition, hierarchy = self.result.partition, self.result.partition.task.hierarchy
+        plain = not isinstance(partition, Partition)
+        lookup = Lookup.plain(hierarchy, partition.cells) if plain else Lookup(partition.lower)
+        return self.data.attach(hierarchy, lookup, **options)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -273,14 +273,7 @@ class _Sent(NamedTuple):
 
 
 def values(
-    run: AnyRun,
-    points: Rows,
-    f: Any,
-    *,
-    epsilon: float,
-    rng: np.random.Generator | None,
-    mechanism: AnyMechanism | None = None,
-    ledger: Ledger | None = None,
+    run: AnyRun, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None, ledger: Ledger | None = None
 ) -> Values:
     """One noisy value of f per participant, at a cost of ``epsilon`` inside the region.
 
@@ -297,14 +290,12 @@ def values(
     rng : numpy.random.Generator or None
         Of the simulated devices; a seed is repeatable, and the result says so. With None numpy's generator is seeded by
         the operating system. Real devices derive their noise from secrets of their own.
-    mechanism : optional
-        A value mechanism of that epsilon; the one with the smallest worst-case variance if left out.
     ledger : Ledger, optional
         What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
     """
     asked = asked_of(f, run.task.hierarchy)
     spent = _spent(run, ledger, f"values of {asked.name}", epsilon, own_value(asked))
-    chosen = _mechanism(epsilon, mechanism)
+    chosen = best(epsilon)
     value, stderr = np.full((2, run.participants), np.nan)
     who = np.flatnonzero(run.regions != LOST) if isinstance(run, Run) else np.arange(run.participants)
     start, worst = 0, math.sqrt(chosen.worst_variance)
@@ -318,14 +309,7 @@ def values(
 
 
 def mean(
-    run: AnyRun,
-    points: Rows,
-    f: Any,
-    *,
-    epsilon: float,
-    rng: np.random.Generator | None,
-    mechanism: AnyMechanism | None = None,
-    ledger: Ledger | None = None,
+    run: AnyRun, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None, ledger: Ledger | None = None
 ) -> Mean:
     """The mean of f over the participants, at a cost of ``epsilon`` inside the region.
 
@@ -344,7 +328,7 @@ def mean(
     """
     asked = asked_of(f, run.task.hierarchy)
     spent = _spent(run, ledger, f"mean of {asked.name}", epsilon, own_value(asked))
-    chosen = _mechanism(epsilon, mechanism)
+    chosen = best(epsilon)
     sent = _outputs(run, points, asked, chosen, np.random.default_rng() if rng is None else rng)
     return _mean(_marked(run, rng), sent, asked, chosen, spent)
 
@@ -448,16 +432,6 @@ def _mean(
         (least, most), total, partition, spent, own_value(f), clipping,
         RegionMeans(low + share * width, errors, responders, ranges),
     )  # fmt: skip
-
-
-def _mechanism(epsilon: float, mechanism: AnyMechanism | None) -> AnyMechanism:
-    chosen = best(epsilon) if mechanism is None else mechanism
-    if chosen.epsilon != epsilon:
-        raise InvalidInput(
-            f"the mechanism costs epsilon = {chosen.epsilon:g} inside your region (delta = 0); epsilon must say so, "
-            f"got {epsilon!r}"
-        )
-    return chosen
 
 
 def _sent_values(

@@ -14,7 +14,6 @@ from semilocal.errors import BudgetExceeded, InvalidInput
 from semilocal.protocol.clip import clips
 from semilocal.protocol.messages import ValueClosed
 from semilocal.protocol.plan import Plan, Release
-from semilocal.randomizer.values import best
 from semilocal.release import collected_mean, mean, region_values, values
 from semilocal.testing import secrets_of, unit_box
 from tests.helpers.play_values import play_values
@@ -141,8 +140,6 @@ def test_wrong_input_is_refused_with_what_is_allowed() -> None:
     f, rng = functions.coordinate(0), np.random.default_rng(1)
     with pytest.raises(InvalidInput, match="in their order; got 10"):
         mean(run, points[:10], f, epsilon=1.0, rng=rng)
-    with pytest.raises(InvalidInput, match="the mechanism costs epsilon = 2"):
-        mean(run, points, f, epsilon=1.0, rng=rng, mechanism=best(2.0))
     with pytest.raises(InvalidInput, match="epsilon of one value"):
         mean(run, points, f, epsilon=0.0, rng=rng)
     with pytest.raises(InvalidInput, match="outside the domain"):
