@@ -11,14 +11,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import Floats, Integers, Words
 from ..errors import InvalidInput, listed_columns
@@ -30,7 +29,7 @@ from .files import BATCH, check_files, check_numbers, list_files, load_arrow, re
 from .histogram import Lookup
 from .source import Source, Wanted, attached_batches, check_axes
 
-__all__ = ["ArrowSource", "open_files", "open_rows", "write_rows"]
+__all__ = ["ArrowSource", "open_files", "open_rows"]
 
 Reader = Callable[[Sequence[str]], Iterable[Any]]
 
@@ -152,36 +151,21 @@ class ArrowSource(Source):
         return self.write(Path(path), hierarchy, lookup, wanted)
 
     def write(self, path: Path, hierarchy: Hierarchy, lookup: Lookup, wanted: Wanted) -> Path:
-        """Write the columns that are asked for to a Parquet file, in one scan of the rows."""
+        """Write the columns that are asked for to a Parquet file, in one scan; it appears when it is complete.
 
-        def parts() -> Iterator[tuple[Sequence[Any], npt.NDArray[np.int32]]]:
+        The file must not be there yet, and is none of the inputs.
+        """
+        arrow = load_arrow()
+        kept = [self.schema.field(name) for name in wanted.keep]
+        added = [arrow.field(name, arrow.array(values).type) for name, values in wanted.add.items()]
+        schema = arrow.schema([*kept, arrow.field(wanted.region, arrow.int32()), *added])
+        with new_file(path, self.inputs) as unfinished, arrow.parquet.ParquetWriter(unfinished, schema) as writer:
             for batch in self._chosen([*self.columns, *wanted.keep]):
                 regions = lookup.regions(hierarchy.codes(self._numbers(batch, self.columns)))
-                yield [batch.column(name) for name in wanted.keep], regions
-
-        kept = [self.schema.field(name) for name in wanted.keep]
-        return write_rows(path, parts(), wanted.add, kept=kept, region=wanted.region, inputs=self.inputs)
-
-
-def write_rows(
-    path: Path, parts: Iterable[tuple[Sequence[Any], npt.NDArray[np.int32]]], add: Mapping[str, npt.NDArray[Any]], *,
-    kept: Sequence[Any] = (), region: str = "region", inputs: Sequence[Path] = (),
-) -> Path:  # fmt: skip
-    """Write rows with their regions to a Parquet file, batch by batch; it appears when it is complete.
-
-    ``parts`` are the columns that are kept, of these fields, and the regions int32[b] of the same rows. What is to
-    ``add`` follows from the region. The file is none of the ``inputs``; one that is there is replaced.
-    """
-    arrow = load_arrow()
-    added = {name: np.asarray(values) for name, values in add.items()}
-    named = [arrow.field(name, arrow.array(values).type) for name, values in added.items()]
-    schema = arrow.schema([*kept, arrow.field(region, arrow.int32()), *named])
-    with new_file(path, inputs) as unfinished, arrow.parquet.ParquetWriter(unfinished, schema) as writer:
-        for columns, regions in parts:
-            following = [arrow.array(values[regions]) for values in added.values()]
-            batch = arrow.RecordBatch.from_arrays([*columns, arrow.array(regions), *following], schema=schema)
-            writer.write_batch(batch)
-    return path
+                following = [arrow.array(values[regions]) for values in wanted.add.values()]
+                columns = [*(batch.column(name) for name in wanted.keep), arrow.array(regions), *following]
+                writer.write_batch(arrow.RecordBatch.from_arrays(columns, schema=schema))
+        return path
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ Knows relations and SQL of DuckDB. Knows no mechanisms and no randomness.
 from __future__ import annotations
 
 import glob
-import re
 import shutil
 import tempfile
 import weakref
@@ -18,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import EngineFailed, InvalidInput, MissingExtra
+from ..errors import EngineFailed, MissingExtra
 from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from .arrow import ArrowSource, open_files
@@ -112,38 +111,27 @@ def load_duckdb() -> Any:
     return duckdb
 
 
+_DISK = (
+    "DuckDB ran out of disk space for its temporary files; free some space, set TMPDIR to a larger disk, or give it a "
+    "connection with another temp_directory or a larger max_temp_directory_size"
+)
+# What DuckDB says, and what to do. The rest of its words may hold somebody's position.
+_FAILURES = {
+    "no space left": _DISK, "max_temp_directory_size": _DISK, "failed to offload": _DISK,
+    "out of memory": "DuckDB ran out of memory; give it a connection with a larger memory_limit, or with a "
+    "temp_directory that it may spill to",
+    "interrupt": "the query was cancelled",
+}  # fmt: skip
+
+
 @contextmanager
 def reporting_failures() -> Iterator[None]:
     """Failures of DuckDB as errors that say what to do."""
-    duckdb = load_duckdb()
-    arrow = load_arrow()
+    duckdb, arrow = load_duckdb(), load_arrow()
     try:
         yield
     except (duckdb.Error, arrow.ArrowInvalid, OSError) as error:  # readers of batches raise Arrow's
-        reason, kind = _reason(str(error)), str(error).partition(" Error")[0].lower()
-        lowered = reason.lower()
-        if "no space left" in lowered or "max_temp_directory_size" in lowered or "failed to offload" in lowered:
-            raise EngineFailed(
-                f"DuckDB ran out of disk space for its temporary files: {reason}; free some space, set TMPDIR to a "
-                "larger disk, or give it a connection with another temp_directory or a larger "
-                "max_temp_directory_size. Nothing was released"
-            ) from error
-        if "out of memory" in kind:
-            raise EngineFailed(
-                f"DuckDB ran out of memory: {reason}; give it a connection with a larger memory_limit, or with a "
-                "temp_directory that it may spill to. Nothing was released"
-            ) from error
-        if "interrupt" in kind:
-            raise EngineFailed("the query was cancelled; nothing was released and nothing is left behind") from error
-        if kind in ("conversion", "invalid input", "io"):
-            raise InvalidInput(f"DuckDB cannot read the rows: {reason}; check the rows") from None
-        raise EngineFailed(f"DuckDB failed: {reason}. Nothing was released") from error
-
-
-def _reason(text: str) -> str:
-    """What DuckDB says, without the line that it could not read: it may be somebody's position."""
-    file = re.search(r"^ *file = (.*)$|when sniffing file \"(.*?)\"", text, re.MULTILINE)
-    if (line := re.search(r"CSV Error on Line: (\d+)", text)) or file:
-        where = f"line {line[1]} of " if line else "a line of "
-        return f"{where}{file[1] or file[2] if file else 'a CSV file'} is not like the others; fix it or remove it"
-    return re.sub(r"[Cc]ould not convert string .* to", "could not convert a value to", text.split("\n\n")[0].strip())
+        text, kind = str(error).lower(), type(error).__name__
+        other = f"DuckDB failed with {kind}; run the query alone to see why"
+        known = next((words for sign, words in _FAILURES.items() if sign in text), other)
+        raise EngineFailed(f"{known}. Nothing was released") from None

@@ -13,7 +13,7 @@ from semilocal.arrays import Floats
 from semilocal.engines import open_source
 from semilocal.engines.run import run_source
 from semilocal.engines.source import Attached, Source
-from semilocal.errors import EngineFailed, InvalidInput, OutsideDomain
+from semilocal.errors import EngineFailed
 from tests.helpers.engine_runs import box_of, compare, people, same_rows
 
 duckdb = pytest.importorskip("duckdb")
@@ -67,33 +67,6 @@ def test_columns_per_region_are_joined(connection: Any) -> None:
     out = found.attach(region="where", keep=["row"], add={"east": centres[:, 0], "north": centres[:, 1]}).fetchnumpy()
     assert np.array_equal(out["east"], centres[out["where"], 0])
     assert np.array_equal(out["north"], centres[out["where"], 1])
-
-
-def test_bad_rows_are_counted_and_nothing_is_released(connection: Any, tmp_path: Path) -> None:
-    from pyarrow import parquet
-
-    path = tmp_path / "bad.parquet"
-    bad = [None, float("nan"), float("inf"), 9.8, -10.2]
-    parquet.write_table(pyarrow.table({"x": [0.0, 1.0, *bad], "y": [0.0] * 7}), path)
-    source = open_source(
-        connection.read_parquet(str(path)), ["x", "y"], box_of(2), engine="duckdb", connection=connection
-    )
-    with pytest.raises(OutsideDomain, match=r"of 7 rows 3 have no value or are NaN .* and 2 lie outside"):
-        source.check()
-    task = Task.build(box_of(2), epsilon=2.0, delta=0.05, k=20)
-    with pytest.raises(OutsideDomain, match="nothing was released"):
-        run_source(source, task, rng=np.random.default_rng(1))
-
-
-@pytest.mark.parametrize(("columns", "message"), [
-    (["x"], "the box has 2 axes; got 1 columns"),
-    (["x", "z"], "no column 'z'; the columns are 'x', 'y', 'name'"),
-    (["x", "name"], "column 'name' holds string, not numbers"),
-])  # fmt: skip
-def test_columns_that_cannot_be_positions_are_refused(connection: Any, columns: list[str], message: str) -> None:
-    rows = connection.sql("SELECT 0.5 AS x, 1 AS y, 'ann' AS name")
-    with pytest.raises(InvalidInput, match=message):
-        open_source(rows, columns, box_of(2), engine="duckdb", connection=connection)
 
 
 def test_whole_numbers_and_decimals_are_positions(connection: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 import tempfile
 import threading
@@ -16,7 +15,6 @@ import pytest
 import semilocal as sl
 from semilocal.engines import open_source
 from semilocal.errors import EngineFailed, InvalidInput
-from semilocal.hierarchy.tables import from_cuts
 from semilocal.pooled.task import PooledTask
 from semilocal.release.counts import Counts, run_pooled
 from tests.helpers.engine_runs import people
@@ -43,37 +41,6 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         table = pyarrow.table({"x": POINTS[rows, 0], "y": POINTS[rows, 1], "row": np.arange(6000)[rows]})
         parquet.write_table(table, inside / f"{part}.parquet")
     return tmp_path
-
-
-@pytest.mark.parametrize("trust", ["nobody", "curator"])
-@pytest.mark.parametrize("tree", [sl.SphereTree(20), from_cuts("age", [[0, 40, 90], [0, 18, 40, 65, 90]])], ids=type)
-def test_another_public_tree_gives_what_memory_gives_and_leaves_nothing_behind(
-    folder: Path, tree: Any, trust: Any
-) -> None:
-    low, high = np.array(tree.box.lower), np.array(tree.box.upper)
-    points = low + (high - low) * np.random.default_rng(5).beta(4, 3, (3000, tree.box.dimensions))
-    table = pyarrow.table(dict(zip(tree.box.names, points.T, strict=True)) | {"row": np.arange(3000)})
-    parquet.write_table(table, folder / "others.parquet")
-    named: dict[str, Any] = {"hierarchy": tree, "epsilon": 2.0, "trust": trust}
-    named |= {"k": 20, "delta": 0.05} if trust == "nobody" else {}
-    ours: Any = sl.counts(points, **named, rng=np.random.default_rng(7))
-    found = sl.duckdb.run(str(folder / "others.parquet"), **named, rng=np.random.default_rng(7))
-    theirs: Any = found.result
-    edges = "lower" if trust == "nobody" else "cells"
-    assert getattr(theirs.partition, edges).tolist() == getattr(ours.partition, edges).tolist()
-    assert theirs.partition.crowds.tolist() == ours.partition.crowds.tolist()
-    relation = found.attach(keep=["row"])
-    for _ in range(2):  # a relation may be used more than once
-        rows = relation.order("row").fetchnumpy()
-        assert rows["row"].tolist() == list(range(3000))
-        if trust == "nobody":
-            assert np.bincount(rows["region"], minlength=len(ours.partition)).tolist() == ours.partition.crowds.tolist()
-        else:
-            assert rows["region"].tolist() == ours.partition.locate(points).tolist()
-    assert os.listdir(folder / "temporary")
-    del relation, found
-    gc.collect()
-    assert not os.listdir(folder / "temporary")
 
 
 @pytest.mark.parametrize("trust", ["nobody", "curator", "two-servers"])

@@ -48,22 +48,6 @@ def test_spark_gives_the_same_bytes_and_rows_as_memory(spark: Any) -> None:
     assert np.array_equal(seen["crowd"].to_numpy(), crowds[seen["where"].to_numpy()])
 
 
-def test_another_public_tree_gives_what_memory_gives(spark: Any) -> None:
-    tree = sl.SphereTree(20)
-    points = np.random.default_rng(5).normal((10.0, 50.0), 4.0, (3000, 2))
-    named: dict[str, Any] = {"hierarchy": tree, "epsilon": 2.0, "trust": "curator"}
-    ours: Any = sl.counts(points, **named, rng=np.random.default_rng(7))
-    table = pyarrow.table({"east": points[:, 0], "north": points[:, 1], "row": np.arange(3000)})
-    frame = spark.createDataFrame(table)
-    found = sl.spark.run(frame, ["east", "north"], **named, rng=np.random.default_rng(7))
-    assert isinstance(found.result, Counts)
-    assert found.result.published is not None
-    assert found.result.published.to_bytes() == ours.published.to_bytes()
-    rows = found.attach(keep=["row"]).orderBy("row").toArrow()
-    assert rows["row"].to_pylist() == list(range(3000))
-    assert rows["region"].to_pylist() == ours.partition.locate(points).tolist()
-
-
 def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:
     bad = [None, float("nan"), float("inf"), 9.8, -10.2]
     table = pyarrow.table({"x": pyarrow.array([0.0, 1.0, *bad], pyarrow.float64()), "y": [0.0] * 7})
