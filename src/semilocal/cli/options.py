@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 LONGEST = 4096  # characters of a hidden value
-MOST = 10**12  # of an amount
+MOST = 10**12  # of a whole number, or an amount
 Limits = Number | ExistingPath
 flat = Parameter(name="*")  # a decorator: the fields of a dataclass are options of the command
 
@@ -64,7 +64,7 @@ def _no_option(text: str) -> str:
 # -- single values -----------------------------------------------------------------------------------------------------
 
 
-def whole(low: int, high: int | None = None) -> Number:
+def whole(low: int, high: int = MOST) -> Number:
     """A whole number from low to high."""
     return Number(gte=low, lte=high)
 
