@@ -6,11 +6,9 @@ enumerates, and ``bounds`` turns counts into statements with confidence.
 
 from __future__ import annotations
 
-from .attacker import Pair, Plays, attack, choose_neighbour, play
-from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
+from .attacker import Pair, attack, choose_neighbour, play
 from .cases import CASES, Finding, audit_task, default_task, finding_table
 
 __all__ = [
-    "CASES", "CONFIDENCE", "Finding", "LossBound", "Pair", "Plays", "attack", "audit_task", "choose_neighbour",
-    "default_task", "finding_table", "loss_lower_bound", "play", "share_bounds",
+    "CASES", "Finding", "Pair", "attack", "audit_task", "choose_neighbour", "default_task", "finding_table", "play",
 ]  # fmt: skip

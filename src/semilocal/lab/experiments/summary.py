@@ -24,7 +24,6 @@ from .trials import CROWD, FACTS, MADE, counts_trial
 
 __all__ = [
     "FigureOptions", "Gathered", "Study", "average", "present", "select", "summarise", "table", "write_csv",
-    "write_rows",
 ]  # fmt: skip
 
 
@@ -193,12 +192,6 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
         return mean, math.nan, math.nan
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     return mean, deviation, float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
-
-
-def write_rows(options: FigureOptions, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write ``name.csv`` with the version of the code and the seed in front."""
-    first: dict[str, Any] = {"version": source_version(), "seed": options.seed}
-    write_csv(options.out / f"{name}.csv", [{**first, **row} for row in rows])
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
