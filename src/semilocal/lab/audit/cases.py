@@ -28,7 +28,12 @@ from ..tables import markdown
 from .attacker import Pair, attack, choose_neighbour
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
 from .exact import (
-    crowd_test_failure, laplace_sum_tail, liar_pass_chance, randomizer_loss, repeated_cut_failure, value_loss,
+    crowd_test_failure,
+    laplace_sum_tail,
+    liar_pass_chance,
+    randomizer_loss,
+    repeated_cut_failure,
+    value_loss,
 )  # fmt: skip
 from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, attack_sums, worst_pair, worst_sums
 

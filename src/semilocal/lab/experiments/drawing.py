@@ -19,7 +19,7 @@ from .methods import METHODS, Purpose, crowd_kept, look, promise_of
 from .summary import FigureOptions, Study, select
 
 __all__ = [
-    "Panel", "error_axis", "figure_style", "legend_label", "line", "line_panels", "save", "say_missing",
+    "Panel", "error_axis", "figure_style", "legend_label", "line", "line_panels", "save",
     "shared_legend",
 ]  # fmt: skip
 
@@ -152,15 +152,13 @@ def save(figure: Any, folder: str | Path, *, name: str) -> Path:
 class Panel:
     """One panel: its title, the values of the columns that pick its rows, and which column is drawn.
 
-    A `value` is an error, on a logarithmic axis, unless `UNITS` has it: then it is a share. `missing` says why the
-    panel is empty.
+    A `value` is an error, on a logarithmic axis, unless `UNITS` has it: then it is a share.
     """
 
     title: str
     picks: Mapping[str, Any]
     value: str
     label: str  # of its axis
-    missing: str = ""
 
 
 def line_panels(
@@ -194,9 +192,6 @@ def line_panels(
 
 def _draw_lines(axes: Any, summary: Sequence[Mapping[str, Any]], panel: Panel, along: str, purpose: Purpose) -> None:
     axes.set_title(panel.title)
-    if panel.missing:
-        say_missing(axes, panel.missing)
-        return
     chosen = select(summary, **panel.picks)
     value, unit = panel.value, panel.value in UNITS
     for method in dict.fromkeys(row["method"] for row in chosen):
@@ -219,14 +214,3 @@ def _draw_lines(axes: Any, summary: Sequence[Mapping[str, Any]], panel: Panel, a
         axes.set_ylim(0, 1)
     else:
         error_axis(axes)
-
-
-def say_missing(axes: Any, why: str) -> None:
-    """Write into an empty panel what is missing."""
-    import textwrap
-
-    # ticks are shared with the neighbours: they are hidden here, not taken away
-    axes.tick_params(which="both", bottom=False, left=False, labelbottom=False, labelleft=False)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    axes.text(0.5, 0.5, textwrap.fill(why, 30), ha="center", va="center", fontsize=8, transform=axes.transAxes)

@@ -51,17 +51,12 @@ def _drawn(
     options: FigureOptions, study: Study, panels: Sequence[Panel], caption: str, *, along: str = "epsilon",
     columns: int = 4,
 ) -> Output:  # fmt: skip
-    """Run the trials, and draw the panels for which there is data; the others say what is missing."""
+    """Run the trials, and draw the panels for which there is data; the report says what is left out."""
     found = study.gather(options)
     if not found.rows:
         return Output((FigureReport(study, options, missing="; ".join(found.missing.values())),))
-    shown = [
-        replace(panel, missing=f"not in the data folder; see: semilocal data describe {name}")
-        if (name := panel.picks.get("source")) in found.missing
-        else panel
-        for panel in panels
-    ]
-    picture = line_panels(found.summary, shown, study, options, along=along, columns=columns)
+    shown = [panel for panel in panels if panel.picks.get("source") not in found.missing]
+    picture = line_panels(found.summary, shown, study, options, along=along, columns=columns - len(found.missing))
     there = [name for name in study.sources if name not in found.missing and name in CATALOGUE]
     notes = [note for name in there for note in load(name, options.data).notes]
     return Output((FigureReport(study, options, found, picture, caption, tuple(notes)),))
