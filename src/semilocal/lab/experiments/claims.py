@@ -19,7 +19,7 @@ from ..audit.exact import laplace_sum_tail, randomizer_loss
 from ..index import count_points
 from .methods import CROWD, DELTA, DEPTHS, PAPER_SHARE, At, paper_regions, published_regions
 from .report import Claim, Output
-from .runner import source_version, stream
+from .runner import Scalar, source_version, stream
 from .summary import FigureOptions, write_csv
 from .trials import MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
@@ -102,7 +102,7 @@ def all_claims(seed: int, *, sizes: tuple[int, ...] = SIZES) -> tuple[Claim, ...
 def make(options: FigureOptions) -> Output:
     """Print the table, and write it to ``claims.csv``."""
     found = all_claims(options.seed, sizes=SIZES[:2] if options.quick else SIZES)
-    first = {"version": source_version(), "seed": options.seed}
+    first: dict[str, Scalar] = {"version": source_version(), "seed": options.seed}
     rows = [{**first, "claim": c.text, "holds": c.holds, "measured": c.measured} for c in found]
     write_csv(options.out / "claims.csv", rows)
     words = {True: "holds", False: "does not hold", None: "open"}
