@@ -5,7 +5,7 @@
 Names are those of the table below; all of them if none is given. Kills, fuzzing, programs and tampering are tests of
 the suite, repeated more often: each stops at the first report that is lost, doubled or changed, the first answer with
 status 5xx, the first change that nobody notices. ``--share`` takes that part of the numbers, ``--seed`` other ones.
-Exit code 1 if an attack succeeds. Processor time is that of all processes of a row.
+Exit code 1 if an attack succeeds. Processor time is that of the tests, without the servers that they killed.
 """
 
 from __future__ import annotations
