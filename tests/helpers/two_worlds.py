@@ -10,6 +10,7 @@ Knows how to run a command as a person does, in a process of its own, whatever i
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -55,7 +56,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 # Every command runs in a process of its own, forked from one that has loaded what they need.
 _FORKS = """
 import json, os, sys
-sys.path.insert(0, sys.argv[1])
 import scipy.special, semilocal.cli.parser, semilocal.cli.jobs, semilocal.io.queries, semilocal.io.regions
 from semilocal.cli.main import main
 for folder, *words in json.load(sys.stdin):
@@ -125,8 +125,9 @@ def outputs_of(jobs: Sequence[CommandRun]) -> list[dict[str, bytes]]:
         ]
         source = str(Path(semilocal.__file__).resolve().parents[1])
         done = subprocess.run(
-            [sys.executable, "-c", _FORKS, source], input=json.dumps(calls).encode(), capture_output=True, check=False
-        )
+            [sys.executable, "-c", _FORKS], input=json.dumps(calls).encode(), capture_output=True, check=False,
+            env=os.environ | {"PYTHONPATH": source},
+        )  # fmt: skip
         if done.returncode:
             raise InvalidInput(done.stderr.decode()[-500:])
         return [{path.name: path.read_bytes() for path in folder.iterdir() if path.name != FILE} for folder in folders]

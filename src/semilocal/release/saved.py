@@ -40,7 +40,7 @@ from .points import Points
 
 __all__ = ["load", "save"]
 
-FORMAT, VERSION = "semilocal result", 1
+FORMAT, VERSION = "semilocal result", 2
 _RESULTS = (Counts, Mean, Means, Points, Values)
 _RECORDS: dict[str, Any] = {
     kind.__name__: kind
@@ -101,7 +101,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     InvalidInput
-        If it is no such file, is damaged, or was written by a later version.
+        If it is no such file, is damaged, or was written by another version.
 
     Notes
     -----
@@ -129,10 +129,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         head = _Head(FORMAT if FORMAT.encode() in data[:40] else "", VERSION)
     if head.format != FORMAT:
         raise InvalidInput(f"{path}: is no result that semilocal saved")
-    if head.version > VERSION:
+    if head.version != VERSION:
+        when, advice = ("a later", "update semilocal") if head.version > VERSION else ("an earlier", "save it again")
         raise InvalidInput(
-            f"{path}: was saved by a later version of semilocal (format {head.version}, this one reads {VERSION}); "
-            "update semilocal"
+            f"{path}: was saved by {when} version of semilocal (format {head.version}, this one reads {VERSION}); "
+            f"{advice}"
         )
     try:
         file = msgspec.json.decode(data, type=_File)

@@ -103,12 +103,13 @@ def test_foreign_future_and_damaged_files_are_refused_in_a_sentence(tmp_path: Pa
     RESULTS["counts, nobody"].save(file)
     whole = json.loads(file.read_text())
     cut = file.read_bytes()[:-200]
-    later, other = {**whole, "version": 2, "result": "anything"}, json.loads(json.dumps(whole))
+    later, other = {**whole, "version": 3, "result": "anything"}, json.loads(json.dumps(whole))
     other["result"]["spent"]["entries"][0]["epsilon"]["text"] = "1/10"
     forged = {**whole, "result": {"is": "Popen"}}
     cases = {
         "is no result that semilocal saved": [b"", b"{}", b"not JSON", b'{"format": "map", "version": 1}'],
-        r"later version of semilocal \(format 2": [json.dumps(later).encode()],
+        r"a later version of semilocal \(format 3": [json.dumps(later).encode()],
+        r"an earlier version of semilocal \(format 1": [json.dumps({**later, "version": 1}).encode()],
         "is damaged": [json.dumps(each).encode() for each in (other, forged, {**whole, "result": 7})] + [cut],
     }
     for words, contents in cases.items():
@@ -184,7 +185,7 @@ def test_lists_in_lists_without_end_are_refused(tmp_path: Path) -> None:
     for depth in (300, 100_000):
         content = '{"is": "Counts", "own": %s}' % ("[" * depth + "]" * depth)
         digest = hashlib.sha256(content.encode()).hexdigest()
-        head = '{"format": "semilocal result", "version": 1, "promise": "", "sha256": "%s", "result": %s}'
+        head = '{"format": "semilocal result", "version": 2, "promise": "", "sha256": "%s", "result": %s}'
         file.write_text(head % (digest, content))
         with pytest.raises(InvalidInput, match="is damaged"):
             sl.load(file)
