@@ -1,4 +1,4 @@
-"""The table of "How accurate is it?": forecasts for made-up towns, between two marks of the page.
+"""The tables of "How accurate is it?": forecasts for made-up towns, between two marks of the page.
 
     python tools/accuracy.py
 
@@ -20,17 +20,18 @@ PEOPLE = (1_000, 10_000, 100_000, 1_000_000)
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 
-def rows() -> Iterator[tuple[str, ...]]:
-    """The head, and a row for every number of people and size of box."""
-    columns = [(trust, epsilon) for trust in reversed(TRUSTS) for epsilon in EPSILONS]
-    yield "people in all", "in the box", *(f"{TRUSTS[trust]}, ε = {epsilon:g}" for trust, epsilon in columns)
+def tables() -> Iterator[str]:
+    """A table for each kind of trust, with a row for every number of people and size of box."""
     towns = density_of("clustered", UNIT_SQUARE)
-    for n in PEOPLE:
-        plans = {epsilon: forecast(towns, UNIT_SQUARE, n=n, epsilon=epsilon) for epsilon in EPSILONS}
-        for place, size in enumerate(SIZES):
-            errors = [float(plans[epsilon].errors[trust][:, place].mean()) for trust, epsilon in columns]
-            if 2 * size <= n:
-                yield f"{n:,}", f"{size:,}", *(worded(error, size) for error in errors)
+    plans = {(n, epsilon): forecast(towns, UNIT_SQUARE, n=n, epsilon=epsilon) for n in PEOPLE for epsilon in EPSILONS}
+    for trust in reversed(TRUSTS):
+        rows = [("people in all", "in the box", *(f"ε = {epsilon:g}" for epsilon in EPSILONS))]
+        for n in PEOPLE:
+            for place, size in enumerate(SIZES):
+                errors = [float(plans[n, epsilon].errors[trust][:, place].mean()) for epsilon in EPSILONS]
+                if 2 * size <= n:
+                    rows.append((f"{n:,}", f"{size:,}", *(worded(error, size) for error in errors)))
+        yield f"**{TRUSTS[trust].capitalize()}**\n\n{markdown(rows)}\n"
 
 
 def worded(error: float, size: int) -> str:
@@ -39,11 +40,11 @@ def worded(error: float, size: int) -> str:
 
 
 def main() -> None:
-    """Write the table into the page."""
-    table = markdown(rows())
+    """Write the tables into the page."""
+    found = "\n".join(tables())
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{MARKS[0]}\n{found}{MARKS[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

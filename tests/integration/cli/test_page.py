@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.cli.catalogue import COMMANDS, EXIT_CODES, GROUPS
+from semilocal.cli.catalogue import COMMANDS, EXIT_CODES
 from semilocal.cli.main import read_words
 from semilocal.errors import InvalidInput
 
@@ -28,9 +28,6 @@ def table_after(header: str) -> dict[str, str]:
 
 
 def test_the_page_has_the_programs_tables() -> None:
-    for group in GROUPS:
-        shown = {name: command.about for name, command in COMMANDS.items() if command.group == group}
-        assert table_after(f"| {group.lower()} | |\n") == shown
     assert table_after("| code | meaning |\n") == {str(code): words for code, words in EXIT_CODES.items()}
     assert table_after("| command | ends with 1 if |\n") == {
         name: command.found for name, command in COMMANDS.items() if command.found
