@@ -36,6 +36,7 @@ name or a reason: sequences that move the cursor, hide a line or turn the direct
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -244,3 +245,11 @@ def is_plain(text: str) -> bool:
     (True, False)
     """
     return _HIDDEN.search(text) is None
+
+
+def outside_level() -> int:
+    """The ``stacklevel`` of a warning that names the line of whoever called semilocal."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "semilocal":
+        level, frame = level + 1, frame.f_back
+    return level

@@ -100,8 +100,10 @@ def as_areas(areas: Any, box: Box) -> Asked:
             raise InvalidInput(f"polygons need two dimensions; the domain has {box.dimensions}; ask about boxes")
         return areas if isinstance(areas, Polygons) else as_polygons(areas, box)
     d = box.dimensions
-    if isinstance(areas, list | tuple | np.ndarray) and len(areas) == 2 * d and np.ndim(areas[0]) == 0:
-        areas = [[areas[:d], areas[d:]]]
+    if isinstance(areas, list | tuple | np.ndarray) and len(areas):
+        bounds = [areas] if np.ndim(areas[0]) == 0 else areas
+        if all(np.shape(each) == (2 * d,) for each in bounds):
+            areas = [[each[:d], each[d:]] for each in bounds]
     return as_boxes(areas, dimensions=d, infinite=True)
 
 

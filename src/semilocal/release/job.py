@@ -24,7 +24,7 @@ from ..engines import Engine, open_source
 from ..engines.histogram import Lookup
 from ..engines.run import SourceRun, run_source
 from ..engines.source import Source
-from ..errors import InvalidInput, WeakWarning
+from ..errors import InvalidInput, WeakWarning, outside_level
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
 from ..geometry.frames import check_index, degree_names, frame_points, is_axis, is_frame
@@ -292,7 +292,7 @@ class Job:
             warnings.warn(
                 f"epsilon = {self.epsilon:g} promises next to nothing: what is published may move the odds between two "
                 f"places by a factor e^{self.epsilon:g}. Usual values are 0.5 to 4",
-                WeakWarning, stacklevel=3,
+                WeakWarning, stacklevel=outside_level(),
             )  # fmt: skip
         if self.question in ("counts", "points"):
             check_rounding(self.rounding, self.options.get("hierarchy"), self.domain)
@@ -555,7 +555,7 @@ def _warn_of_few(result: Mapped) -> None:
             f"{number_of(participants, 'person', 'people')} are few for epsilon = {task.epsilon:g}{crowd}: about "
             f"{number_of(max(1, round(expected)), 'region')} can be expected, and hardly any detail. More people would "
             f"help, or a larger epsilon{smaller}",
-            WeakWarning, stacklevel=5,
+            WeakWarning, stacklevel=outside_level(),
         )  # fmt: skip
 
 

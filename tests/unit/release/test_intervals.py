@@ -57,8 +57,9 @@ def test_an_interval_that_says_next_to_nothing_says_so_and_what_would_help(trust
     """In the table, for counts and means. Planted bug: it is said of intervals that tell something."""
     points = np.random.default_rng(1).random((300, 2))
     few: dict[str, Any] = {"epsilon": 0.05, "trust": trust, "rng": np.random.default_rng(2)}
-    with pytest.warns(sl.errors.WeakWarning):
+    with pytest.warns(sl.errors.WeakWarning) as warned:
         weak = sl.counts(points, BOX, **few).query([[[0.2, 0.2], [0.3, 0.3]], [[0, 0], [1, 1]]])
+    assert {each.filename for each in warned} == {__file__}, "it names the caller's line"
     words = (
         "1 of 2 intervals says next to nothing: from nobody to twice the answer or more. More people, a larger epsilon"
     )

@@ -45,7 +45,7 @@ from .results import Found, found_of, write_map
 
 __all__ = ["run"]
 
-DEVICES = 500
+DEVICES, UPLOADS = 1_500, 500  # where nobody is trusted, and with two servers
 PLACE, LIVE_PLACE = "san-francisco", "los-angeles"  # few devices can tell little about a small place
 EPSILON = 1.0
 PAIR_EPSILON = 2.0
@@ -71,7 +71,8 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     if not (live or two_servers):
         return _simulated(points, out, seed)
-    chosen = np.random.default_rng(seed).permutation(points)[:DEVICES]  # who is asked; the noise is the devices' own
+    chosen = np.random.default_rng(seed).permutation(points)  # who is asked; the noise is the devices' own
+    chosen = chosen[: UPLOADS if two_servers else DEVICES]
     _ask(chosen, LIVE_PLACE)
     try:
         with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder:
@@ -220,7 +221,7 @@ def _agreed(leader: AdminClient, helper: AdminClient) -> str:
     pooled = PooledTask.build(
         named_box("california"), epsilon=PAIR_EPSILON, trust="two-servers", resolution=RESOLUTION, label="demo"
     )
-    task = leader.create(PairForm("demo", pooled, helper.key().hex(), capacity=DEVICES))
+    task = leader.create(PairForm("demo", pooled, helper.key().hex(), capacity=UPLOADS))
     leader.move(task, "confirm")
     _wait(helper, lambda: task in {row.task for row in helper.campaigns()})  # the leader proposes it in its own time
     helper.move(task, "confirm")
