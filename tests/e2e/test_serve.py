@@ -61,8 +61,8 @@ def test_a_port_in_use_is_refused_before_anything_is_printed(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--port", "65536"], "65,535; got '65536'"),
-        (["--port", "-1"], "65,535; got '-1'"),
+        (["--port", "65536"], 'Invalid value "65536" for --port. Must be <= 65535'),
+        (["--port", "-1"], 'Invalid value "-1" for --port. Must be >= 0'),
         (["--host", "no.such.host.invalid"], "--host 'no.such.host.invalid' is not an address of this machine"),
         (["--log-level", "loud"], 'Invalid value "loud" for --log-level'),
     ],
