@@ -87,7 +87,7 @@ def answer_columns(
 
     Polygons without any properties are numbered.
     """
-    corners = queries.boxes.reshape(len(queries), -1)
+    corners = np.round(queries.boxes, 9).reshape(len(queries), -1)  # -73.95, not -73.94999999999999
     places = dict(zip(corner_names(box), corners.T.tolist(), strict=True))
     if queries.named:
         places = {}

@@ -23,11 +23,11 @@ def test_four_h3_cells_are_cells_and_four_numbers_a_box() -> None:
 
 
 def test_boxes_may_be_rows_of_bounds() -> None:
-    square, rows = Box((0, 0), (1, 1)), [[0, 0, 0.5, 1], [0.5, 0, 1, 1]]
-    wanted = [[[0, 0], [0.5, 1]], [[0.5, 0], [1, 1]]]
-    assert np.array_equal(as_areas(rows, square), wanted)
-    assert np.array_equal(as_areas(np.array(rows), square), wanted)
-    assert np.array_equal(as_areas([[0, 1], [1, 2]], Box((0,), (2,))), [[[0], [1]], [[1], [2]]])
+    square, rows = Box((0, 0), (1, 1)), np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1]])
+    for given, box in ((rows, square), (rows.tolist(), square), ([[0, 1], [1, 2]], Box((0,), (2,)))):
+        found = as_areas(given, box)
+        assert isinstance(found, np.ndarray)
+        assert np.array_equal(found.reshape(2, -1), given)
     with pytest.raises(InvalidInput, match="shape"):
         as_areas([[0, 0, 1]], square)
 
