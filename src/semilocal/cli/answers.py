@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+
 from ..errors import InvalidInput, OutsideWarning
 from ..geometry.areas import outside_words
 from ..geometry.box import Box
