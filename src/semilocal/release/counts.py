@@ -60,7 +60,14 @@ AnyRun: TypeAlias = Run | SourceRun
 _MOST_WALKS = 4  # that a result keeps, one for each step
 
 
-class Mapped(WaysOut):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OfRows:
+    """What only whoever held the data knows: it is shown to them, and neither saved nor exported."""
+
+    of_rows: int | None = None  # from which one row of each person was drawn
+
+
+class Mapped(OfRows, WaysOut):
     """A result on one map.
 
     Attributes
@@ -101,12 +108,10 @@ class Mapped(WaysOut):
     @property
     def counted(self) -> str:
         """Who was counted, in words."""
-        rows = self.guarantee.rows
-        return (
-            number_of(self.total, "person", "people")
-            if rows == 1
-            else (f"{number_of(self.total, 'row')}, up to {rows} of each person")
-        )
+        if (rows := self.guarantee.rows) > 1:
+            return f"{number_of(self.total, 'row')}, up to {rows} of each person"
+        people = number_of(self.total, "person", "people")
+        return people if self.of_rows is None else f"{people}, one row each of {self.of_rows:,}"
 
     def query(self, areas: Any, *, rounding: Rounding = None) -> CountAnswers:
         """Number of participants in boxes or polygons, with standard errors and intervals. Costs nothing more.

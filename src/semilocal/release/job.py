@@ -299,8 +299,11 @@ class Job:
             done = self._counted()
             if len(done.result.partition) < FEW_REGIONS:
                 _warn_of_few(done.result)
+        else:
+            done = self._on_regions() if self.trust == "nobody" else self._pooled_means()
+        if self.users is None or self.rows > 1:
             return done
-        return self._on_regions() if self.trust == "nobody" else self._pooled_means()
+        return replace(done, result=replace(done.result, of_rows=count_rows(self.data)))
 
     def _counted(self) -> Done:
         """Counts, and points that follow from them."""

@@ -34,7 +34,7 @@ from ..protocol.promise import Guarantee
 from ..protocol.task import Task
 from ..randomizer.values import AnyMechanism
 from ..whole_file import whole_file
-from .counts import Counts, Mapped
+from .counts import Counts, Mapped, OfRows
 from .means import Mean, Means, RegionMeans, Values
 from .points import Points
 
@@ -185,11 +185,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return {"is": name if name in _STRUCTS else "mechanism", "value": msgspec.to_builtins(value)}
     if _RECORDS.get(name) is type(value):
-        names: Any = getattr(value, "_fields", None) or [each.name for each in fields(value)]
+        names: Any = getattr(value, "_fields", None) or _names(value)
         return {"is": name, **{each: _plain(getattr(value, each)) for each in names}}
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
     raise InvalidInput(f"{name} cannot be saved")
+
+
+def _names(record: Any) -> list[str]:
+    """The fields of a record that are saved."""
+    return [each.name for each in fields(record) if each.name not in OfRows.__dataclass_fields__]
 
 
 def _read(value: Any) -> Any:
@@ -211,7 +216,7 @@ def _read(value: Any) -> Any:
     if kind in _STRUCTS or kind == "mechanism":
         return msgspec.convert(values["value"], _STRUCTS.get(kind, AnyMechanism))
     record = _RECORDS[kind]
-    if is_dataclass(record) and set(values) != {each.name for each in fields(record)}:
+    if is_dataclass(record) and set(values) != set(_names(record)):
         raise ValueError(f"the fields of a {kind} are others")
     return record(**{name: _read(each) for name, each in values.items()})
 

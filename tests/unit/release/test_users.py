@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -34,6 +35,16 @@ def test_one_row_of_each_person_takes_part(name: str) -> None:
     assert int(result.partition.crowds.sum()) == 1_000
     assert float(result.spent.epsilon) == pytest.approx(4.0)
     assert result.guarantee.rows == 1
+    assert result.counted == "1,000 people, one row each of 3,000"
+
+
+def test_of_how_many_rows_is_shown_and_not_saved(tmp_path: Path) -> None:
+    """The number of rows is in no transcript. Planted bug: it is a field that is saved."""
+    counts = job("counts", users=USERS)
+    assert "of 1,000 people, one row each of 3,000" in str(counts.query([0, 0, 1, 1]))
+    counts.save(tmp_path / "map.json")
+    assert "of_rows" not in (tmp_path / "map.json").read_text(encoding="utf-8")
+    assert sl.load(tmp_path / "map.json").counted == "1,000 people"
 
 
 @pytest.mark.parametrize("name", JOBS)
