@@ -100,11 +100,20 @@ def as_areas(areas: Any, box: Box) -> Asked:
             raise InvalidInput(f"polygons need two dimensions; the domain has {box.dimensions}; ask about boxes")
         return areas if isinstance(areas, Polygons) else as_polygons(areas, box)
     d = box.dimensions
-    if isinstance(areas, list | tuple | np.ndarray) and len(areas):
-        bounds = [areas] if np.ndim(areas[0]) == 0 else areas
-        if all(np.shape(each) == (2 * d,) for each in bounds):
-            areas = [[each[:d], each[d:]] for each in bounds]
+    bounds = [areas] if _are_bounds(areas, d) else areas
+    several = isinstance(bounds, list | tuple) or (isinstance(bounds, np.ndarray) and bounds.ndim == 2)
+    if several and len(bounds) and all(_are_bounds(each, d) for each in bounds):
+        areas = [[each[:d], each[d:]] for each in bounds]
     return as_boxes(areas, dimensions=d, infinite=True)
+
+
+def _are_bounds(given: Any, d: int) -> bool:
+    """Whether this is the 2d numbers of one box, lower corner first."""
+    if isinstance(given, np.ndarray):
+        return bool(given.shape == (2 * d,))
+    if not isinstance(given, list | tuple) or len(given) != 2 * d:
+        return False
+    return not any(isinstance(each, list | tuple | np.ndarray) for each in given)
 
 
 def area_names(areas: Any) -> tuple[str, ...]:

@@ -118,11 +118,10 @@ class CountAnswers(Tabular):
         high = np.maximum(self.more, self.value) + seen + np.hypot(away * np.sqrt(self.noise), more)
         ends = np.stack([low, np.where(self.stderr > 0, high, self.more)], axis=1)
         ends = np.rint(np.clip(ends, 0.0, self.most[:, None]))
-        whole = np.abs(self.value - np.rint(self.value)) < 1e-6
         exact = (self.stderr == 0) & (self.fewer == self.more)
         # Sums of fractions are off by a rounding error: exact answers have one number of people, and the value.
-        around = np.stack([np.floor(self.value), np.ceil(self.value)], axis=1)
-        around[whole] = self.value[whole, None]
+        value = np.minimum(self.value, self.most)
+        around = np.stack([np.floor(value), np.ceil(value)], axis=1)
         ends[exact], around[exact] = np.rint(self.value[exact, None]), self.value[exact, None]
         return np.stack([np.minimum(ends[:, 0], around[:, 0]), np.maximum(ends[:, 1], around[:, 1])], axis=1)
 

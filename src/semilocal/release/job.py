@@ -303,7 +303,7 @@ class Job:
             done = self._on_regions() if self.trust == "nobody" else self._pooled_means()
         if self.users is None or self.rows > 1:
             return done
-        return replace(done, result=replace(done.result, of_rows=count_rows(self.data)))
+        return replace(done, result=replace(done.result, of_rows=np.size(self.users)))
 
     def _counted(self) -> Done:
         """Counts, and points that follow from them."""
