@@ -343,10 +343,10 @@ def test_the_demo_does_the_whole_job(capsys: pytest.CaptureFixture[str], tmp_pat
     assert code == 0
     assert len(text.splitlines()) <= 25
     assert (tmp_path / "demo" / "trust.png").read_bytes()[:4] == b"\x89PNG"
-    assert "san-francisco" in str(data_of((tmp_path / "demo" / "map.html").read_text())["asked"])
+    assert "los-angeles" in str(data_of((tmp_path / "demo" / "map.html").read_text())["asked"])
     for trust in ("nobody", "two-servers", "curator"):
         assert f"\n{trust}: epsilon = 1 (delta = 0), " in text
-    for part in ("20,640", "The truth is 760", "95 % interval", "1 in 20", "map.html", "a simulation"):
+    for part in ("20,640", "The truth is 4,573", "95 % interval", "1 in 20", "map.html", "a simulation"):
         assert part in text
 
 

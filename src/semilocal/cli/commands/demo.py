@@ -46,7 +46,7 @@ from .results import Found, found_of, write_map
 __all__ = ["run"]
 
 DEVICES, UPLOADS = 1_500, 500  # where nobody is trusted, and with two servers
-PLACE, LIVE_PLACE = "san-francisco", "los-angeles"  # few devices can tell little about a small place
+PLACE = "los-angeles"  # few devices can tell little about a small place
 EPSILON = 1.0
 PAIR_EPSILON = 2.0
 RESOLUTION = 5.0  # kilometres
@@ -73,7 +73,7 @@ def run(
         return _simulated(points, out, seed)
     chosen = np.random.default_rng(seed).permutation(points)  # who is asked; the noise is the devices' own
     chosen = chosen[: UPLOADS if two_servers else DEVICES]
-    _ask(chosen, LIVE_PLACE)
+    _ask(chosen, PLACE)
     try:
         with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder:
             return (_two_servers if two_servers else _live)(chosen, Path(folder), out)
@@ -110,7 +110,8 @@ def _simulated(points: Floats, out: Path, seed: int | None) -> int:
 def _ask(points: Floats, place: str) -> int:
     """Say the question; the true answer."""
     where = named_box(place)
-    truth = int(np.count_nonzero(where.inside(points)))
+    inside = (points >= where.lower) & (points < where.upper)  # half-open, as what is asked
+    truth = int(np.count_nonzero(inside.all(axis=1)))
     (west, south), (east, north) = where.lower, where.upper
     print(
         f"How many of {len(points):,} people are in {place}'s box, {south:g} to {north:g} degrees north and {-east:g} "
@@ -161,10 +162,10 @@ def _live(points: Floats, folder: Path, out: Path) -> int:
 def _show(found: Found, trust: str, path: Path, title: str) -> None:
     """Print answer and promise of a live collection, and write its map."""
     assert isinstance(found.counts, Counts)
-    _tell({trust: found.counts}, LIVE_PLACE, found.promise)
+    _tell({trust: found.counts}, PLACE, found.promise)
     if trust == "two-servers":
         print("If both operators collude they have every position.")
-    write_map(found, path, title=title, asked=_on_map(found.counts, LIVE_PLACE))
+    write_map(found, path, title=title, asked=_on_map(found.counts, PLACE))
     print(f"\nThe map: {path} opens in a browser; ask it about other places.")
 
 
