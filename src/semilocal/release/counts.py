@@ -33,7 +33,7 @@ from ..outputs import output
 from ..pooled import noise
 from ..pooled.counter import MemoryCounter, RankedCounter
 from ..pooled.estimate import estimate
-from ..pooled.loss import guarantee, ladder
+from ..pooled.loss import guarantee
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, play
 from ..pooled.task import PooledTask
@@ -357,9 +357,7 @@ def promise_of(
     """
     if isinstance(partition, Partition):
         return spent.guarantee(partition)
-    estimates = partition.estimates
-    rungs = ladder(estimates.tree, estimates.counts)
-    return guarantee(partition.task, rungs, releases=releases, mark=partition.mark)
+    return guarantee(partition.task, releases=releases, mark=partition.mark)
 
 
 def check_rounding(rounding: Rounding, hierarchy: Hierarchy | None, box: Box) -> Lattice:

@@ -18,7 +18,6 @@ from ..errors import InvalidInput
 from ..hierarchy import ROOT
 from ..pooled.asked import AskedValue
 from ..pooled.estimate import Estimates, estimate
-from ..pooled.loss import Rung, ladder
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, Tree
 from ..pooled.rule import Level
@@ -121,12 +120,7 @@ def bucket_counts(pair: PairTask, parts: Mapping[int, Published]) -> Counts:
     mark = next((published.mark for published in parts.values() if published.simulated), None)
     partition = PooledPartition(Estimates(tree, counts, unbiased, variances, tuple(shares), tuple(spreads)), mark)
     spent = Ledger().spend('counts inside public buckets, trust "two-servers"', task.epsilon, bucket=True)
-    ladders = [ladder(found.tree, found.counts) for found in below.values()]
-    rungs = [
-        Rung(same[0].words.replace("domain", "bucket"), max(r.half for r in same), max(r.most for r in same))
-        for same in zip(*ladders, strict=True)
-    ]
-    return Counts(partition, spent, promised=pair.promise(rungs))
+    return Counts(partition, spent, promised=pair.promise())
 
 
 def _public_level(depth: int, people: Floats, *, price: int) -> Level:

@@ -10,7 +10,7 @@ Knows parameters and the promise. Knows no server, clock or file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from ..hierarchy import ROOT, BinaryTree, TableTree
 from ..hierarchy.base import Cells
 from ..pooled.asked import AskedValue
-from ..pooled.loss import Rung, guarantee, presence_note
+from ..pooled.loss import guarantee, presence_note
 from ..pooled.task import PooledTask
 from ..protocol.canonical import Identified, read_canonical
 from ..protocol.promise import Guarantee
@@ -220,17 +220,17 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
             for role, operator in (("leader", self.leader), ("helper", self.helper))
         ]
 
-    def promise(self, rungs: Sequence[Rung] = ()) -> Guarantee:
-        """The promise as a value, with the loss by distance of a finished run if there is one."""
+    def promise(self) -> Guarantee:
+        """The promise as a value."""
         asked = self.asked
         if asked is not None:
             own, releases = asked.words if asked.own else "", ((asked.what, self.pooled.epsilon),)
             if asked.per_cell:
-                return msgspec.structs.replace(guarantee(self.pooled, rungs, releases=releases), own=own)
+                return msgspec.structs.replace(guarantee(self.pooled, releases=releases), own=own)
             rows = self.pooled.max_reports
             notes = (presence_note(self.epsilon / 2),)
             return Guarantee.plain("two-servers", self.epsilon, releases=releases, rows=rows, own=own, notes=notes)
-        found = guarantee(self.pooled, rungs)
+        found = guarantee(self.pooled, area="bucket" if self.bucket_depth else "domain")
         if not self.bucket_depth:
             return found
         about = (
@@ -244,25 +244,16 @@ class PairTask(Identified, frozen=True, tag_field="type", tag="pair-task-2", for
         return msgspec.structs.replace(found, adjacency="bucket", anywhere=None, about=about, notes=notes)
 
     def statement(self, promise: Guarantee | None = None) -> str:
-        """What everybody should read before uploading; with the promise of a finished run, its loss by distance."""
+        """What everybody should read before uploading; with the promise of a finished run in place of the task's."""
         lines = [self.collusion, EXPERIMENTAL]
         for role, operator in (("Leader", self.leader), ("Helper", self.helper)):
             lines.append(f"{role}: {operator.name} at {operator.origin}, key {operator.signing_key.hex()}")
-        if promise is not None:
-            return "\n".join([*lines, promise.explain()])
-        lines.append(self.promise().explain())
+        lines.append((promise or self.promise()).explain())
         if self.maps:
-            same, more = "0 between two places in the same final cell of the map", ""
-            if self.asked is not None:
-                same = f"{self.pooled.epsilon:g} between two places in the same final cell of the map, for the sums"
-                more = f" {self.pooled.epsilon:g} more,"
-            lines += [
-                f"Loss by distance (delta = 0): {same}. Between two others:{more} "
-                f"epsilon = {self.pooled.epsilon:g} times the share of the budget that was left when the servers "
-                "reached the smallest cell that holds both, so places near each other usually cost less. The result "
-                "prints it.",
-                "Nobody's final cell is known.",
-            ]
+            lines.append(
+                "Places that the map divides late cost less than epsilon: as large a share of it as was left of the "
+                "budget in the smallest cell that holds both. Nobody's final cell is known."
+            )
         elif self.asked is not None and not self.asked.own:
             lines.append(f"Of a place only {self.asked.name} is sent, in shares; no map is made.")
         else:

@@ -16,9 +16,8 @@ import numpy.typing as npt
 import pytest
 
 from semilocal import Box
-from semilocal.errors import InvalidInput
-from semilocal.pooled import PooledTask, Tree, estimate, play, replay
-from semilocal.pooled.loss import guarantee, ladder, loss_between
+from semilocal.pooled import UNITS, PooledTask, Tree, play, replay
+from semilocal.pooled.loss import guarantee
 from semilocal.pooled.rule import Level, next_level
 from semilocal.protocol.mark import Mark
 from tests.helpers.pooled_runs import largest_log_ratio, seeded, small_task
@@ -58,13 +57,22 @@ def worlds(place: float) -> np.ndarray:
     return np.append(OTHERS, place)[:, None]
 
 
+def loss_between(tree: Tree, x: float, y: float) -> float:
+    """The theorem's bound: what was left at the last opened cell that holds both places; 0 inside one final cell."""
+    left = [0]
+    for level in tree.levels:
+        one, other = tree.task.hierarchy.locate([[x], [y]], level.depth)
+        left += level.left[level.opened & (level.cells == one) & (one == other)].tolist()
+    return left[-1] * tree.task.epsilon / UNITS
+
+
 def worst(trees: list[Tree]) -> tuple[float, float]:
     """Largest log-likelihood ratio over trees and pairs, and the largest excess over what is stated for the pair."""
     ratios, excess = [], []
     for tree in trees:
         for x, y in itertools.permutations(PLACES, 2):
             ratio = largest_log_ratio(tree, worlds(x), worlds(y))
-            stated = float(loss_between(tree, [[x]], [[y]])[0])
+            stated = loss_between(tree, x, y)
             ratios.append(ratio)
             excess.append(ratio - stated)
     return max(ratios), max(excess)
@@ -99,52 +107,6 @@ def test_a_budget_that_is_not_reduced_along_a_path_would_be_seen(monkeypatch: py
     assert ratio > 1.1 * task.epsilon
 
 
-@pytest.fixture(scope="module")
-def tree() -> Tree:
-    rng = np.random.default_rng(8)
-    task = PooledTask.build(Box((0, 0), (1, 1)), epsilon=2.0, trust="curator")
-    return replay(seeded(task, np.clip(rng.normal(0.6, 0.1, (4000, 2)), 0, 1), 2))
-
-
-def test_the_loss_is_a_graded_metric(tree: Tree) -> None:
-    rng = np.random.default_rng(1)
-    x, y, z = rng.normal(0.6, 0.1, (3, 400, 2)).clip(0, 1)
-    loss = loss_between(tree, x, y)
-    assert (loss == loss_between(tree, y, x)).all()
-    assert (loss <= tree.task.epsilon).all()
-    assert (loss_between(tree, x, z) <= np.maximum(loss, loss_between(tree, y, z))).all()
-    assert ((loss == 0) == (tree.find(x) == tree.find(y))).all()
-    across = loss_between(tree, [[0.4, 0.5]], [[0.6, 0.5]])
-    assert across[0] == tree.task.epsilon
-
-
-def test_the_loss_is_what_was_left_where_two_paths_part(tree: Tree) -> None:
-    """The walk down, level by level: the last opened cell that holds both decides."""
-    rng = np.random.default_rng(2)
-    x = rng.normal(0.6, 0.1, (300, 2)).clip(0, 1)
-    y = (x + rng.normal(0, 0.02, x.shape)).clip(0, 1)
-    same = tree.find(x) == tree.find(y)
-    assert 0 < np.count_nonzero(same) < len(same)
-    left = np.zeros(len(x), dtype=np.int64)
-    for level in tree.levels:
-        one, other = (tree.task.hierarchy.locate(points, level.depth) for points in (x, y))
-        known = dict(zip(level.cells[level.opened].tolist(), level.left[level.opened].tolist(), strict=True))
-        for row in np.flatnonzero((one == other) & ~same):
-            left[row] = known.get(int(one[row]), left[row])
-    assert loss_between(tree, x, y).tolist() == (left * (tree.task.epsilon / 1024)).tolist()
-
-
-def test_a_ladder_over_very_many_cells_says_nearly_the_same(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """People at even distances stand for all: their losses have nearly the same quantiles."""
-    counts = estimate(tree).counts
-    every = ladder(tree, counts)
-    monkeypatch.setattr(sys.modules["semilocal.pooled.loss"], "_MOST_PLACES", 4 * len(counts))
-    assert len(sys.modules["semilocal.pooled.loss"]._stand_ins(counts)[0]) == 4 * len(counts)
-    for few, all_places in zip(ladder(tree, counts), every, strict=True):
-        assert few.words == all_places.words
-        assert few[1:] == pytest.approx(all_places[1:], abs=0.05)
-
-
 def test_reports_of_one_person_share_the_promise() -> None:
     points = np.random.default_rng(0).random((900, 1))
     task = small_task(max_reports=3)
@@ -154,42 +116,17 @@ def test_reports_of_one_person_share_the_promise() -> None:
     far = dataclasses.replace(tree, differences=tuple(differences))
     ratios = [largest_log_ratio(far, *pair) for pair in (moved, moved[::-1])]
     assert max(ratios) <= task.epsilon + 1e-9
-    assert loss_between(tree, [[0.01]], [[0.99]])[0] == task.epsilon
+    assert loss_between(tree, 0.01, 0.99) == task.epsilon
 
 
-def test_the_ladder_climbs_from_nothing_to_epsilon(tree: Tree) -> None:
-    rungs = ladder(tree, estimate(tree).counts)
-    assert rungs[0].half == rungs[0].most == 0.0
-    assert rungs[-1].half == rungs[-1].most == tree.task.epsilon
-    by_distance = [rung for rung in rungs if rung.words.startswith("within")]
-    assert len(by_distance) == 3
-    assert all(a.half <= b.half and a.most <= b.most for a, b in itertools.pairwise(by_distance))
-    assert all(rung.half <= rung.most for rung in rungs)
-    assert 0 < rungs[1].half < tree.task.epsilon
-
-
-def test_kilometres_are_used_where_axes_are_degrees() -> None:
-    task = PooledTask.build(Box((-9, 41), (-8, 42), names=("longitude", "latitude")), epsilon=1.0, trust="two-servers")
-    points = np.random.default_rng(0).normal((-8.6, 41.15), 0.01, (3000, 2))
-    found = estimate(replay(seeded(task, points, 0)))
-    words = [rung.words for rung in ladder(found.tree, found.counts)]
-    assert words[2:5] == ["within 1 km", "within 10 km", "within 100 km"]
-
-
-def test_the_promise_says_what_is_known(tree: Tree) -> None:
-    found = guarantee(tree.task, ladder(tree, estimate(tree).counts), mark=Mark(seeded=True))
+def test_the_promise_says_what_is_known() -> None:
+    found = guarantee(small_task(), mark=Mark(seeded=True))
     assert found.epsilon == found.anywhere == 2.0
     assert found.delta == 0
     text = found.explain()
     assert "epsilon = 1 (delta = 0) for everything but the number of reports, which is public" in text
     assert "curator" in text
-    assert "in the same final cell (for half of the people): 0" in text
-    both = guarantee(PooledTask.build(Box((0,), (1,)), epsilon=1.0, trust="two-servers"))
+    assert "in the same final cell: 0; anywhere in the domain: 2" in text
+    both = guarantee(PooledTask.build(Box((0,), (1,)), epsilon=1.0, trust="two-servers"), releases=(("a mean", 1.0),))
     assert "either operator alone" in both.explain()
-
-
-def test_positions_come_in_pairs(tree: Tree) -> None:
-    with pytest.raises(InvalidInput, match="equally many"):
-        loss_between(tree, [[0.1, 0.1]], [[0.2, 0.2], [0.3, 0.3]])
-    with pytest.raises(InvalidInput):
-        loss_between(tree, [[0.1, 1.1]], [[0.2, 0.2]])
+    assert "in the same final cell: 1; anywhere in the domain: 2" in both.explain()

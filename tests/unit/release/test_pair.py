@@ -147,7 +147,7 @@ def test_the_promise_of_buckets_never_speaks_of_the_whole_domain() -> None:
     assert spent.epsilon == 2
     assert spent.epsilon_anywhere is None
     assert "domain" not in str(spent)
-    assert promise.ladder[-1] == ("anywhere in the bucket (for 95 in 100 people)", 2.0)
+    assert promise.ladder[-1] == ("anywhere in the bucket", 2.0)
     assert "anywhere in the domain" in sample_pair().loss_words
 
 
