@@ -58,7 +58,7 @@ def state_of(told: dict[str, Any]) -> State:
     values = tuple((index, bytes.fromhex(asked)) for index, asked in told["values"])
     return State(
         region=region, round=told["round"], question=bytes.fromhex(told["question"]), book=book,  # type: ignore[arg-type]
-        splits=told["splits"], values=values, stopped=told["stopped"],
+        values=values, stopped=told["stopped"],
     )  # fmt: skip
 
 

@@ -48,8 +48,8 @@ async function run({ position, secret, token }) {
 }
 
 /** What a device keeps, for JSON. */
-const plain = ({ region, round, question, book, splits, values, stopped }) => ({
-  region: region?.map(String) ?? null, round, question: hex(question), splits, stopped,
+const plain = ({ region, round, question, book, values, stopped }) => ({
+  region: region?.map(String) ?? null, round, question: hex(question), stopped,
   book: book.map((booked) => [booked.round, booked.cuts.map(String)]), values: values.map(({ index, question: asked }) => [index, hex(asked)]),
 });
 

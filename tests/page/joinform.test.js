@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { pack, unpack } from "../../src/semilocal/page/static/device/wire.js";
+import { hex } from "../../src/semilocal/page/static/device/base.js";
 import { readPairTask } from "../../src/semilocal/page/static/device/pair.js";
 import { readPlan } from "../../src/semilocal/page/static/device/plan.js";
 import { placeWords, treeOf } from "../../src/semilocal/page/static/device/trees.js";
@@ -74,7 +75,9 @@ test("a limit that is no number is named with what was typed", () => {
 });
 
 test("a place that has a name is chosen by it", () => {
-  const filled = form(plays.find(({ name }) => name === "all-labels"));
+  const labels = plays.find(({ name }) => name === "all-labels");
+  const fields = { ...unpack(unhex(labels.bytes)), rule: "cut", randomizer: { kind: "randomized-response", epsilon: 8, fanout: 2n } };
+  const filled = form({ ...labels, bytes: hex(pack(fields)) });
   assert.deepEqual(form().tree.leafNames, []);
   const { tree } = filled, leaves = tree.leafNames;
   assert.ok(leaves.length > 1);

@@ -10,7 +10,7 @@ import { readTask } from "../../src/semilocal/page/static/device/task.js";
 import { makeUpload } from "../../src/semilocal/page/static/device/upload.js";
 import { readServerMessage, receive, unhex } from "./read.mjs";
 
-const OPEN = { max_epsilon: 1e6, min_k: 1, max_delta: 1, allow_no_crowd: true, allow_simulation: true, min_side: [], max_depth: null, max_splits: null };
+const OPEN = { max_epsilon: 1e6, min_k: 1, max_delta: 1, min_side: [] };
 const { plays, uploads } = JSON.parse(readFileSync(0, "utf8"));
 
 const played = plays.map(({ task, plan, people, rounds }) => {

@@ -48,11 +48,9 @@ def page_device(plays: list[Json], uploads: list[Json]) -> Json:
 def random_task(rng: np.random.Generator) -> Task:
     axes = int(rng.integers(1, 4))
     lower = rng.uniform(-100, 100, axes)
-    rule = str(rng.choice(["cut", "cut", "all"]))
     return Task.build(
         Box(tuple(lower), tuple(lower + rng.uniform(0.5, 50, axes))), epsilon=float(rng.uniform(3, 10)), delta=0.1,
-        k=int(rng.integers(1, 4)), rule=rule, tree=str(rng.choice(["binary", "quad"])),  # type: ignore[arg-type]
-        max_depth=int(rng.integers(3, 6)), max_rounds=ROUNDS, chain=CHAIN.end,
+        k=int(rng.integers(1, 4)), max_depth=int(rng.integers(3, 6)), max_rounds=ROUNDS, chain=CHAIN.end,
     )  # fmt: skip
 
 

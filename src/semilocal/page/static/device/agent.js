@@ -16,7 +16,7 @@ import { checkpointBytes, readMessage } from "#device/messages.js";
 import { Participant } from "#device/participant.js";
 import { readPlan } from "#device/plan.js";
 import { Member, summarise } from "#device/summary.js";
-import { epsilonOf, pinned, readTask } from "#device/task.js";
+import { pinned, readTask } from "#device/task.js";
 import { exactSum, reserve, settle, spend, without } from "#device/vault.js";
 
 /** @typedef {{round: number, head: Uint8Array, root: Uint8Array}} Chain the last round whose seal was good, 0 before the first */
@@ -129,7 +129,7 @@ export class Agent extends Member {
   async pin(task, plan) {
     const { contents } = this.vault;
     const participant = new Participant(task, this.position, contents.secret, this.policy, plan, { value: this.value }); // checks all of them
-    const answers = /** @type {number[]} */ (Array(task.answers).fill(epsilonOf(task.randomizer)));
+    const answers = /** @type {number[]} */ (Array(task.answers).fill(task.randomizer.epsilon));
     const worst = exactSum([...answers, ...plan.asked.map((index) => participant.valueEpsilon(index))]);
     /** @type {Membership} */
     const entry = {

@@ -107,12 +107,11 @@ export function partsOf({ lower, upper, cuts }) {
 export const seedOf = (closed) => sha256(concat(utf8("semilocal/2/draw"), closed.bytes));
 
 /**
- * A report; its answer is one integer, one per part, or null where only the region is announced.
- * @param {Uint8Array} task @param {number} number @param {Uint8Array} pseudonym @param {Region} region @param {number | number[] | null} given @param {Uint8Array} nonce
+ * A report; its answer is 0 or 1, or null where only the region is announced.
+ * @param {Uint8Array} task @param {number} number @param {Uint8Array} pseudonym @param {Region} region @param {number | null} given @param {Uint8Array} nonce
  */
 export function reportBytes(task, number, pseudonym, region, given, nonce) {
-  const packed = given === null ? null : Array.isArray(given) ? given.map(BigInt) : BigInt(given);
-  return pack(["report", task, BigInt(number), pseudonym, ...region, packed, nonce]);
+  return pack(["report", task, BigInt(number), pseudonym, ...region, given === null ? null : BigInt(given), nonce]);
 }
 
 /** @param {Uint8Array} task @param {number} number @param {Uint8Array} pseudonym @param {Region} region @param {number} given */

@@ -50,11 +50,10 @@ export function readPairTask(data) {
   const asking = fieldOf(found, "value") ? readAsking(found) : null;
   const fields = asking ?? readFields(found);
   const { pooled, leader, helper, bucket_depth: buckets } = fields;
-  const { kind } = pooled.hierarchy;
-  check(kind === "binary" || kind === "sphere", "two servers count in a binary tree or on the sphere");
-  check(kind === "binary" || buckets === 0, "public buckets are boxes: bucket_depth is 0 for a sphere");
-  const tree = treeOf(pooled.hierarchy);
-  check(tree.maxDepth <= 40, `a report has at most 40 levels; got ${tree.maxDepth}`);
+  const { hierarchy } = pooled;
+  check(hierarchy.kind === "binary", "two servers count in a binary tree");
+  const [tree, depth] = [treeOf(hierarchy), hierarchy.max_depth];
+  check(depth <= 40, `a report has at most 40 levels; got ${depth}`);
   check(pooled.epsilon >= 1e-6 && pooled.epsilon <= 100, `epsilon is from 1e-6 to 100; got ${pooled.epsilon}`);
   check(pooled.threshold > 0 && pooled.threshold <= 2 ** 53, `threshold is above 0; got ${pooled.threshold}`);
   check(pooled.opening_share >= 1 / 1024 && pooled.opening_share <= 0.5, `opening_share is from 1/1024 to 0.5; got ${pooled.opening_share}`);
@@ -64,7 +63,7 @@ export function readPairTask(data) {
   check(leader.origin !== helper.origin, "the two operators have the same origin");
   check(!equal(leader.signing_key, helper.signing_key), "the two operators have the same signing key");
   check(!equal(leader.sealing_key, helper.sealing_key), "the two operators have the same sealing key");
-  check(buckets < tree.maxDepth && buckets % tree.axes === 0, `bucket_depth is a multiple of the ${tree.axes} axes, below the depth; got ${buckets}`);
+  check(buckets < depth && buckets % tree.axes === 0, `bucket_depth is a multiple of the ${tree.axes} axes, below the depth; got ${buckets}`);
   const asked = asking ? asking.value : null;
   if (asked) {
     check(buckets === 0, "a task with a value has no public buckets");
@@ -72,7 +71,7 @@ export function readPairTask(data) {
   }
   const maps = asked === null || asked.mean === "cells";
   const epsilon = asked && maps ? 2 * pooled.epsilon : pooled.epsilon;
-  return { ...fields, id: sha256(data), bytes: data, tree, levels: maps ? tree.maxDepth - buckets : 1, asked, maps, epsilon };
+  return { ...fields, id: sha256(data), bytes: data, tree, levels: maps ? depth - buckets : 1, asked, maps, epsilon };
 }
 
 /** @param {AskedValue} asked */

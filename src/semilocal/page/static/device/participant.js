@@ -3,7 +3,7 @@
 // ServerViolation and changes nothing. What a vault must keep is `state`; the rest follows from the public log, which a
 // device that was away reads again from round 1.
 
-/** @import { Answer, Closed, Query, Question, Region, Slice, ValueClosed, ValueQuery } from "#device/messages.js" */
+/** @import { Closed, Query, Question, Region, Slice, ValueClosed, ValueQuery } from "#device/messages.js" */
 /** @import { Plan } from "#device/plan.js" */
 /** @import { Policy, Task } from "#device/task.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
@@ -11,20 +11,15 @@ import { concat, equal, hex, order, ServerViolation } from "#device/base.js";
 import { checkSecret, leadsTo, nonceOf, pseudonym, reportWords, valueWord } from "#device/keys.js";
 import { isSame, partsOf, regionOf, reportBytes, seedOf, valueReportBytes } from "#device/messages.js";
 import { ownOf } from "#device/plan.js";
-import { forWidth, isPossible, respond, wordCount } from "#device/randomizer.js";
+import { respond } from "#device/randomizer.js";
 import { thresholdHolds } from "#device/rule.js";
-import { checkRegion, checkTask, epsilonOf } from "#device/task.js";
+import { checkRegion, checkTask } from "#device/task.js";
 import { checkOwn, clippedValue, misfit, outputOf } from "#device/values.js";
 
 /** The names with the smallest SHA-256(seed, name), in that order. @param {Uint8Array[]} names @param {Uint8Array} seed @param {number} count */
 export function draw(names, seed, count) {
   const tickets = names.map((name) => ({ name, ticket: sha256(concat(seed, name)) }));
   return tickets.sort((a, b) => order(a.ticket, b.ticket)).slice(0, count).map(({ name }) => name);
-}
-
-/** The sums with one more answer. @param {number[]} tally @param {Exclude<Answer, null>} answer */
-function added(tally, answer) {
-  return tally.map((sum, part) => sum + (Array.isArray(answer) ? Number(answer[part]) : BigInt(part) === answer ? 1 : 0));
 }
 
 export class RegionLog {
@@ -78,7 +73,7 @@ export class RegionLog {
   /** The sums after this round's answers. @param {Slice | null} reports */
   sums(reports) {
     const asked = new Set(this.askedNow);
-    return (reports?.entries ?? []).reduce((tally, { pseudonym, answer }) => (answer !== null && asked.has(hex(pseudonym)) ? added(tally, answer) : tally), this.tally);
+    return (reports?.entries ?? []).reduce((tally, { pseudonym, answer }) => (asked.has(hex(pseudonym)) ? tally.map((sum, side) => sum + (BigInt(side) === answer ? 1 : 0)) : tally), this.tally);
   }
 
   /** The reports of a round that name the region. @param {Slice | null} reports @param {boolean} asked whether it had a question @param {boolean} late whether new people enrolled after the first round */
@@ -114,14 +109,13 @@ export class RegionLog {
  * @property {number} round the last one it reported in; 0 before the first
  * @property {Uint8Array} question SHA-256 of the query of that round
  * @property {{round: number, cuts: bigint[]}[]} book every answer it gave
- * @property {number} splits how often its region was cut
  * @property {{index: number, question: Uint8Array}[]} values releases it answered, and SHA-256 of the query
  * @property {string} stopped why it takes part no longer; empty while it does
  */
 
 const NOTHING = new Uint8Array(0);
 /** @type {State} */
-export const FRESH = { region: null, round: 0, question: NOTHING, book: [], splits: 0, values: [], stopped: "" };
+export const FRESH = { region: null, round: 0, question: NOTHING, book: [], values: [], stopped: "" };
 
 /** @param {string} token @param {string} reason @returns {never} */
 function refuse(token, reason) {
@@ -157,7 +151,6 @@ export class Participant {
     this.stayed = 1; // members of the last region it announced, when that was split
     this.round = 1; // the open one
     this.partitioned = false;
-    this.splits = 0;
     this.seed = NOTHING;
     this.preimage = task.chain;
     /** @type {Query | null} of the open round, as observed */
@@ -190,7 +183,7 @@ export class Participant {
 
   /** Epsilons of what was sent so far, between two positions of its region: answers inside it, and values. */
   get spentParts() {
-    return [...Array(this.inside).fill(epsilonOf(this.task.randomizer)), ...this.state.values.map(({ index }) => this.valueEpsilon(index))];
+    return [...Array(this.inside).fill(this.task.randomizer.epsilon), ...this.state.values.map(({ index }) => this.valueEpsilon(index))];
   }
 
   /** @param {Region} region */
@@ -242,13 +235,13 @@ export class Participant {
       const askable = log.askable(task.answers, threshold === 0).length;
       if (asked > askable) refuse("wrong-draw", `${asked} are asked, but only ${askable} may be`);
       if (start > 0) refuse("wrong-draw", "a new question begins with the first of the draw");
-      if (threshold > 0 && !thresholdHolds(task, { askable, asked, failed: log.failed.length, parts: question.cuts.length + 1, threshold })) {
+      if (threshold > 0 && !(question.cuts.length === 1 && thresholdHolds(task, { askable, asked, failed: log.failed.length, threshold }))) {
         refuse("weak-threshold", `${threshold} answers of ${asked} do not show a crowd of ${task.k}`);
       }
     } else if (log.question === null || !continues(question, log.question)) {
       refuse("wrong-draw", "a second portion does not continue the question before it");
     }
-    if (threshold === 0 && question.cuts.length !== 1) refuse("wrong-question", "an estimate is refined by one cut");
+    if (question.cuts.length !== 1) refuse("wrong-question", "a region is cut at one place");
   }
 
   /** The bytes of the report for the open round; null if it has nothing to say. Keep `state` before sending it. @param {Query} query */
@@ -273,7 +266,7 @@ export class Participant {
     const heard = log.members.has(key) && !(free && log.silent.has(key));
     if (!asked && heard) return null;
     const book = asked ? [...state.book, { round: query.round, cuts: asked.cuts }] : state.book;
-    this.state = { ...state, region: log.region, round: query.round, question: digest, book, splits: this.splits };
+    this.state = { ...state, region: log.region, round: query.round, question: digest, book };
     return this.reportFor(query.round, asked);
   }
 
@@ -285,7 +278,7 @@ export class Participant {
   /** Refuse a question of which either part is below the owner's limits, for good: silence tells no side. @param {Question} question */
   checkParts(question) {
     try {
-      for (const part of partsOf(question)) checkRegion(this.task, part, this.policy, this.splits + 1);
+      for (const part of partsOf(question)) checkRegion(this.task, part, this.policy);
     } catch (error) {
       if (error instanceof ServerViolation) this.state = { ...this.state, stopped: error.message };
       throw error;
@@ -296,10 +289,8 @@ export class Participant {
   report(round, question) {
     let answer = null;
     if (question) {
-      const part = question.cuts.filter((cut) => this.code >= cut).length;
-      const randomizer = forWidth(this.task.randomizer, question.cuts.length + 1);
-      const words = reportWords(this.secret, this.task.id, round, this.log.region, question.cuts, wordCount(randomizer));
-      answer = respond(randomizer, part, words);
+      const [word] = reportWords(this.secret, this.task.id, round, this.log.region, question.cuts, 1);
+      answer = respond(this.task.randomizer.epsilon, this.code >= question.cuts[0] ? 1 : 0, word);
     }
     return { answer, nonce: nonceOf(this.secret, this.task.id, round) };
   }
@@ -341,7 +332,6 @@ export class Participant {
       if (lost === question.drawn) this.state = { ...this.state, stopped: "a split left out the answer it had given" };
       if (this.state.region && isSame(this.state.region, this.log.region)) this.stayed = this.log.crowd;
       this.log = this.log.part(partsOf(question).filter(([lower, upper]) => lower <= this.code && this.code < upper)[0]);
-      this.splits += 1;
     } else if (verdict?.outcome === "wall") this.log.question = null;
     this.seed = seedOf(closed);
     this.preimage = closed.preimage;
@@ -364,11 +354,10 @@ export class Participant {
   /** Only those who were drawn answer, with an answer that the question has. @param {Question | undefined} question @param {Slice | null} reports */
   checkAnswers(question, reports) {
     const asked = new Set(question ? this.log.askedNow : []);
-    const randomizer = forWidth(this.task.randomizer, (question?.cuts.length ?? 1) + 1);
     for (const { pseudonym: name, answer } of reports?.entries ?? []) {
       if (answer === null) continue;
       if (!asked.has(hex(name))) refuse("wrong-slice", "the log has an answer of a participant who was not drawn");
-      if (!isPossible(randomizer, answer)) refuse("wrong-slice", "the log has an answer that the question does not have");
+      if (answer !== 0n && answer !== 1n) refuse("wrong-slice", "the log has an answer that the question does not have");
     }
   }
 

@@ -1,12 +1,10 @@
 // The crowd test (spec/protocol.md, section 10): whether a published threshold is large enough. Where is cut and when is
 // the server's; a device needs nothing of that. Knows numbers. Knows no participants and no positions.
 
-/** @import { Noise as Randomizer, Task } from "#device/task.js" */
-import { WORD, forWidth, laplaceNoise, responseWeights } from "#device/randomizer.js";
-import { epsilonOf } from "#device/task.js";
+/** @import { Task } from "#device/task.js" */
+import { WORD, responseWeights } from "#device/randomizer.js";
 
 const TOLERANCE = 1 + 1e-6; // by which two correct programs may differ in a tail
-const GUARD = 1 - 1e-6; // of rule "all"
 const SMALLEST = 1e-60; // of the largest mass; what lies beyond is far below any delta
 
 /** @param {bigint} weight out of 2^64 */
@@ -45,9 +43,9 @@ function hypergeometric(askable, some, drawn) {
   return law(least, most, mode, (h) => ((some - h) * (drawn - h)) / ((h + 1) * (askable - some - drawn + h + 1)));
 }
 
-/** P(Bin(a, p) + Bin(b, q) >= count). @param {number} a @param {number} b @param {number} p @param {number} q @param {number} notP @param {number} notQ @param {number} count */
-function twoBinomials(a, b, p, q, notP, notQ, count) {
-  const [ours, others] = [binomial(a, p, notP), binomial(b, q, notQ)];
+/** P(Bin(a, p) + Bin(b, q) >= count) where p + q = 1. @param {number} a @param {number} b @param {number} p @param {number} q @param {number} count */
+function twoBinomials(a, b, p, q, count) {
+  const [ours, others] = [binomial(a, p, q), binomial(b, q, p)];
   const tails = new Float64Array(others.masses.length + 1);
   for (let i = others.masses.length - 1; i >= 0; i--) tails[i] = tails[i + 1] + others.masses[i];
   return ours.masses.reduce((sum, mass, i) => sum + mass * tails[Math.min(Math.max(count - ours.first - i - others.first, 0), tails.length - 1)], 0);
@@ -55,65 +53,17 @@ function twoBinomials(a, b, p, q, notP, notQ, count) {
 
 /** P(at least count answers name a side) when k - 1 of the askable are on it. @param {number} askable @param {number} asked @param {number} k @param {number} epsilon @param {number} count */
 export function tail(askable, asked, k, epsilon, count) {
-  const weights = responseWeights(epsilon, 2);
+  const weights = responseWeights(epsilon);
   const [p, q] = [chance(weights.true), chance(weights.other)];
   const drawn = hypergeometric(askable, Math.min(k - 1, askable), asked);
-  return drawn.masses.reduce((sum, mass, i) => sum + mass * twoBinomials(drawn.first + i, asked - drawn.first - i, p, q, q, p, count), 0);
-}
-
-/** ln of the larger of the two moment functions of the noise at x. @param {number} epsilon @param {number} x */
-function logMoment(epsilon, x) {
-  const { edge, weights } = laplaceNoise(epsilon);
-  const excess = [1, -1].map((sign) => {
-    let [sum, lost] = [0, 0]; // compensated: the terms nearly cancel
-    weights.forEach((weight, i) => {
-      const term = chance(weight) * Math.expm1(sign * x * (i - edge));
-      const next = sum + term;
-      lost += Math.abs(sum) >= Math.abs(term) ? sum - next + term : term - next + sum;
-      sum = next;
-    });
-    return sum + lost;
-  });
-  return Math.log1p(Math.max(...excess));
-}
-
-const GRID = [
-  ...Array.from({ length: 1000 }, (_, i) => 1e-5 * (0.9 / 1e-5) ** (i / 999)),
-  ...Array.from({ length: 200 }, (_, i) => 1 - 1e-6 * (0.1 / 1e-6) ** (i / 199)),
-].sort((a, b) => a - b);
-
-/** Chernoff's margin; it falls and then grows along the grid. @param {number} epsilon @param {number} n @param {number} delta */
-function margin(epsilon, n, delta) {
-  const at = (/** @type {number} */ place) => {
-    const x = (epsilon / 2) * GRID[place];
-    return (n * logMoment(epsilon, x) + Math.log(1 / delta)) / x;
-  };
-  let [low, high] = [0, GRID.length - 1];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (at(middle) <= at(middle + 1)) high = middle;
-    else low = middle + 1;
-  }
-  return at(low);
-}
-
-/** Rule "all": whether a part with so many answers surely has k of the n asked. @param {Randomizer} randomizer of the parts @param {number} n @param {number} k @param {number} delta @param {number} count */
-export function passes(randomizer, n, k, delta, count) {
-  const epsilon = epsilonOf(randomizer);
-  if (randomizer.kind !== "randomized-response") return n >= k && count >= Math.ceil(k - 1 + margin(epsilon, n, delta));
-  if (count > n || n < k) return count > n;
-  const { true: own, other } = responseWeights(epsilon, randomizer.fanout);
-  const found = twoBinomials(k - 1, n - k + 1, chance(own), chance(other), chance(WORD - own), chance(WORD - other), count);
-  return found * (1 + 1e-9) + 1e-45 <= delta * GUARD;
+  return drawn.masses.reduce((sum, mass, i) => sum + mass * twoBinomials(drawn.first + i, asked - drawn.first - i, p, q, count), 0);
 }
 
 /**
  * Whether a published threshold is large enough.
- * @param {Task} task @param {{askable: number, asked: number, failed: number, parts: number, threshold: number}} question F, m, w, and what is published
+ * @param {Task} task @param {{askable: number, asked: number, failed: number, threshold: number}} question F, m, w, and what is published
  */
-export function thresholdHolds(task, { askable, asked, failed, parts, threshold }) {
-  const { k, delta, tolerate_liars: liars } = task;
+export function thresholdHolds({ k, delta, tolerate_liars: liars, randomizer }, { askable, asked, failed, threshold }) {
   const honest = Math.max(threshold - liars, 0); // a liar adds at most one, whatever it says
-  if (task.rule === "all") return failed === 0 && asked === askable && threshold >= 1 && passes(forWidth(task.randomizer, parts), Math.max(asked - liars, 0), k, delta, honest);
-  return parts === 2 && tail(askable, asked, k, epsilonOf(task.randomizer), honest) <= (TOLERANCE * delta) / ((failed + 1) * (failed + 2));
+  return tail(askable, asked, k, randomizer.epsilon, honest) <= (TOLERANCE * delta) / ((failed + 1) * (failed + 2));
 }

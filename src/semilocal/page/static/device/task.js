@@ -12,17 +12,14 @@ import { bytes, fieldOf, float, integer, isPrintable, list, map, oneOf, text, un
 /** @typedef {ReturnType<typeof readFields>} Fields */
 /** @typedef {Fields & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree}} Task */
 
-/** @typedef {{kind: string, epsilon?: number, scale?: number, fanout: number, margin?: string}} Noise */
-
-/** The loss of one report between any two children (delta = 0). @param {Noise} fields */
-export const epsilonOf = (fields) => (fields.kind === "paper-laplace" ? 2 / Number(fields.scale) : Number(fields.epsilon));
+/** Refuse what only the package's device takes part in. @param {unknown} good @param {string} what */
+const mustBeHere = (good, what) => check(good, `a browser does not take part in ${what}: use the Python client, semilocal join`);
 
 const readBoxTree = map({
-  kind: oneOf("binary", "quad"),
+  kind: oneOf("binary"),
   box: map({ lower: list(float), upper: list(float), names: list(text) }),
   max_depth: integer(1, 60),
 });
-const readSphere = map({ kind: oneOf("sphere"), max_depth: integer(4, 52) });
 const readTable = map({
   kind: oneOf("table"), name: text, edges: list(float, 20001), widths: list(list(integer(1, 256)), 40), labels: list(list(text), 41),
 });
@@ -30,26 +27,15 @@ const readTable = map({
 /** The fields of any hierarchy. @param {Value} value */
 export function readHierarchy(value) {
   const kind = fieldOf(value, "kind");
-  return kind === "sphere" ? readSphere(value) : kind === "table" ? readTable(value) : readBoxTree(value);
-}
-
-const readNoise = map({ kind: oneOf("randomized-response", "discrete-laplace"), epsilon: float, fanout: integer(2, 256) });
-const readPaper = map({ kind: oneOf("paper-laplace"), scale: float, fanout: integer(2, 256), margin: oneOf("chernoff", "paper") });
-
-/** @param {Value} value @returns {Noise} */
-function readRandomizer(value) {
-  const paper = fieldOf(value, "kind") === "paper-laplace";
-  const fields = paper ? readPaper(value) : readNoise(value);
-  const epsilon = epsilonOf(fields);
-  check(epsilon >= 0.001 && epsilon <= 40, `epsilon is from 0.001 to 40; got ${epsilon}`);
-  return fields;
+  mustBeHere(kind !== "sphere" && kind !== "quad", `a campaign whose cells are those of a ${kind}`);
+  return kind === "table" ? readTable(value) : readBoxTree(value);
 }
 
 const readFields = map({
   type: oneOf("task"),
   hierarchy: readHierarchy,
-  randomizer: readRandomizer,
-  rule: oneOf("cut", "all"),
+  randomizer: map({ kind: oneOf("randomized-response"), epsilon: float, fanout: integer(2, 2) }),
+  rule: oneOf("cut"),
   k: integer(1, 2 ** 20),
   delta: float,
   answers: integer(1, 64),
@@ -65,18 +51,14 @@ const readFields = map({
 
 /** The task in canonical bytes; anything else is refused. @param {Uint8Array} data @returns {Task} */
 export function readTask(data) {
-  const fields = readFields(unpack(data));
-  const { randomizer, rule } = fields;
+  const found = unpack(data);
+  mustBeHere(fieldOf(found, "rule") !== "all", "a campaign that plays the paper's rule");
+  const fields = readFields(found);
+  const { epsilon } = fields.randomizer;
   const tree = treeOf(fields.hierarchy);
-  if (rule === "cut") check(randomizer.kind === "randomized-response" && randomizer.fanout === 2, "rule cut asks for one of two sides");
-  else {
-    check(randomizer.fanout === tree.fanout, `cells have ${tree.fanout} children, but the randomizer answers for ${randomizer.fanout}`);
-    check(tree.hasOneFanout || randomizer.kind === "randomized-response", "cells with different numbers of children take randomized response");
-    check(fields.answers === 1, "rule all takes one answer");
-  }
+  check(epsilon >= 0.001 && epsilon <= 40, `epsilon is from 0.001 to 40; got ${epsilon}`);
   check(fields.delta >= 1e-15 && fields.delta < 0.5, `delta is from 1e-15 to below 0.5; got ${fields.delta}`);
   check(fields.quorum > 0 && fields.quorum <= 1, `quorum is above 0 and at most 1; got ${fields.quorum}`);
-  check(!fields.tolerate_liars || randomizer.kind === "randomized-response", "tolerate_liars needs randomized response");
   const least = fields.min_side;
   check(least.length === 0 || ([1, tree.axes].includes(least.length) && least.every((side) => side > 0)), `min_side is empty, or has 1 or ${tree.axes} lengths`);
   check(tree.hasLongEnoughChildren(1n, least), "min_side leaves no split of the domain");
@@ -95,20 +77,14 @@ export function pinned(data, name) {
  * @property {number} max_epsilon largest loss between two positions of its region, releases included (delta = 0)
  * @property {number} min_k smallest crowd that the task must promise
  * @property {number} max_delta largest chance of missing that crowd
- * @property {boolean} allow_no_crowd whether to join tasks that promise no crowd
- * @property {boolean} allow_simulation whether to join tasks whose noise or draw is for simulation only
  * @property {number[]} min_side sides that a region's largest cell has at least: none, one for all axes, or one per axis
- * @property {number | null} max_depth of a region's largest cell; null for no limit
- * @property {number | null} max_splits of its region; null for no limit
  */
 
 const ROUNDING = 1 + 1e-12;
 
 /** What protects a person who has set nothing but the budget. @param {Partial<Policy> & {max_epsilon: number}} given @returns {Policy} */
 export function policyOf(given) {
-  const policy = {
-    min_k: 20, max_delta: 1e-3, allow_no_crowd: false, allow_simulation: false, min_side: [], max_depth: null, max_splits: null, ...given,
-  };
+  const policy = { min_k: 20, max_delta: 1e-3, min_side: [], ...given };
   check(policy.min_side.every((side) => side >= 0 && side < Infinity), `min_side holds lengths of at least 0; got ${policy.min_side}`);
   check(!(policy.max_delta > 1), `max_delta is a chance from 0 to 1; got ${policy.max_delta}`);
   return policy;
@@ -120,12 +96,10 @@ export function policyOf(given) {
  * @param {Task} task @param {Plan} plan @param {Policy} policy @returns {ServerViolation[]}
  */
 export function refusals(task, plan, policy) {
-  const loss = task.answers * epsilonOf(task.randomizer) + plan.epsilon; // between two positions of a region, both ways
+  const loss = task.answers * task.randomizer.epsilon + plan.epsilon; // between two positions of a region, both ways
   /** @type {[boolean, string, string][]} */
   const rows = [
-    [task.randomizer.kind !== "paper-laplace" || policy.allow_simulation, "simulation-only", "the task's noise is in floats, for simulation only"],
-    [task.randomizer.margin !== "paper" || policy.allow_no_crowd, "no-crowd", "the task keeps no crowd: it may show where a participant is, alone"],
-    [task.rule !== "cut" || task.chain.length > 0 || policy.allow_simulation, "no-chain", "the task has no hash chain, so its server could choose who is asked"],
+    [task.chain.length > 0, "no-chain", "the task has no hash chain, so its server could choose who is asked"],
     [task.k >= policy.min_k, "small-crowd", `the task promises a crowd of ${task.k}; the owner wants ${policy.min_k}`],
     [task.delta <= policy.max_delta * ROUNDING, "weak-crowd", `the crowd may fail with probability ${task.delta}; ${policy.max_delta} is allowed`],
     [loss <= policy.max_epsilon * ROUNDING, "over-budget", `the task costs epsilon = ${loss} (delta = 0), as its promise says; ${policy.max_epsilon} is left`],
@@ -137,20 +111,13 @@ export function refusals(task, plan, policy) {
 export function checkTask(task, plan, policy) {
   for (const refusal of refusals(task, plan, policy)) throw refusal;
   check([0, 1, task.tree.axes].includes(policy.min_side.length), `min_side has one number, or one per axis; got ${policy.min_side}`);
-  checkRegion(task, task.tree.ends, policy, 0); // a device that enrols is known to be in the domain
+  checkRegion(task, task.tree.ends, policy); // a device that enrols is known to be in the domain
 }
 
-/** Refuse a region that is too small for the owner, or cut too often. @param {Task} task @param {import("#device/messages.js").Region} region @param {Policy} policy @param {number} splits */
-export function checkRegion(task, [lower, upper], policy, splits) {
-  const { min_side: least, max_depth: deepest, max_splits: most } = policy;
-  if (most !== null && splits > most) throw new ServerViolation("many-splits", `the region would be cut ${splits} times; the owner allows ${most}`);
-  if (!least.length && deepest === null) return;
-  const { tree } = task;
+/** Refuse a region that is too small for the owner. @param {Task} task @param {import("#device/messages.js").Region} region @param {Policy} policy */
+export function checkRegion({ tree }, [lower, upper], { min_side: least }) {
+  if (!least.length) return;
   const cell = tree.largestCell(lower, upper);
-  if (deepest !== null) {
-    const depth = tree.depthOf(cell);
-    if (depth > deepest) throw new ServerViolation("deep-region", `the region's largest cell has depth ${depth}; the owner allows ${deepest}`);
-  }
   if (tree.isLongEnough(cell, least)) return;
   const unit = tree.isGeographic ? " km" : "";
   const words = tree.sides(cell).map((side) => side.toPrecision(3)).join(" x ");
