@@ -30,7 +30,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)|href=\"([^\"#]+)\"")
 NEEDS = {  # extras that the examples of a page need
     "README.md": ("cyclopts",),
     "docs/howto/testing.md": ("starlette",),
-    "docs/howto/polygons.md": ("shapely", "h3"),
+    "docs/howto/polygons.md": ("shapely",),
     "docs/howto/frames.md": ("polars", "pandas", "geopandas", "narwhals"),
 }
 

@@ -1,6 +1,6 @@
 """Which boxes or polygons to count in, and the answers, as columns and as files. Used by ``counts`` and ``results``.
 
-Knows queries, answers and the three formats.
+Knows queries, answers and the two formats.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ..errors import InvalidInput, OutsideWarning
 from ..geometry.areas import outside_words
 from ..geometry.box import Box
 from ..hierarchy import AnyTree, TableTree
-from ..io.files import replacing, write_text
+from ..io.files import write_text
 from ..io.queries import Queries, corner_names, grid_queries, label_queries, read_queries
 from ..io.regions import SEED, csv_text, feature_collection, seed_column
-from ..io.tables import areas_geoparquet
 from ..protocol.mark import Mark
 from ..release.answers import CountAnswers
 from ..tabular import known
 from .options import advanced, file, flat, number, option, share
 
-__all__ = ["ANSWERS", "QueryOptions", "answer_columns", "queries_of", "write_answers"]
+__all__ = ["ANSWERS", "TABLES", "QueryOptions", "answer_columns", "queries_of", "write_answers"]
 
 ANSWERS = ("count", "stderr", "low", "high")
+TABLES = (".csv", ".geojson")  # how files of answers end
 _OURS = (*ANSWERS, SEED)
 
 
@@ -42,9 +42,8 @@ class QueryOptions:
     ] = None
     queries: Annotated[
         Path | None,
-        file("boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: .geojson, "
-             ".gpkg, GeoParquet, or a column of H3 cells called h3; labels of a table: a column called label. Other "
-             "columns come back with the answers"),
+        file("boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: .geojson; "
+             "labels of a table: a column called label. Other columns come back with the answers"),
     ] = None  # fmt: skip
     level: Annotated[float, advanced("of the intervals", "SHARE", share)] = 0.95
     rounding: Annotated[
@@ -108,17 +107,13 @@ def answer_columns(
 def write_answers(
     queries: Queries, columns: dict[str, list[Any]], path: Path | None, box: Box, *, mark: Mark | None = None
 ) -> str:
-    """Write CSV, GeoJSON or GeoParquet, by the ending of the name; without a name return CSV."""
+    """Write CSV or GeoJSON, by the ending of the name; without a name return CSV."""
     if path is None:
         return csv_text(columns)
     kept = {name: column for name, column in columns.items() if name in queries.properties or name in _OURS}
     if path.suffix.lower() == ".geojson":
         rows = (dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True))
         write_text(path, feature_collection(queries.geometries(box), rows, mark).decode())
-    elif path.suffix.lower() == ".parquet":
-        content = areas_geoparquet(kept, queries.boxes, box, shapes=queries.shapes, mark=mark)
-        with replacing(path) as stream:
-            stream.write(content)
     else:
         write_text(path, csv_text(columns))
     return ""

@@ -5,7 +5,6 @@ Knows shapes and the domain. Knows no counts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -22,7 +21,6 @@ from .units import is_geographic, latitude_first
 
 __all__ = ["Areas", "Asked", "Boxes", "area_names", "as_areas", "outside_words"]
 
-_CELL = re.compile("[0-9a-fA-F]{15,16}")  # of H3, as text
 _BOXES_AT_ONCE = 1 << 10  # working arrays stay in the processor's cache
 Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the plane
 
@@ -117,10 +115,9 @@ def _are_bounds(given: Any, d: int) -> bool:
 
 
 def area_names(areas: Any) -> tuple[str, ...]:
-    """The names of places, or bounds as text, that are asked about; none if it is anything else, such as H3 cells."""
+    """The names of places, or bounds as text, that are asked about; none if it is anything else."""
     texts = [areas] if isinstance(areas, str) else areas if isinstance(areas, list | tuple) else []
-    named = bool(texts) and all(isinstance(text, str) for text in texts)
-    return tuple(texts) if named and not any(_CELL.fullmatch(text) for text in texts) else ()
+    return tuple(texts) if all(isinstance(text, str) for text in texts) else ()
 
 
 def _corners(name: str, box: Box) -> Floats:

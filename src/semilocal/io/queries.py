@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, short_repr
-from ..engines.files import PARQUET, TableFile, geometry_of, open_file, open_parquet
-from ..errors import InvalidInput, MissingExtra
+from ..engines.files import TableFile, open_file
+from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.shapes import as_shapes
-from ..geometry.units import check_crs, latitude_first
+from ..geometry.units import latitude_first
 from ..hierarchy import AnyTree, TableTree
 from .basemap import Lines
 from .files import read_text
@@ -35,8 +35,6 @@ __all__ = [
 
 CORNERS = ("x0", "y0", "x1", "y1")
 MOST_CELLS = 10_000_000
-AREA_FILES = (".gpkg", ".fgb", ".shp")
-H3_NAMES = ("h3", "h3_cell", "h3_index", "h3index")
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,44 +119,31 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
     """Read areas out of a file.
 
     Boxes: CSV or Parquet with two columns per axis (see :func:`corner_names`), or GeoJSON rectangles. Polygons, in two
-    dimensions: GeoJSON, GeoParquet, GeoPackage (.gpkg), or a column of H3 cells called ``h3``. Labels of a table: a
-    column called ``label``, or as the table. All other columns or properties come back with the answers.
+    dimensions: GeoJSON. Labels of a table: a column called ``label``, or as the table. All other columns or properties
+    come back with the answers.
 
     Raises
     ------
     InvalidInput
         With the file and the line or feature.
-    MissingExtra
-        If the format needs a package that is not installed.
     """
     kind = path.suffix.lower()
     if not path.is_file():
         raise InvalidInput(f"{path}: {'is a folder, not a file' if path.is_dir() else 'No such file'}; check the path")
     if kind in (".geojson", ".json"):
         return _from_geojson(path, box)
-    if kind in AREA_FILES or (kind in PARQUET and geometry_of(open_parquet(path).schema_arrow) is not None):
-        _check_plane(path, box)
-        return _from_shapes(path, box, *_read_frame(path, box))
     source = open_file(path)
     if isinstance(tree, TableTree) and tree.leaves:
         named = [name for name in source.columns if name.lower() in ("label", tree.name.lower())]
         if named:
             return _from_labels(source, named[0], tree)
-    cells = [name for name in source.columns if name.lower() in H3_NAMES]
-    if cells:
-        _check_plane(path, box)
-        others = [name for name in source.columns if name != cells[0]]
-        texts = source.texts([cells[0], *others])
-        kept = dict(zip([cells[0], *others], texts, strict=True))
-        return _from_shapes(path, box, list(map(str, texts[0])), kept)
     wanted = [f"{name}_{end}" for end in ("lower", "upper") for name in box.names]
     there = [name.lower() for name in source.columns]
     if box.dimensions == 2 and not all(name.lower() in there for name in wanted):
         if missing := [name for name in CORNERS if name not in there]:
             raise InvalidInput(
                 f"{path}: has no column {missing[0]!r}, and no other areas. Areas are boxes (columns "
-                f"{', '.join(CORNERS)}, or {', '.join(wanted)}), polygons (.geojson, .gpkg, GeoParquet), or H3 cells "
-                "(a column called h3)"
+                f"{', '.join(CORNERS)}, or {', '.join(wanted)}), or polygons (.geojson)"
             )
         wanted = list(CORNERS)
     table = read_points(path, columns=wanted, row_is="query")
@@ -251,9 +236,6 @@ def grid_queries(text: str, box: Box) -> Queries:
     return Queries(box.grid(numbers))
 
 
-# -- polygons in files: GeoJSON, GeoParquet, GeoPackage and whatever else pyogrio reads ------------------------------
-
-
 Properties = Mapping[str, list[Any]]  # one entry per area
 
 
@@ -276,35 +258,5 @@ def features_of(path: Path) -> list[Mapping[str, Any]]:
         raise InvalidInput(f"{path}: has no features; there must be at least one polygon")
     named = str(((document.get("crs") or {}).get("properties") or {}).get("name", "CRS84"))
     if not named.endswith(("CRS84", ":4326")):
-        raise InvalidInput(
-            f"{path}: has the CRS {named!r}; GeoJSON has longitude and latitude (EPSG:4326); convert it, or write a "
-            ".gpkg, which may have another"
-        )
+        raise InvalidInput(f"{path}: has the CRS {named!r}; GeoJSON has longitude and latitude (EPSG:4326); convert it")
     return features
-
-
-def _read_frame(path: Path, box: Box) -> tuple[Any, Properties]:
-    """Geometries object[q] of a file for maps, and the other columns; its CRS must fit the domain."""
-    try:
-        import geopandas
-    except ImportError:
-        raise MissingExtra("geopandas", "maps") from None
-    try:
-        parquet = path.suffix.lower() in PARQUET
-        frame = geopandas.read_parquet(path) if parquet else geopandas.read_file(path, engine="pyogrio")
-    except Exception as error:  # the errors of readers have no common base that is public
-        raise InvalidInput(f"{path}: cannot be read ({str(error).splitlines()[0]}); check the file") from None
-    if not isinstance(frame, geopandas.GeoDataFrame):
-        raise InvalidInput(f"{path}: has no geometries; there must be at least one polygon")
-    check_crs(frame.crs, box, what=f"{path}: the polygons")
-    others = frame.drop(columns=frame.geometry.name)
-    return np.asarray(frame.geometry.values, dtype=object), {
-        str(n): list(map(_plain, others[n].tolist())) for n in others
-    }
-
-
-def _plain(value: Any) -> Any:
-    """What JSON and CSV can say; dates and the like as text, missing numbers as nothing."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

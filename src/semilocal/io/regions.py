@@ -140,12 +140,16 @@ def feature_collection(
 
 
 def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Columns of equal length as CSV with a header line."""
+    """Columns of equal length as CSV with a header line; whole numbers are written without a point."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    writer.writerows(zip(*(map(_without_point, column) for column in columns.values()), strict=True))
     return text.getvalue()
+
+
+def _without_point(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
 def regions_geoparquet(partition: AnyPartition) -> bytes:

@@ -26,8 +26,8 @@ from ..tabular import rounded
 from .files import replacing
 
 __all__ = [
-    "Columns", "areas_geoparquet", "geoparquet", "map_boxes", "marked", "to_arrow", "to_geodataframe",
-    "to_pandas", "to_polars", "write_geoparquet",
+    "Columns", "geoparquet", "map_boxes", "marked", "to_arrow", "to_geodataframe", "to_pandas", "to_polars",
+    "write_geoparquet",
 ]  # fmt: skip
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -88,65 +88,23 @@ def geoparquet(columns: Columns, drawn: CodeMap) -> bytes:
 
     Bounds are in the geometry and nowhere else. Estimates have the digits that are known.
     """
-    hierarchy = drawn.task.hierarchy
-    box = hierarchy.box
-    places = map_boxes(drawn.boxes, box)
-    geometry = _library("shapely", "maps").to_wkb(_outlines(drawn))
-    kinds = ["Polygon"] if hierarchy.cells_are_boxes else ["Polygon", "MultiPolygon"]
-    bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
-    kept = {name: column for name, column in columns.items() if name not in bounds}
-    small = [name for name, column in kept.items() if column.dtype.kind != "u"]
-    return _file(rounded(kept), geometry, kinds, places, box, small, drawn.mark)
-
-
-def areas_geoparquet(
-    columns: Mapping[str, list[Any]], boxes: Floats, box: Box, *, shapes: npt.NDArray[np.object_] | None = None,
-    mark: Mark | None = None,
-) -> bytes:  # fmt: skip
-    """Areas and columns as a GeoParquet 1.1 file.
-
-    Parameters
-    ----------
-    columns : mapping of str to list
-        Of equal length; one of mixed content becomes text.
-    boxes : float64[q, 2, 2]
-        The areas, or the boxes around them, in the order of the domain's axes.
-    shapes : object[q], optional
-        Shapely geometries with x (longitude) first, if the areas are not boxes.
-    mark : Mark, optional
-        Of a simulation.
-    """
-    places = map_boxes(boxes, box)
-    shapely = _library("shapely", "maps")
-    drawn = shapely.box(*places.reshape(-1, 4).T) if shapes is None else shapes
-    kinds, geometry = sorted({shape.geom_type for shape in drawn}), shapely.to_wkb(drawn)
-    uniform = {name: _uniform(column) for name, column in columns.items()}
-    return _file(uniform, geometry, kinds, places, box, [*columns], mark)
-
-
-def _uniform(column: list[Any]) -> Any:
-    """An Arrow array; texts where the content is mixed."""
-    arrow = _library("pyarrow", "parquet")
-    try:
-        return arrow.array(column)
-    except (arrow.ArrowInvalid, arrow.ArrowTypeError):
-        return arrow.array([None if value is None else str(value) for value in column])
-
-
-def _file(
-    columns: Mapping[str, Any], geometry: Any, kinds: list[str], places: Floats, box: Box, small: list[str],
-    mark: Mark | None,
-) -> bytes:  # fmt: skip
-    """The bytes; columns that are ``small`` are written with a dictionary."""
     arrow, parquet = _library("pyarrow", "parquet"), _library("pyarrow.parquet", "parquet")
-    described = {"encoding": "WKB", "geometry_types": kinds, "bbox": _around(places), **_crs(box)}
+    hierarchy, box = drawn.task.hierarchy, drawn.task.box
+    places, crs = map_boxes(drawn.boxes, box), crs_of(box)
+    around = [*places[:, 0].min(axis=0).tolist(), *places[:, 1].max(axis=0).tolist()]
+    kinds = ["Polygon"] if hierarchy.cells_are_boxes else ["Polygon", "MultiPolygon"]
+    described = {"encoding": "WKB", "geometry_types": kinds, "bbox": around, **({"crs": None} if crs is None else {})}
     geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": described}}
-    table = arrow.table({**columns, "geometry": geometry}, metadata={"geo": json.dumps(geo), **marked(mark)})
-    encodings = {name: "BYTE_STREAM_SPLIT" for name in columns if name not in small} | {"geometry": "DELTA_BYTE_ARRAY"}
+    bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
+    kept = rounded({name: column for name, column in columns.items() if name not in bounds})
+    table = {**kept, "geometry": _library("shapely", "maps").to_wkb(_outlines(drawn))}
+    codes = [name for name, column in kept.items() if column.dtype.kind == "u"]
     stream = BytesIO()
     parquet.write_table(
-        table, stream, compression="zstd", compression_level=19, use_dictionary=small, column_encoding=encodings
-    )
+        arrow.table(table, metadata={"geo": json.dumps(geo), **marked(drawn.mark)}), stream,
+        compression="zstd", compression_level=19, use_dictionary=[name for name in kept if name not in codes],
+        column_encoding=dict.fromkeys(codes, "BYTE_STREAM_SPLIT") | {"geometry": "DELTA_BYTE_ARRAY"},
+    )  # fmt: skip
     return stream.getvalue()
 
 
@@ -178,18 +136,6 @@ def _outlines(drawn: CodeMap) -> Any:
         else:
             out[row] = shapely.MultiPolygon([shapely.Polygon(part) for part in parts])
     return out
-
-
-def _around(boxes: Floats) -> list[float]:
-    return [*boxes[:, 0].min(axis=0).tolist(), *boxes[:, 1].max(axis=0).tolist()] if len(boxes) else [0.0] * 4
-
-
-def _crs(box: Box) -> dict[str, Any]:
-    """The format's entry: none for longitude and latitude, null for axes with units of their own."""
-    name = crs_of(box)
-    if name == "EPSG:4326":
-        return {}
-    return {"crs": None if name is None else _library("pyproj", "maps").CRS(name).to_json_dict()}
 
 
 def _library(name: str, extra: str) -> Any:

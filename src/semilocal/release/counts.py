@@ -121,7 +121,7 @@ class Mapped(OfRows, WaysOut):
         areas : array_like of shape (q, 2, d), or polygons
             Lower and upper corners of boxes, half-open. In two dimensions also (multi)polygons with any holes: shapely
             geometries, a GeoSeries or GeoDataFrame with a CRS that fits the domain, GeoJSON objects, anything with
-            ``__geo_interface__``, or H3 cells as strings; see :func:`semilocal.geometry.shapes.as_polygons`.
+            ``__geo_interface__``; see :func:`semilocal.geometry.shapes.as_polygons`.
         rounding : float or one per axis, optional
             If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
             boxes take whole places of the lattice then; by lengths the errors of cells along a side would agree.

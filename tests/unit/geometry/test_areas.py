@@ -16,12 +16,6 @@ def test_what_is_no_area_is_refused(areas: object) -> None:
         as_areas(areas, Box((0, 0), (1, 1)))
 
 
-def test_four_h3_cells_are_cells_and_four_numbers_a_box() -> None:
-    h3 = pytest.importorskip("h3")
-    cells = [h3.str_to_int(h3.latlng_to_cell(latitude, 0.0, 5)) for latitude in (10, 20, 30, 40)]
-    assert [len(as_areas(given, Box.world())) for given in (cells, [0, 0, 1, 1])] == [4, 1]
-
-
 def test_boxes_may_be_rows_of_bounds() -> None:
     square, rows = Box((0, 0), (1, 1)), np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1]])
     for given, box in ((rows, square), (rows.tolist(), square), ([[0, 1], [1, 2]], Box((0,), (2,)))):

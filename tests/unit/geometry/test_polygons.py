@@ -10,7 +10,7 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
 from semilocal.geometry.polygons import Polygons
-from semilocal.geometry.shapes import as_polygons, h3_shapes, has_shapes
+from semilocal.geometry.shapes import as_polygons, has_shapes
 
 shapely = pytest.importorskip("shapely")
 UNIT = Box((0, 0), (1, 1))
@@ -107,9 +107,14 @@ class WithInterface:
     ],
 )
 def test_polygons_come_in_every_usual_form(areas: Any, count: int) -> None:
+    assert has_shapes(areas)
     found = as_polygons(areas, UNIT)
     assert isinstance(found, Polygons)
     assert len(found) == count
+
+
+def test_corners_of_boxes_are_no_polygons() -> None:
+    assert not any(map(has_shapes, (np.zeros((2, 2, 2)), [[[0, 0], [1, 1]]], [0, 0, 1, 1], [], "london")))
 
 
 BOWTIE = shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])
@@ -154,33 +159,3 @@ def test_the_reference_system_must_be_that_of_the_domain() -> None:
     with pytest.raises(InvalidInput, match="call them lon and lat"):
         as_polygons(known, UNIT)
     assert len(as_polygons(metres, UNIT)) == 1
-
-
-def test_h3_cells_have_their_outlines_also_across_the_date_line() -> None:
-    h3 = pytest.importorskip("h3")
-    cells = [h3.latlng_to_cell(37.77, -122.42, 9), h3.latlng_to_cell(10.0, 180.0, 3)]
-    shapes = h3_shapes(cells)
-    assert shapes[0].contains(shapely.Point(-122.42, 37.77))
-    assert shapes[1].bounds[::2] == (-180.0, 180.0)
-    assert shapes[1].area < 10
-    assert len(as_polygons(cells, DEGREES)) == 2
-    same = as_polygons(cells, DEGREES).shapes.tolist()
-    numbers = [h3.str_to_int(cell) for cell in cells]
-    pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
-    frames: list[Any] = [pandas.Series(cells), polars.Series(cells), arrow.array(cells), polars.Series(numbers)]
-    for given in (numbers, np.array(numbers, dtype=np.uint64), np.array(cells), *frames):
-        assert has_shapes(given)
-        assert as_polygons(given, DEGREES).shapes.tolist() == same
-    assert len(as_polygons(cells[0], DEGREES)) == len(as_polygons(numbers[0], DEGREES)) == 1
-    for bad in (17, -1, 1 << 60, 1 << 70):
-        with pytest.raises(InvalidInput, match=f"H3 cell 1 is {bad}, which is not an H3 cell"):
-            h3_shapes([cells[0], bad])
-    assert not has_shapes(np.zeros((2, 2, 2)))
-    assert not has_shapes([[[0, 0], [1, 1]]])
-    assert not has_shapes([0, 0, 1, 1])  # somebody's box, and no cells
-    with pytest.raises(InvalidInput, match="H3 cell 1 is 'nonsense'"):
-        h3_shapes([cells[0], "nonsense"])
-    with pytest.raises(InvalidInput, match="holds a pole"):
-        h3_shapes([h3.latlng_to_cell(90.0, 0.0, 2)])
-    with pytest.raises(InvalidInput, match="H3 cells are on the Earth"):
-        as_polygons(cells, UNIT)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from semilocal import Box
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
 from semilocal.io.queries import label_queries, read_queries
-from semilocal.io.tables import areas_geoparquet
 from semilocal.io.trees import label_tree
 
 PATHS = [["heart", "I20-I25", "I20"], ["heart", "I20-I25", "I21"], ["heart", "I63"], ["lung", "J18"], ["lung", "J44"]]
@@ -72,18 +69,3 @@ def test_questions_about_labels_of_any_depth(tmp_path: Path, table: Path) -> Non
     every = label_queries(tree)
     assert every.properties["label"][:3] == ["code", "heart", "lung"]
     assert every.boxes[0, :, 0].tolist() == [0, 5]
-
-
-def test_answers_as_geoparquet_are_read_back(tmp_path: Path) -> None:
-    geopandas = pytest.importorskip("geopandas")
-    box = Box((40.0, -10.0), (60.0, 10.0), names=("lat", "lon"))
-    boxes = np.array([[[40.0, -10.0], [50.0, 0.0]], [[50.0, 0.0], [60.0, 10.0]]])
-    path = tmp_path / "a.parquet"
-    path.write_bytes(areas_geoparquet({"name": ["a", 7], "count": [1.25, 2.0]}, boxes, box))
-    found = geopandas.read_parquet(path)
-    assert found["name"].tolist() == ["a", "7"]
-    assert found["count"].tolist() == [1.25, 2.0]
-    assert found.geometry.bounds.to_numpy().tolist() == [[-10, 40, 0, 50], [0, 50, 10, 60]]
-    assert found.crs.to_epsg() == 4326 or found.crs.to_string() == "OGC:CRS84"
-    path.write_bytes(areas_geoparquet({"count": [1.0, 2.0]}, boxes, box, shapes=found.geometry.to_numpy()))
-    assert geopandas.read_parquet(path).geometry.equals(found.geometry)

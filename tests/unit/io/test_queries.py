@@ -46,7 +46,7 @@ def test_a_file_without_areas_is_refused_with_what_areas_are(tmp_path: Path, kin
         import pyarrow.parquet
 
         pyarrow.parquet.write_table(pyarrow.table({"name": ["Old town"], "x0": [0.0], "y0": [0.0]}), path)
-    words = "no column 'x1'.*boxes .columns x0, y0, x1, y1, or x_lower, .*polygons .*GeoParquet.*a column called h3"
+    words = "no column 'x1'.*boxes .columns x0, y0, x1, y1, or x_lower, .*polygons .*geojson"
     with pytest.raises(InvalidInput, match=words):
         read_queries(path, BOX)
 
@@ -108,44 +108,6 @@ def test_rectangles_are_boxes_and_need_no_other_package(tmp_path: Path) -> None:
     turned = read_queries(path, Box((40, -10), (60, 10), names=("lat", "lon")))
     assert turned.boxes.tolist() == [[[50, 0], [54, 4]]]
     assert turned.geometries(Box((40, -10), (60, 10), names=("lat", "lon")))[0]["coordinates"] == [ring]
-
-
-@pytest.mark.parametrize("ending", ["gpkg", "parquet"])
-def test_polygons_of_other_files_come_with_their_columns_and_a_checked_crs(tmp_path: Path, ending: str) -> None:
-    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
-    frame = geopandas.GeoDataFrame(
-        {"name": ["a", None], "code": [7, 8]}, geometry=[shapely.Polygon(TRIANGLE), shapely.box(0, 50, 1, 51)], crs=4326
-    )
-
-    def write(crs: int | None, name: str) -> Path:
-        path = tmp_path / f"{name}.{ending}"
-        changed = frame.set_crs(None, allow_override=True) if crs is None else frame.to_crs(crs)
-        changed.to_file(path) if ending == "gpkg" else changed.to_parquet(path)
-        return path
-
-    queries = read_queries(write(4326, "degrees"), DEGREES)
-    assert queries.properties == {"name": ["a", None], "code": [7, 8]}
-    assert queries.boxes.tolist() == [[[0, 50], [4, 54]], [[0, 50], [1, 51]]]
-    assert len(queries.areas) == 2
-    metres = write(3857, "metres")
-    with pytest.raises(InvalidInput, match=r"metres.*EPSG:3857.*to_crs\(4326\)"):
-        read_queries(metres, DEGREES)
-    if ending == "parquet":
-        with pytest.raises(InvalidInput, match=r"no CRS.*set_crs\(4326\)"):
-            read_queries(write(None, "unknown"), DEGREES)
-
-
-def test_h3_cells_of_a_column_are_areas(tmp_path: Path) -> None:
-    h3 = pytest.importorskip("h3")
-    cells = [h3.latlng_to_cell(50.0, 5.0, 4), h3.latlng_to_cell(51.0, 6.0, 7)]
-    path = tmp_path / "q.csv"
-    path.write_text(f"h3,name\n{cells[0]},a\n{cells[1]},b\n")
-    queries = read_queries(path, DEGREES)
-    assert queries.shapes is not None
-    assert queries.properties == {"h3": cells, "name": ["a", "b"]}
-    path.write_text(f"h3,name\n{cells[0]},a\nnonsense,b\n")
-    with pytest.raises(InvalidInput, match=r"q\.csv: H3 cell 1 is 'nonsense'"):
-        read_queries(path, DEGREES)
 
 
 @pytest.mark.parametrize(

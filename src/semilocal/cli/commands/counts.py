@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from ...io.queries import asked_on_map
 from ...words import number_of
-from ..answers import QueryOptions, answer_columns, queries_of, write_answers
+from ..answers import TABLES, QueryOptions, answer_columns, queries_of, write_answers
 from ..job_options import JobFile, JobOptions, MapFiles, Promise, TranscriptFile
-from ..jobs import REGIONS, FileJob
+from ..jobs import FileJob
 from ..options import file
 
 __all__ = ["run"]
@@ -21,14 +21,14 @@ def run(
     *,
     promise: Promise,
     asked: QueryOptions = QueryOptions(),
-    out: Annotated[Path | None, file("write the answers: .csv, .geojson or .parquet (GeoParquet; else stdout)")] = None,
+    out: Annotated[Path | None, file("write the answers: .csv or .geojson (else stdout)")] = None,
     maps: MapFiles = MapFiles(),
     transcript: TranscriptFile = None,
     options: JobOptions = JobOptions(),
 ) -> int:
     """Answer range queries."""
     job = FileJob.open(
-        "counts", file, promise, options, maps, out=out, endings=REGIONS, transcript=transcript, inputs=[asked.queries]
+        "counts", file, promise, options, maps, out=out, endings=TABLES, transcript=transcript, inputs=[asked.queries]
     )
     queries = queries_of(asked, job.box, job.tree)
     done = job.run(rounding=asked.rounding, only_counted=True)

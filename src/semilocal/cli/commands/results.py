@@ -28,7 +28,7 @@ from ...sharing.wire import SignedTree
 from ...simulation.simulate import splits_of
 from ...words import number_of
 from ..admin import GEOJSON, AdminClient, CampaignName, Office, connect
-from ..answers import QueryOptions, answer_columns, queries_of, write_answers
+from ..answers import TABLES, QueryOptions, answer_columns, queries_of, write_answers
 from ..catalogue import DONE
 from ..job_options import MapFiles
 from ..jobs import REGIONS, check_maps
@@ -85,7 +85,7 @@ def run(
     office: Office = Office(),
 ) -> int:
     """Write or count."""
-    check_maps(maps, {"--out": (out, REGIONS)} if queries.asked else {}, inputs=[queries.queries])
+    check_maps(maps, {"--out": (out, TABLES)} if queries.asked else {}, inputs=[queries.queries])
     if not queries.asked:
         _check_folder(out, drawn=maps.plot is not None or maps.html is not None)
     with connect(office) as client:
