@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -37,7 +37,7 @@ from .errors import InvalidInput
 from .geometry.box import Box
 
 __all__ = [
-    "BoundedFunction", "CheckedValues", "as_function", "check_values", "coordinate", "function", "gaussian_bump",
+    "BoundedFunction", "as_function", "check_values", "coordinate", "function", "gaussian_bump",
     "indicator", "linear", "squared_norm",
 ]  # fmt: skip
 
@@ -185,16 +185,9 @@ def as_function(f: Any) -> BoundedFunction:
     )
 
 
-class CheckedValues(NamedTuple):
-    """Values of points, and the ranges of the boxes they were checked against."""
-
-    values: Floats
-    ranges: Floats
-
-
 def check_values(
     f: BoundedFunction, points: npt.ArrayLike, boxes: npt.ArrayLike, *, of: npt.ArrayLike | None = None
-) -> CheckedValues:
+) -> tuple[Floats, Floats]:
     """Evaluate f at points and make sure that every value is in the range that f states for the point's box.
 
     Parameters
@@ -207,8 +200,8 @@ def check_values(
 
     Returns
     -------
-    CheckedValues
-        ``values`` float[n] and ``ranges`` float[m, 2]; ``ranges[of[i], 0] <= values[i] <= ranges[of[i], 1]``.
+    values, ranges : float64[n], float64[m, 2]
+        With ``ranges[of[i], 0] <= values[i] <= ranges[of[i], 1]``.
 
     Raises
     ------
@@ -240,7 +233,7 @@ def check_values(
             f"box, the first at index {first}: {values[first]} at {places[first].tolist()} is not in "
             f"{ranges[index[first]].tolist()}, the range over {cells[index[first]].tolist()}; correct the range"
         )
-    return CheckedValues(values, ranges)
+    return values, ranges
 
 
 class _Coordinate(msgspec.Struct, frozen=True, tag="coordinate"):

@@ -24,8 +24,8 @@ from ..arrays import Floats, Integers, Words
 from . import noise
 
 __all__ = [
-    "SCALE", "VALUE_BITS", "Means", "ValueGrid", "add_up", "cell_grids", "means_of", "round_values", "shared_grid",
-    "sum_noise", "sum_rate",
+    "SCALE", "VALUE_BITS", "Means", "ValueGrid", "add_up", "cell_grids", "means_of", "round_values", "scaled",
+    "shared_grid", "sum_noise", "sum_rate",
 ]  # fmt: skip
 
 SCALE = 1 << 24  # steps of a curator's grid: rounding adds at most 1/4 step^2 per report, noise at least SCALE^2
@@ -63,7 +63,7 @@ def shared_grid(ranges: Floats, low: float, high: float, *, bits: int = VALUE_BI
     2] needs.
     """
     steps = (1 << bits) - 1
-    ends = _scaled(ranges, low, high - low, steps)
+    ends = scaled(ranges, low, high - low, steps)
     limits = np.stack([np.floor(ends[:, 0]), np.ceil(ends[:, 1])], axis=1).astype(np.int64)
     point = limits[:, 0] == limits[:, 1]  # a constant on a step of the grid: give it one step, inside the grid
     limits[point, 1] = np.minimum(limits[point, 0] + 1, steps)
@@ -78,9 +78,9 @@ def round_values(values: Floats, low: npt.ArrayLike, width: npt.ArrayLike, steps
     The grid begins at ``low`` and is ``width`` wide, for each or for all; a value outside becomes the end next to it.
     ``draws`` are uniform words uint64[n].
     """
-    scaled = _scaled(values, low, width, steps)
-    lower = np.floor(scaled)
-    up = (draws >> np.uint64(11)).astype(np.float64) * 2.0**-53 < scaled - lower
+    place = scaled(values, low, width, steps)
+    lower = np.floor(place)
+    up = (draws >> np.uint64(11)).astype(np.float64) * 2.0**-53 < place - lower
     return lower.astype(np.int64) + up
 
 
@@ -135,7 +135,7 @@ def means_of(
     return Means(grid.low + grid.step * (middle + offset * widths), np.minimum(error, 1.0) * widths * grid.step)
 
 
-def _scaled(values: Floats, low: npt.ArrayLike, width: npt.ArrayLike, steps: int) -> Floats:
+def scaled(values: Floats, low: npt.ArrayLike, width: npt.ArrayLike, steps: int) -> Floats:
     """Where values lie between the ends of a grid, in steps; the middle of a grid without width."""
     low, width = np.asarray(low, dtype=np.float64), np.asarray(width, dtype=np.float64)
     unit = np.divide(

@@ -48,7 +48,7 @@ from ..simulation.simulate import Run, simulate
 from ..words import number_of
 from . import means
 from .counts import AnyRun, Mapped, Rounding, Rows, check_rounding, counts, pooled_counts, run_pooled
-from .means import asked_of, check_stored, count_rows
+from .means import asked_of, count_rows
 from .points import pooled_points, quantize
 
 __all__ = [
@@ -423,8 +423,8 @@ class Job:
         if isinstance(f, Column):
             f.fits(count_rows(points))
             f = f if rows is None else f.rows(rows)
-        if isinstance(points, Source):
-            check_stored(points, f)
+            if isinstance(points, Source) and f.stored:
+                points.check_value(f.name, f.low, f.high)
         return chosen, f
 
     def _drawn(self) -> tuple[Any, Integers | None]:

@@ -1,14 +1,15 @@
 """Means and values: of a function of the position, or of a number of people's own.
 
+Whoever is trusted, people's values are read region by region, made noisy there, and give the mean of every region with
+its error. The mean over all is the sum of these, each with its share of the people.
+
 Where nobody is trusted every participant clips f at its position to the public range of its region (protocol/clip.py),
 maps it into the unit interval and sends it through a value mechanism. That costs ``epsilon`` for any two positions in
-the region. What becomes public is how often each output was sent from each region. The mean follows from that alone,
-whether devices sent it (:func:`collected_mean`) or a simulation made it (:func:`mean`).
+the region. What becomes public is how often each output was sent from each region; the means follow from that alone.
 
-Where somebody is trusted there is one noisy sum for all, or one per final cell (pooled/values.py). The mean over all
-takes the whole domain for one cell, so its error is that of central differential privacy (times the square root of 2
-with two servers, which both add noise). With two servers the grid is the one that devices use, so a simulation has the
-error of the running pair.
+Where somebody is trusted there is one noisy sum per final cell, or one for the whole domain (pooled/values.py). The
+error of that is the one of central differential privacy (times the square root of 2 with two servers, which both add
+noise). With two servers the grid is the one that devices use, so a simulation has the error of the running pair.
 
 Rows may come in batches, in their order, and noise is drawn in that order, so the size of the batches changes nothing.
 """
@@ -16,7 +17,7 @@ Rows may come in batches, in their order, and noise is drawn in that order, so t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,11 +29,10 @@ import numpy.typing as npt
 from ..accounting import Ledger
 from ..arrays import Floats, Integers, exact
 from ..engines.run import SourceRun
-from ..engines.source import Source, attached_batches
+from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function, check_values
 from ..geometry.areas import Areas, Boxes, as_areas
-from ..geometry.box import Box
 from ..geometry.polygons import Polygons
 from ..hierarchy.base import Hierarchy
 from ..pooled.estimate import estimate
@@ -48,25 +48,26 @@ from ..pooled.values import (
     cell_grids,
     means_of,
     round_values,
+    scaled,
     shared_grid,
     sum_noise,
 )
-from ..protocol.clip import clips, cut_off
+from ..protocol.clip import CutOff, clips, cut_off
 from ..protocol.column import Column, own_value
-from ..protocol.mark import Mark, seeded_by
+from ..protocol.mark import seeded_by
 from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
 from ..protocol.plan import Release
 from ..protocol.promise import Guarantee, marked
 from ..randomizer.values import AnyMechanism, best
-from ..simulation.simulate import LOST, Run
+from ..simulation.simulate import LOST
 from ..tabular import Tabular, known
 from .answers import standard_errors, what_helps
 from .counts import AnyRun, Counts, Mapped, Rows, check_reports, mark_of, promise_of, rows_each, words_from
 
 __all__ = [
-    "Mean", "Means", "RegionMeans", "Values", "asked_of", "cell_means", "check_stored", "collected_mean", "count_rows",
-    "mean", "mean_of_sum", "means_of_sums", "pooled_mean", "region_means", "region_values", "values",
+    "Mean", "Means", "RegionMeans", "Values", "asked_of", "cell_means", "collected_mean", "count_rows", "mean",
+    "means_of_sums", "pooled_mean", "region_means", "region_values", "values",
 ]  # fmt: skip
 
 _CELLS_AT_ONCE = 256  # a polygon is copied for each
@@ -147,8 +148,7 @@ class Mean(Mapped):
     def guarantee(self) -> Guarantee:
         """What is promised; its ``explain()`` is the whole statement."""
         if isinstance(self.partition, Partition):
-            found = promise_of(self.partition, self.spent)
-            return msgspec.structs.replace(found, own=self.own) if self.own else found
+            return super().guarantee
         task = self.partition.task
         return Guarantee.plain(
             task.trust, task.epsilon, releases=_losses(self.spent), rows=task.max_reports, own=self.own,
@@ -202,15 +202,10 @@ class Means(Mapped):
         """
         asked, boxes = as_areas(areas, self.partition.task.box), self.partition.boxes
         shapes: Areas = asked if isinstance(asked, Polygons) else Boxes(asked)
-        every = np.arange(len(boxes))
+        parts = np.split(np.arange(len(boxes)), range(_CELLS_AT_ONCE, len(boxes), _CELLS_AT_ONCE))
         return [
-            np.concatenate(
-                [
-                    part[shapes.take(np.full(len(part), number)).within(boxes[part])[1]]
-                    for part in np.split(every, every[_CELLS_AT_ONCE::_CELLS_AT_ONCE])
-                ]
-            )
-            for number in range(len(shapes))
+            np.concatenate([part[shapes.take(np.full(len(part), one)).within(boxes[part])[1]] for part in parts])
+            for one in range(len(shapes))
         ]
 
     def _regions(self) -> dict[str, npt.NDArray[Any]]:
@@ -222,6 +217,11 @@ class Means(Mapped):
         """What is promised about map and values together; its ``explain()`` is the whole statement."""
         found = promise_of(self.partition, self.spent, releases=_losses(self.spent)[1:])
         return msgspec.structs.replace(found, own=self.own)
+
+    def over_all(self) -> Mean:
+        """The mean over everybody, where one cell is the whole domain."""
+        people = self.partition.crowds
+        return _over_all(self.partition, self.spent, self.own, self.ranges[0], people, self.value, self.stderr**2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -261,6 +261,26 @@ class Values(Mapped):
         return np.stack([self.value - half, self.value + half], axis=-1)
 
 
+def _over_all(
+    partition: Partition | PooledPartition, spent: Ledger, own: str, within: Floats, people: npt.NDArray[Any],
+    value: Floats, noise: Floats, off: CutOff | None = None, regions: RegionMeans | None = None,
+) -> Mean:  # fmt: skip
+    """The mean over all from those of regions, each with its share of the people: float64[m].
+
+    ``noise`` is the variance of each by noise and ``off`` what clipping takes off; ``within`` is the range of f.
+    """
+    total = int(people.sum())
+    if not total:
+        raise InvalidInput("there is nobody to take the mean of")
+    some = np.flatnonzero(people)
+    share, (low, high), clipping = people[some] / total, within.tolist(), 0.0
+    if off is not None:
+        clipping = math.hypot(share @ (off.above - off.below)[some], math.sqrt(share**2 @ off.variance[some]))
+    stderr = math.hypot(math.sqrt(share**2 @ noise[some]), clipping)
+    middle = min(max(float(share @ value[some]), low), high)
+    return Mean(middle, stderr, (low, high), total, partition, spent, own, clipping, regions)
+
+
 # -- nobody is trusted -------------------------------------------------------------------------------------------------
 
 
@@ -279,10 +299,10 @@ def values(
 
     Parameters
     ----------
-    run : Run
+    run : Run or SourceRun
         The finished partition of the same participants.
-    points : array_like, shape (n, d)
-        Their positions, in the same order.
+    points : array_like, shape (n, d), or Source
+        Their positions, in the same order, or the source of the run, which is read once more.
     f : BoundedFunction
         A function that knows its range over a box; see :mod:`semilocal.functions`.
     epsilon : float
@@ -294,27 +314,20 @@ def values(
         What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
     """
     asked = asked_of(f, run.task.hierarchy)
-    spent = _spent(run, ledger, f"values of {asked.name}", epsilon, own_value(asked))
-    chosen = best(epsilon)
+    partition, spent = _spent(run, ledger, f"values of {asked.name}", epsilon, asked, rng)
+    chosen, ranges = best(epsilon), clips(partition, asked, epsilon)
     value, stderr = np.full((2, run.participants), np.nan)
-    who = np.flatnonzero(run.regions != LOST) if isinstance(run, Run) else np.arange(run.participants)
-    start, worst = 0, math.sqrt(chosen.worst_variance)
-    draws = np.random.default_rng() if rng is None else rng
-    for (low, width, outputs), _ in _sent_values(run, points, asked, chosen, draws):
-        here = who[start : start + len(outputs)]
-        value[here], stderr[here] = low + chosen.decode(outputs) * width, width * worst
-        start += len(here)
-    ranges = clips(run.partition, asked, chosen.epsilon)
-    return Values(value, stderr, ranges, _marked(run, rng), spent, chosen, own_value(asked))
+    for rows, regions, outputs in _sent_values(run, points, asked, chosen, ranges, rng):
+        low, high = ranges[regions].T
+        value[rows] = low + chosen.decode(outputs) * (high - low)
+        stderr[rows] = (high - low) * math.sqrt(chosen.worst_variance)
+    return Values(value, stderr, ranges, partition, spent, chosen, own_value(asked))
 
 
 def mean(
     run: AnyRun, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None, ledger: Ledger | None = None
 ) -> Mean:
-    """The mean of f over the participants, at a cost of ``epsilon`` inside the region.
-
-    Parameters are those of :func:`values`. A run over a source reads its rows once more, batch by batch; ``points`` is
-    then that source.
+    """The mean of f over the participants, at a cost of ``epsilon`` inside the region; parameters as for `values`.
 
     Examples
     --------
@@ -327,38 +340,28 @@ def mean(
     True
     """
     asked = asked_of(f, run.task.hierarchy)
-    spent = _spent(run, ledger, f"mean of {asked.name}", epsilon, own_value(asked))
+    partition, spent = _spent(run, ledger, f"mean of {asked.name}", epsilon, asked, rng)
     chosen = best(epsilon)
-    sent = _outputs(run, points, asked, chosen, np.random.default_rng() if rng is None else rng)
-    return _mean(_marked(run, rng), sent, asked, chosen, spent)
+    alphabet, ranges = chosen.alphabet, clips(partition, asked, epsilon)
+    sent, counts = np.empty((2, 0), dtype=np.int64)
+    for _, regions, outputs in _sent_values(run, points, asked, chosen, ranges, rng):
+        here, times = np.unique(regions * len(alphabet) + outputs - alphabet.start, return_counts=True)
+        both, places = np.unique(np.concatenate([sent, here]), return_inverse=True)
+        counts = np.bincount(places, np.concatenate([counts, times]), minlength=len(both)).astype(np.int64)
+        sent = both
+    rows, outputs = np.divmod(sent, len(alphabet))
+    return _sent_mean(partition, _Sent(rows, outputs + alphabet.start, counts), asked, chosen, spent)
 
 
-def collected_mean(
-    partition: Partition, closed: ValueClosed, release: Release, *, ledger: Ledger | None = None
-) -> Mean:
+def collected_mean(partition: Partition, closed: ValueClosed, release: Release) -> Mean:
     """The mean that a closed round of values gives, from public messages alone.
 
-    Parameters
-    ----------
-    partition : Partition
-        Of the same task.
-    closed : ValueClosed
-    release : Release
-        What the round asked for; its mechanism and function.
-    ledger : Ledger, optional
-        What was spent on these people so far, the run and this release included; these alone if left out.
-
-    Raises
-    ------
-    InvalidInput
-        If nobody answered, or a region is none of the partition.
+    Refuses a round in which nobody answered, or with a region that is none of the partition.
     """
     assert release.mechanism is not None
     f = release.build()
-    if ledger is None:
-        ledger = Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon, own=own_value(f))
-    spent = ledger.settle(partition)
-    return _mean(partition, _sent(partition, closed), f, release.mechanism, spent)
+    spent = Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon, own=own_value(f)).settle(partition)
+    return _sent_mean(partition, _sent(partition, closed), f, release.mechanism, spent)
 
 
 def region_means(found: Mean, f: Any) -> Means:
@@ -381,83 +384,66 @@ def region_values(partition: Partition, closed: ValueClosed, release: Release) -
     return [(values, numbers.tolist()) for values, numbers in pairs][: len(closed.regions)]
 
 
-def _spent(run: AnyRun, ledger: Ledger | None, what: str, epsilon: float, own: str) -> Ledger:
-    """The ledger after a release; one that nobody gave is for all rows of a person."""
-    spent = (ledger or Ledger.of(run.task)).spend_on(run.partition, what, epsilon, own=own)
-    return spent if ledger is not None else spent.times(rows_each(run))
+def _spent(
+    run: AnyRun, ledger: Ledger | None, what: str, epsilon: float, f: BoundedFunction, rng: np.random.Generator | None
+) -> tuple[Partition, Ledger]:
+    """The run's partition with the mark of a release on it, and the ledger after that; as given, for one row."""
+    mark = seeded_by(rng, run.partition.mark)
+    spent = (ledger or Ledger.of(run.task)).spend_on(run.partition, what, epsilon, own=own_value(f))
+    partition = run.partition if mark == run.partition.mark else replace(run.partition, mark=mark)
+    return partition, spent if ledger is not None else spent.times(rows_each(run))
 
 
 def _sent(partition: Partition, closed: ValueClosed) -> _Sent:
     """What was sent in a round of values."""
     regions = np.array(closed.regions, dtype=np.uint64).reshape(-1, 2)
     found = np.minimum(np.searchsorted(partition.lower, regions[:, 0]), len(partition) - 1)
-    if not (np.array_equal(partition.lower[found], regions[:, 0])
-            and np.array_equal(partition.upper[found], regions[:, 1])):  # fmt: skip
+    if not np.array_equal(np.stack([partition.lower[found], partition.upper[found]], axis=1), regions):
         raise InvalidInput("the closing has values of regions that this partition does not have")
     pairs = np.array([pair for row in closed.counts for pair in row], dtype=np.int64).reshape(-1, 2)
     return _Sent(np.repeat(found, [len(row) for row in closed.counts]), pairs[:, 0], pairs[:, 1])
 
 
-def _marked(run: AnyRun, rng: np.random.Generator | None) -> Partition:
-    """The run's partition, with the mark of what is released on it."""
-    mark = seeded_by(rng, run.partition.mark)
-    return run.partition if mark == run.partition.mark else replace(run.partition, mark=mark)
-
-
-def _mean(
+def _sent_mean(
     partition: Partition, sent: _Sent, f: BoundedFunction, mechanism: AnyMechanism, spent: Ledger
 ) -> Mean:  # fmt: skip
     rows, outputs, counts = sent
-    total = int(counts.sum())
-    if not total:
-        raise InvalidInput("there is nobody to take the mean of")
     regions, box = len(partition), partition.task.box
     ranges = clips(partition, f, mechanism.epsilon)
     low, width = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
-    least, most = f.range_over([[box.lower, box.upper]])[0].tolist()
     responders = np.bincount(rows, counts, minlength=regions).astype(np.int64)
-    sums = np.bincount(rows, counts * mechanism.decode(outputs), minlength=regions)
-    share = np.divide(sums, responders, out=np.full(regions, np.nan), where=responders > 0)
+    answered = np.where(responders > 0, responders, np.nan)
+    unit = np.bincount(rows, counts * mechanism.decode(outputs), minlength=regions) / answered
     # The mechanism's variance is nearly constant and concave in the true value, so its value at the estimated mean of
     # a region is a slight overestimate of the average over the region's participants.
-    noise = width**2 * mechanism.variance(np.clip(np.nan_to_num(share, nan=0.5), 0.0, 1.0))
+    noise = width**2 * mechanism.variance(np.clip(np.nan_to_num(unit, nan=0.5), 0.0, 1.0)) / answered
     off = cut_off(partition, f, ranges)
-    clipping = math.hypot(float(responders @ (off.above - off.below)), math.sqrt(float(responders**2 @ off.variance)))
-    clipping /= total
-    each = np.divide(noise, responders, out=np.full(regions, np.nan), where=responders > 0)
-    errors = np.sqrt(each + (off.above - off.below) ** 2 + off.variance)
-    value = float(np.sum(responders * low + sums * width) / total)
-    return Mean(
-        min(max(value, least), most), math.hypot(math.sqrt(float(np.sum(responders * noise))) / total, clipping),
-        (least, most), total, partition, spent, own_value(f), clipping,
-        RegionMeans(low + share * width, errors, responders, ranges),
-    )  # fmt: skip
+    value, stderr = low + unit * width, np.sqrt(noise + (off.above - off.below) ** 2 + off.variance)
+    within = np.asarray(f.range_over([[box.lower, box.upper]]))[0]
+    found = RegionMeans(value, stderr, responders, ranges)
+    return _over_all(partition, spent, own_value(f), within, responders, value, noise, off, found)
 
 
 def _sent_values(
-    run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator
-) -> Iterator[tuple[tuple[Floats, Floats, Integers], Integers]]:
-    """Per batch: low, width and output of everybody with a region, and their regions."""
-    ranges = clips(run.partition, f, mechanism.epsilon)
-    for positions, regions, part in _run_batches(run, points, f):
-        low, width = ranges[regions, 0], ranges[regions, 1] - ranges[regions, 0]
-        value = np.asarray(part(positions), dtype=np.float64)
-        unit = np.divide(value - low, width, out=np.full(len(low), 0.5), where=width > 0)
-        words = rng.integers(0, 2**64, size=len(unit), dtype=np.uint64)
-        yield (low, width, mechanism.release(np.clip(unit, 0.0, 1.0), words)), regions.astype(np.int64)
-
-
-def _outputs(run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, rng: np.random.Generator) -> _Sent:
-    """What everybody sends."""
-    alphabet = mechanism.alphabet
-    sent, counts = np.empty((2, 0), dtype=np.int64)
-    for (_, _, given), regions in _sent_values(run, points, f, mechanism, rng):
-        here, times = np.unique(regions * len(alphabet) + given - alphabet.start, return_counts=True)
-        both, places = np.unique(np.concatenate([sent, here]), return_inverse=True)
-        counts = np.bincount(places, np.concatenate([counts, times]), minlength=len(both)).astype(np.int64)
-        sent = both
-    rows, outputs = np.divmod(sent, len(alphabet))
-    return _Sent(rows, outputs + alphabet.start, counts)
+    run: AnyRun, points: Rows, f: BoundedFunction, mechanism: AnyMechanism, ranges: Floats,
+    rng: np.random.Generator | None,
+) -> Iterator[tuple[Integers, Integers, Integers]]:  # fmt: skip
+    """What everybody with a region sends, batch by batch: numbers of the rows, their regions, outputs."""
+    draws, hierarchy = np.random.default_rng() if rng is None else rng, run.task.hierarchy
+    if isinstance(run, SourceRun):
+        lookup, rows = run.lookup, run.source
+        batches = _batches(rows, f, lambda positions: lookup.regions(hierarchy.codes(positions)))
+    else:
+        assert not isinstance(points, Source)
+        homes = run.regions
+        batches = _batches(run.check_points(points), f, lambda _: homes)
+    for start, positions, homes, part in batches:
+        here = np.flatnonzero(homes != LOST)
+        regions = homes[here].astype(np.int64)
+        low, high = ranges[regions].T
+        unit = scaled(np.asarray(part(positions), dtype=np.float64)[here], low, high - low, 1)
+        words = draws.integers(0, 2**64, size=len(unit), dtype=np.uint64)
+        yield start + here, regions, mechanism.release(unit, words)
 
 
 # -- somebody is trusted -----------------------------------------------------------------------------------------------
@@ -468,74 +454,21 @@ def pooled_mean(
 ) -> Mean:
     """The mean of f, ``task.epsilon``-differentially private for any change of one person's position (pure).
 
-    Parameters
-    ----------
-    task : PooledTask
-        Its domain, epsilon, trust and ``max_reports`` count; its hierarchy is not used. The range of f over the domain
-        sets the noise.
-    points : array_like, shape (n, d)
-        At most ``task.max_reports`` rows of every person.
-    f : BoundedFunction
-    rng : numpy.random.Generator, optional
-        Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
-    seed : int, optional
-        Of that generator, if it is known.
+    The task's domain, epsilon, trust and ``max_reports`` count; nothing is asked about places. Parameters are those of
+    :func:`semilocal.release.counts.run_pooled`; the range of f over the domain sets the noise.
     """
-    found = _noisy_sums(task, points, f, None, task.epsilon, rng)
-    if not found.people:
-        raise InvalidInput("there is nobody to take the mean of")
-    return mean_of_sum(
-        task, found.people, found.sums, found.grid, what=f"mean of {found.f.name}", own=own_value(found.f),
-        mark=mark_of(task.trust, rng, seed),
-    )  # fmt: skip
-
-
-def mean_of_sum(
-    task: PooledTask, people: int, sums: Integers, grid: ValueGrid, *, what: str, own: str, mark: Mark | None = None
-) -> Mean:
-    """The mean that one noisy sum over all reports gives.
-
-    Parameters
-    ----------
-    task : PooledTask
-        Its epsilon is the loss of the sum.
-    people : int
-        Accepted reports.
-    sums : int64[1]
-    grid : ValueGrid
-        Of the whole domain.
-    what, own : str
-        As the ledger and :class:`Mean` say it.
-    mark : Mark, optional
-        Of a simulation.
-    """
-    found = means_of(
-        sums, grid, np.array([float(people)]), np.zeros(1), epsilon=exact(task.epsilon), max_reports=task.max_reports,
-        noises=task.noises,
-    )  # fmt: skip
-    low, high = (float(grid.low[0] + grid.step[0] * end) for end in grid.limits[0])
-    return Mean(
-        min(max(float(found.value[0]), low), high), float(found.stderr[0]), (low, high), people,
-        PooledPartition(estimate(unrefined(task, people)), mark),
-        Ledger().spend(what, task.epsilon, anywhere=True, own=own), own,
-    )  # fmt: skip
+    asked, people, sums, grid, ranges = _noisy_sums(task, points, f, None, task.epsilon, rng)
+    whole = PooledPartition(estimate(unrefined(task, people)), mark_of(task.trust, rng, seed))
+    what, own = f"mean of {asked.name}", own_value(asked)
+    return means_of_sums(whole, Ledger(), sums, grid, ranges, what=what, own=own, epsilon=task.epsilon).over_all()
 
 
 def cell_means(
     counted: Counts, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None = None
 ) -> Means:
-    """The mean of f in every final cell of a pooled run; ``epsilon`` comes on top of what the run cost.
+    """The mean of f in every final cell of a pooled run over the same positions.
 
-    Parameters
-    ----------
-    counted : Counts
-        The run over the same positions.
-    points : array_like, shape (n, d)
-    f : BoundedFunction
-    epsilon : float
-        Loss of the sums for any change of one person's position (pure).
-    rng : numpy.random.Generator, optional
-        As for :func:`pooled_mean`.
+    ``epsilon`` is the loss of the sums for any change of one person's position (pure), on top of what the run cost.
     """
     partition = counted.partition
     assert isinstance(partition, PooledPartition)
@@ -543,69 +476,46 @@ def cell_means(
     counted.spent.spend(what, epsilon, anywhere=True)  # refuses before anything is added up
     if count_rows(points) != counted.total:
         raise InvalidInput(f"points must be the run's {counted.total} reports; got {count_rows(points)}")
-    found = _noisy_sums(partition.task, points, f, partition, epsilon, rng)
+    asked, _, sums, grid, ranges = _noisy_sums(partition.task, points, f, partition, epsilon, rng)
     marked_map = replace(partition, mark=seeded_by(rng, partition.mark))
-    return means_of_sums(
-        replace(counted, partition=marked_map), found.sums, found.grid, found.ranges, what=what,
-        own=own_value(found.f), epsilon=epsilon,
-    )  # fmt: skip
+    own = own_value(asked)
+    return means_of_sums(marked_map, counted.spent, sums, grid, ranges, what=what, own=own, epsilon=epsilon)
 
 
 def means_of_sums(
-    counted: Counts, sums: Integers, grid: ValueGrid, ranges: Floats, *, what: str, own: str, epsilon: float,
+    partition: PooledPartition, spent: Ledger, sums: Integers, grid: ValueGrid, ranges: Floats, *, what: str, own: str,
+    epsilon: float,
 ) -> Means:  # fmt: skip
-    """The means that one noisy sum per final cell gives.
+    """The means that one noisy sum per final cell gives: int64[m] on a grid, of a value in ``ranges`` float64[m, 2].
 
-    Parameters
-    ----------
-    counted : Counts
-        The run; its cells are those of the sums.
-    sums : int64[m]
-    grid : ValueGrid
-    ranges : float64[m, 2]
-        Of f over the cells.
-    what, own : str
-        As the ledger and :class:`Means` say it.
-    epsilon : float
-        Loss of all sums together.
+    ``spent`` is the ledger before, ``epsilon`` the loss of all sums together; ``what`` and ``own`` are words for it.
     """
-    partition = counted.partition
-    assert isinstance(partition, PooledPartition)
+    task = partition.task
     found = means_of(
         sums, grid, np.asarray(partition.crowds, dtype=np.float64), partition.estimates.variances,
-        epsilon=exact(epsilon), max_reports=partition.task.max_reports, noises=partition.task.noises,
+        epsilon=exact(epsilon), max_reports=task.max_reports, noises=task.noises,
     )  # fmt: skip
-    spent = counted.spent.spend(what, epsilon, anywhere=True, own=own)
-    value = np.clip(found.value, ranges[:, 0], ranges[:, 1])
-    return Means(value, found.stderr, ranges, partition, spent, own)
-
-
-class _Sums(NamedTuple):
-    """Noisy sums of a value, one per cell."""
-
-    f: BoundedFunction
-    people: int
-    sums: Integers
-    grid: ValueGrid
-    ranges: Floats
+    after = spent.spend(what, epsilon, anywhere=True, own=own)
+    return Means(np.clip(found.value, ranges[:, 0], ranges[:, 1]), found.stderr, ranges, partition, after, own)
 
 
 def _noisy_sums(
     task: PooledTask, points: Rows, f: Any, partition: PooledPartition | None, epsilon: float,
     rng: np.random.Generator | None,
-) -> _Sums:  # fmt: skip
-    """Everybody's value added up in final cells, or over the whole domain, with each party's noise."""
+) -> tuple[BoundedFunction, int, Integers, ValueGrid, Floats]:  # fmt: skip
+    """f, the number of reports, noisy sums of their values per final cell or over the domain, grid, and ranges of f."""
     check_reports(points, task)
-    bounded, box, words = asked_of(f, task.hierarchy), task.box, words_from(rng)
+    asked, box, words = asked_of(f, task.hierarchy), task.box, words_from(rng)
     whole = np.array([[box.lower, box.upper]])
     boxes = whole if partition is None else partition.boxes
-    low, high = np.asarray(bounded.range_over(whole), dtype=np.float64)[0].tolist()
-    ranges = np.asarray(bounded.range_over(boxes), dtype=np.float64)
+    low, high = np.asarray(asked.range_over(whole), dtype=np.float64)[0].tolist()
+    ranges = np.asarray(asked.range_over(boxes), dtype=np.float64)
     grid = shared_grid(ranges, low, high) if task.trust == "two-servers" else cell_grids(ranges)
+    rows = points if isinstance(points, Source) else box.check(points)
     people, sums = 0, np.zeros(len(boxes), dtype=np.int64)
-    for positions, part in _position_batches(points, bounded, box):
-        cells = np.zeros(len(positions), dtype=np.int64) if partition is None else partition.locate(positions)
-        values = check_values(part, positions, boxes, of=None if partition is None else cells).values
+    find = (lambda positions: np.zeros(len(positions), dtype=np.int64)) if partition is None else partition.locate
+    for _, positions, cells, part in _batches(rows, asked, find):
+        values, _ = check_values(part, positions, boxes, of=cells)
         draws = words(np.arange(len(values)), 0, 1)[:, 0]
         if task.trust == "two-servers":
             steps = round_values(values, low, high - low, (1 << VALUE_BITS) - 1, draws)
@@ -614,7 +524,7 @@ def _noisy_sums(
         people, sums = people + len(positions), sums + add_up(steps, cells, grid)
     for _ in range(task.noises):
         sums = sums + sum_noise(grid.widths, exact(epsilon), task.max_reports, words)
-    return _Sums(bounded, people, sums, grid, ranges)
+    return asked, people, sums, grid, ranges
 
 
 def _losses(spent: Ledger) -> tuple[tuple[str, float], ...]:
@@ -625,20 +535,7 @@ def _losses(spent: Ledger) -> tuple[tuple[str, float], ...]:
 
 
 def asked_of(f: Any, hierarchy: Hierarchy) -> BoundedFunction:
-    """Return f if it has values on this tree; every mean asks here.
-
-    Refuses what does not know its range, and functions of the position where positions are labels.
-
-    Examples
-    --------
-    >>> from semilocal.functions import coordinate
-    >>> from semilocal.hierarchy.tables import from_labels
-    >>> asked_of(coordinate(0), from_labels("ICD", [("heart", "I21"), ("lung", "J18")]))
-    Traceback (most recent call last):
-    ...
-    semilocal.errors.InvalidInput: coordinate(0): positions are labels of 'ICD', which have no coordinates; ask for \
-counts, or for the mean of a value of people's own
-    """
+    """Return f if it has values on this tree: it knows its range, and labels have no functions of the position."""
     asked = as_function(f)
     if not isinstance(asked, Column):
         hierarchy.check_coordinates(asked.name)
@@ -650,52 +547,17 @@ def count_rows(rows: Rows) -> int:
     return rows.count() if isinstance(rows, Source) else len(np.asarray(rows))
 
 
-def check_stored(rows: Source, f: BoundedFunction) -> None:
-    """Refuse a column that is read with the rows if it is not there, or not inside its public range."""
-    for name in _stored(f):
-        assert isinstance(f, Column)
-        rows.check_value(name, f.low, f.high)
-
-
-def _position_batches(rows: Rows, f: BoundedFunction, box: Box) -> Iterator[tuple[Floats, BoundedFunction]]:
-    """Positions float64[b, d] inside the box, and f for them: a column is cut as the rows are."""
+def _batches(
+    rows: Floats | Source, f: BoundedFunction, find: Callable[[Floats], npt.NDArray[Any]]
+) -> Iterator[tuple[int, Floats, npt.NDArray[Any], BoundedFunction]]:
+    """Number of the first row, positions float64[b, d], the region of each, and f for them: a column is cut as rows."""
     if not isinstance(rows, Source):
-        yield box.check(rows), f
+        yield 0, rows, find(rows), f
         return
-    seen = 0
-    for batch in rows.batches(*_stored(f)):
-        yield box.check(batch[:, : box.dimensions]), _part(f, seen, batch[:, box.dimensions :])
-        seen += len(batch)
-
-
-def _run_batches(
-    run: AnyRun, points: Rows, f: BoundedFunction
-) -> Iterator[tuple[Floats, npt.NDArray[np.int32], BoundedFunction]]:
-    """Everybody with a region: positions float64[b, d], regions int32[b], and f for them."""
-    if isinstance(run, SourceRun):
-        seen = 0
-        for part in attached_batches(run.source, run.task.hierarchy, run.lookup, _stored(f)):
-            yield part.positions, part.regions, _part(f, seen, part.others)
-            seen += len(part.regions)
-        return
-    assert not isinstance(points, Source)
-    positions = run.check_points(points)
-    if isinstance(f, Column):
-        f(positions)  # refuses another number of values
-    if (run.regions == LOST).any():
-        who = np.flatnonzero(run.regions != LOST)
-        yield positions[who], run.regions[who], f.rows(who) if isinstance(f, Column) else f
-    else:
-        yield positions, run.regions, f
-
-
-def _stored(f: BoundedFunction) -> tuple[str, ...]:
-    """The column that is read with the rows, if f is one."""
-    return (f.name,) if isinstance(f, Column) and f.stored else ()
-
-
-def _part(f: BoundedFunction, start: int, read: Floats) -> BoundedFunction:
-    """The function for some rows; ``read`` has the column that came with them."""
-    if not isinstance(f, Column):
-        return f
-    return f.holding(read[:, 0]) if f.stored else f.rows(np.arange(start, start + len(read)))
+    start, axes = 0, rows.box.dimensions
+    for batch in rows.batches(*((f.name,) if isinstance(f, Column) and f.stored else ())):
+        part, positions = f, rows.box.check(batch[:, :axes])
+        if isinstance(f, Column):
+            part = f.holding(batch[:, axes] if f.stored else f.values[start : start + len(batch)])
+        yield start, positions, find(positions), part
+        start += len(batch)

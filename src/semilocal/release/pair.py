@@ -25,7 +25,7 @@ from ..sharing.pair import EXPERIMENTAL, PairTask
 from ..sharing.wire import SignedTree
 from ..transcript.pair import verify_pair
 from .counts import Counts, pooled_counts
-from .means import Mean, Means, mean_of_sum, means_of_sums
+from .means import Mean, Means, means_of_sums
 
 __all__ = ["PairResult", "bucket_counts", "pair_counts", "pair_document"]
 
@@ -63,16 +63,16 @@ def pair_counts(data: bytes) -> PairResult:
 
 def _means(pair: PairTask, asked: AskedValue, counted: Counts) -> Mean | Means:
     """The mean over all, or the mean of every final cell."""
-    published, boxes = counted.published, counted.partition.boxes
+    published, partition = counted.published, counted.partition
+    assert isinstance(partition, PooledPartition)
     assert published is not None
     assert published.sums is not None
-    grid = asked.grid(boxes)
-    what, own = asked.what, asked.words if asked.own else ""
-    if not asked.per_cell:
-        return mean_of_sum(pair.pooled, published.people, published.sums, grid, what=what, own=own)
-    return means_of_sums(
-        counted, published.sums, grid, asked.ranges(boxes), what=what, own=own, epsilon=pair.pooled.epsilon,
+    found = means_of_sums(
+        partition, counted.spent if asked.per_cell else Ledger(), published.sums, asked.grid(partition.boxes),
+        asked.ranges(partition.boxes), what=asked.what, own=asked.words if asked.own else "",
+        epsilon=pair.pooled.epsilon,
     )  # fmt: skip
+    return found if asked.per_cell else found.over_all()
 
 
 def bucket_counts(pair: PairTask, parts: Mapping[int, Published]) -> Counts:
