@@ -172,7 +172,7 @@ def value_report(device: Device, plan: list[Any], query: list[Any], own: float |
     need(device.partitioned and number >= device.round, "too-early")
     need(index < len(plan[2]) and plan[2][index][1] is not None, "not-planned")
     clip = next((row for row in clips if (row[0], row[1]) == device.region), None)
-    if clip is None:
+    if clip is None or device.pseudonym not in device.log.members:
         return None
     asked = hashlib.sha256(pack(query)).digest()
     need(device.given.setdefault(index, asked) == asked, "changed-query")

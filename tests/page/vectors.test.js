@@ -259,6 +259,18 @@ for (const entry of REFUSALS.messages.filter(({ name, story }) => isHere(REFUSAL
   });
 }
 
+test("who is not in the log gives no value: its announcement was lost", () => {
+  const { bytes, point, plan, steps } = REFUSALS.stories.values;
+  const device = new Participant(readTask(unhex(bytes)), point, new Uint8Array(32), OPEN, readPlan(unhex(plan)));
+  for (const [kind, ...rest] of steps) {
+    if (kind === "counted") continue;
+    const said = give(device, [kind, ...rest], null);
+    assert.equal(kind === "value" && said, kind === "value" ? null : false);
+  }
+  assert.ok(device.region);
+  assert.deepEqual(device.state.values, []);
+});
+
 /** Read bytes as one kind of message. */
 function read(kind, data) {
   return kind === "task" ? readTask(data) : kind === "plan" ? readPlan(data) : readMessage(data, kind);

@@ -296,7 +296,9 @@ class Participant:
     # -- rounds of values ----------------------------------------------------------------------------------------
 
     def value(self, query: ValueQuery) -> ValueReport | None:
-        """The value for one release; None if its region is not asked. Keep ``state`` before sending it.
+        """The value for one release; None if its region is not asked, or the log does not have it there.
+
+        Keep ``state`` before sending it.
 
         Raises :class:`ServerViolation` if the query is not of the pinned plan, or asks before the partition is
         finished.
@@ -311,7 +313,7 @@ class Participant:
         if query.index not in self.plan.asked:
             raise ServerViolation("not-planned", f"the plan has no release {query.index} that asks for a value")
         clip = next((one for one in query.clips if one.region == region), None)
-        if clip is None:
+        if clip is None or self.pseudonym not in self.log.members:  # its announcement was lost: it would not be counted
             return None
         digest = hashlib.sha256(encode(query)).digest()
         given = dict(self.state.values)

@@ -128,6 +128,16 @@ def test_a_stopped_device_and_a_region_that_is_not_asked_give_nothing() -> None:
         assert one.state == before
 
 
+def test_a_device_whose_announcement_was_lost_gives_nothing() -> None:
+    """The server would refuse its value, and the loss would be booked for nothing."""
+    lost = device(number=len(MAP.participants))
+    assert lost.region == REGION
+    assert lost.pseudonym not in lost.log.members
+    before = lost.state
+    assert lost.value(asks()) is None
+    assert (lost.state, lost.spent) == (before, 0.0)
+
+
 def test_a_closing_must_count_the_value_that_was_given() -> None:
     one = device()
     report = given(one, asks())

@@ -395,7 +395,7 @@ export class Participant {
     const release = plan.releases[query.index];
     if (!release?.mechanism) return refuse("not-planned", `the plan has no release ${query.index} that asks for a value`);
     const clip = query.clips.find((one) => isSame(regionOf(one), region));
-    if (!clip) return null;
+    if (!clip || !this.log.members.has(hex(this.pseudonym))) return null; // its announcement was lost: it would not be counted
     const digest = sha256(query.bytes);
     const given = state.values.find(({ index }) => index === query.index);
     if (given && !equal(given.question, digest)) refuse("changed-query", `release ${query.index} was asked before in another way`);
