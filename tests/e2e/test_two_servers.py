@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from semilocal.cli.main import main
-from semilocal.device.vault import read_vault
+from semilocal.device.vault import unpack
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.signing import verifying_key
 from semilocal.sharing.wire import Receipt
@@ -102,9 +102,10 @@ def test_from_serve_to_the_map(
     code, out, err = run(capsys, *join, "--yes", "--max-epsilon", "20")
     assert code == 0, (out, err)
     assert "You have uploaded" in out
-    (entry,) = read_vault(vault).uploads
+    contents = unpack(vault.read_bytes(), vault)
+    (entry,) = contents.uploads
     assert Receipt.from_bytes(entry.receipt).task == PairTask.from_bytes(entry.task).id
-    assert [line.spent for line in read_vault(vault).ledger.lines] == ["20"]
+    assert [line.spent for line in contents.ledger.lines] == ["20"]
     assert run(capsys, *join, "--yes")[0] == 0, "once is enough; again changes nothing"
 
     # a crowd
@@ -144,10 +145,10 @@ def test_from_serve_to_the_map(
     assert (tmp_path / "map.png").read_bytes()[:4] == b"\x89PNG"
 
     # anybody
-    code, out, err = run(capsys, "verify", url, "--vault", vault)
+    code, out, err = run(capsys, "verify", url)
     assert code == 0, (out, err)
     assert "signatures of City and University" in out
-    assert run(capsys, "verify", tmp_path / "out" / "transcript.slt", "--vault", vault)[0] == 0
+    assert run(capsys, "verify", tmp_path / "out" / "transcript.slt")[0] == 0
     assert run(capsys, "transcript", leader, "crowd", "--out", tmp_path / "copy.slt")[0] == 0
     assert (tmp_path / "copy.slt").read_bytes() == (tmp_path / "out" / "transcript.slt").read_bytes()
     helper_copy = httpx2.get(f"{helper}/tasks/{task}/transcript").content

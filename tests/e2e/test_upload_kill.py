@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from semilocal.device.vault import read_vault
+from semilocal.device.vault import unpack
 from tests.helpers.fake_pair import FakePair, sample_pair
 from tests.helpers.fake_server import Problem, problem_body
 from tests.helpers.forked import Forked
@@ -118,13 +118,13 @@ def test_a_killed_upload_goes_on_with_the_same_bytes(tmp_path: Path) -> None:
             assert servers.reached.wait(WAIT)
             device.kill()
             device.wait(WAIT)
-            sealed = read_vault(vault).uploads
+            sealed = unpack(vault.read_bytes(), vault).uploads
             assert bool(sealed) == asked[moment].startswith("PUT")
             servers.silent_at = None
             servers.released.set()
             assert join(servers, vault).wait(WAIT) == 0
             assert len(set(servers.uploads)) == 1
             assert len(servers.fake.stored) == 1
-            (entry,) = read_vault(vault).uploads
+            (entry,) = unpack(vault.read_bytes(), vault).uploads
             assert entry.receipt
-            assert [line.spent for line in read_vault(vault).ledger.lines] == ["2"]
+            assert [line.spent for line in unpack(vault.read_bytes(), vault).ledger.lines] == ["2"]

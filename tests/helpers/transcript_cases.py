@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from dataclasses import dataclass
 
@@ -11,12 +10,11 @@ import numpy as np
 
 from semilocal import Participant, Task
 from semilocal.protocol.keys import HashChain
-from semilocal.protocol.messages import decode_report, encode
+from semilocal.protocol.messages import encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.testing import ALLOW_ALL, play, unit_box
 from semilocal.transcript.checkpoints import public_key
 from semilocal.transcript.file import Simulation, TranscriptWriter
-from semilocal.transcript.findings import Own
 
 KEY = bytes(range(32))
 
@@ -31,17 +29,6 @@ class Played:
     devices: list[Participant]
     secrets: list[bytes]
     points: np.ndarray
-
-    def own(self, index: int) -> Own:
-        """What the vault of one device says after the campaign."""
-        device = self.devices[index]
-        mine = [event for event in self.events if tag(event) in ("report", "value-report")]
-        rounds = tuple(report.round for report in map(decode_report, mine) if report.pseudonym == device.pseudonym)
-        closings = tuple(
-            hashlib.sha256(data).digest() for data in self.events if tag(data) in ("closed", "value-closed")
-        )
-        position = tuple(float(x) for x in self.points[index])
-        return Own(self.task.id, self.plan, position, self.secrets[index], device.state, rounds, closings)
 
 
 def tag(event: bytes) -> str:

@@ -143,7 +143,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "verify": Command(
             _CHECK, "replay a transcript and name everything that does not follow",
             ("semilocal verify transcript.slt",
-             "semilocal verify https://count.example.org/tasks/0f3a --vault vault"),
+             "semilocal verify https://count.example.org/tasks/0f3a"),
             "the transcript does not follow from what was sent",
         ),
         "plan": Command(

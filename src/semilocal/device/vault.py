@@ -34,7 +34,6 @@ from ..protocol.policy import Policy
 from ..protocol.task import Task
 from ..sharing import is_pair_task
 from ..sharing.pair import PairTask
-from ..transcript.findings import Own
 from .budget import Amount, Budget
 from .disk import Disk, FileDisk, replace_file
 
@@ -106,16 +105,6 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def membership(self, task: bytes) -> Membership | None:
         """The device in the task with this id, or None."""
         return next((entry for entry in self.memberships if entry.task_id == task), None)
-
-    def own(self) -> tuple[Own, ...]:
-        """What a verifier needs to check that a transcript holds exactly what this device sent."""
-        return tuple(
-            Own(
-                entry.task_id, pinned_plan(entry.plan), entry.position, self.secret, entry.state, entry.reported,
-                entry.closings, entry.checkpoint, entry.value,
-            )
-            for entry in self.memberships
-        )  # fmt: skip
 
     def without(self, task: bytes, ledger: Budget) -> Contents:
         """The contents without a task that was never answered."""
@@ -245,12 +234,6 @@ def unpack(data: bytes, path: Path) -> Contents:
 def _check_secret(secret: bytes) -> None:
     if len(secret) != SECRET_BYTES:
         raise InvalidInput(f"a secret must be {SECRET_BYTES} bytes; got {len(secret)}")
-
-
-def read_vault(path: str | os.PathLike[str]) -> Contents:
-    """The contents of a vault, without taking its lock or writing anything."""
-    place = Path(path)
-    return unpack(place.read_bytes(), place)
 
 
 def read_task(data: bytes, name: str) -> Task | PairTask:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..protocol.participant import State
 from ..protocol.plan import Plan
 from ..protocol.task import Task
 from ..words import number_of
 from .checkpoints import Seal
 from .file import Simulation
 
-__all__ = ["Difference", "Own", "Verification", "difference_lines"]
+__all__ = ["Difference", "Verification", "difference_lines"]
 
 _EXAMPLES = 3
 
@@ -38,21 +37,6 @@ class Difference:
     def __str__(self) -> str:
         where = "" if self.round is None else f"round {self.round}: "
         return f"{where}{self.what} [{self.token}]"
-
-
-@dataclass(frozen=True)
-class Own:
-    """A participant who wants to know whether a transcript holds what its device sent, and no more."""
-
-    task: bytes  # id of the task it takes part in
-    plan: Plan  # the plan that the device pinned
-    position: tuple[float, ...] = field(repr=False)
-    secret: bytes = field(repr=False)
-    state: State  # what the device must not forget
-    reported: tuple[int, ...] = ()  # rounds in which it reported
-    closings: tuple[bytes, ...] = ()  # SHA-256 of every closing that it followed
-    checkpoint: bytes = b""  # the root that it pinned; empty if it has none
-    value: float | None = field(default=None, repr=False)  # its own value; None if the plan asks for none
 
 
 @dataclass(eq=False)

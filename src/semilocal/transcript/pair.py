@@ -9,10 +9,9 @@
     rejected reports             wrong-rejected
     sums of a value              wrong-sums
     the other server's copy      other-history
-    an owner's pinned task       not-a-member, other-keys
 
 No transcript can show that the numbers are honest counts with honest noise: that is what the two operators are trusted
-for. Knows the public transcript, and pinned tasks if it is given some. Knows no states and no file.
+for. Knows the public transcript; no states and no file.
 """
 
 from __future__ import annotations
@@ -92,13 +91,11 @@ class PairVerification:
         ]
 
 
-def verify_pair(
-    data: bytes, *, task: bytes | None = None, other: bytes | None = None, pinned: Sequence[bytes] | None = None
-) -> PairVerification:
+def verify_pair(data: bytes, *, task: bytes | None = None, other: bytes | None = None) -> PairVerification:
     """Replay a pair's transcript (bytes of :class:`SignedTree`) and name everything that does not follow.
 
-    It must be of the ``task`` that was asked for (its id), the same as the ``other`` server shows it, and of one of the
-    pair tasks that a device ``pinned`` (their bytes), if these are given.
+    It must be of the ``task`` that was asked for (its id), and the same as the ``other`` server shows it, if these are
+    given.
     """
     found = PairVerification()
     try:
@@ -125,8 +122,6 @@ def verify_pair(
         _check_tree(found, pair, tree)
     if other is not None and other != data:
         found.add("other-history", "the two servers show different transcripts of the same task")
-    if pinned is not None:
-        _check_pins(found, pair, pinned)
     return found
 
 
@@ -151,19 +146,3 @@ def _check_tree(found: PairVerification, pair: PairTask, tree: BucketTree) -> No
     if replayed is not None:
         found.published.append(replayed[0])
         found.trees.append(replayed[1])
-
-
-def _check_pins(found: PairVerification, pair: PairTask, pinned: Sequence[bytes]) -> None:
-    if pair.to_bytes() in pinned:
-        return
-    for data in pinned:
-        known = PairTask.from_bytes(data)
-        for role in _ROLES:
-            for mine in (known.leader, known.helper):
-                theirs = pair.operator(role)
-                if mine.origin == theirs.origin and mine.signing_key != theirs.signing_key:
-                    found.add(
-                        "other-keys",
-                        f"your device pinned another key of {mine.origin} than the transcript's {role} has",
-                    )
-    found.add("not-a-member", "your device uploaded nothing for this task")

@@ -16,9 +16,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from ..errors import DeviceViolation, InvalidInput, ServerViolation
+from ..errors import DeviceViolation, InvalidInput
 from ..protocol.curator import Curator
-from ..protocol.keys import HashChain, pseudonym
+from ..protocol.keys import HashChain
 from ..protocol.messages import (
     AnyClosed,
     AnyQuery,
@@ -35,10 +35,8 @@ from ..protocol.messages import (
     Verdict,
     decode,
     decode_event,
-    encode,
     seed_of,
 )
-from ..protocol.participant import Participant, Policy
 from ..protocol.path import continues
 from ..protocol.plan import Plan
 from ..protocol.rule import threshold_holds
@@ -46,10 +44,10 @@ from ..protocol.task import Task
 from ..words import number_of
 from .checkpoints import Seal, next_head, signature_fault
 from .file import END, MARK, SEAL, Frame, Simulation
-from .findings import Own, Verification
+from .findings import Verification
 from .merkle import MerkleLog
 
-__all__ = ["Finding", "OwnReports", "Replay"]
+__all__ = ["Finding", "Replay"]
 
 Region = tuple[int, int]
 
@@ -168,17 +166,11 @@ _WORDS = {"wall": "given up", "more": "not given up"}
 
 
 class Replay:
-    """The state between two frames; ``over`` says that nothing more is looked at.
+    """The state between two frames; ``over`` says that nothing more is looked at."""
 
-    ``own`` are participants who want to know what the transcript holds under their name; the one of this task is
-    picked.
-    """
-
-    def __init__(self, own: Sequence[Own] | None = None) -> None:
+    def __init__(self) -> None:
         self.found = Verification()
-        self.own: OwnReports | None = None
         self.over = False
-        self._owners = own or ()
         self._curator: Witness | None = None
         self._at: Literal["between", "open", "closed"] = "between"  # rounds, in one, or before its checkpoint
         self._wrong = False  # whether something in this round does not follow
@@ -265,9 +257,6 @@ class Replay:
         if self.found.simulation is not None and task.server_key:
             what = "the file is marked as a simulation, but its task pins a server's key: a campaign has no such mark"
             self.found.add("simulated", None, what)
-        owner = next((own for own in self._owners if own.task == task.id), None)
-        if owner is not None:
-            self.own = OwnReports(task, owner)
 
     def finish(self) -> None:
         """Judge what is left at the end of the file."""
@@ -340,8 +329,6 @@ class Replay:
     def _begin_round(self, query: AnyQuery) -> None:
         self._at, self._previous, self._reports, self._named = "open", b"", {}, {}
         self._lost = self._wrong
-        if self.own is not None:
-            self.own.ask(query)
 
     # -- reports -----------------------------------------------------------------------------------------------
 
@@ -356,8 +343,6 @@ class Replay:
             token, word = ("reported-twice", "again") if twice else ("wrong-order", "out of order")
             self._note(token, f"pseudonym {name.hex()} {word}")
         self._previous = name
-        if self.own is not None and name == self.own.pseudonym:
-            self.own.report(report)
         if isinstance(report, Report):
             self._named.setdefault(report.region, []).append(report)
         if twice:
@@ -390,9 +375,6 @@ class Replay:
             self._judge(compare_heads(closed, slices))
             if not self._wrong:
                 self._judge(curator.end(closed, [one for one in self._reports.values() if isinstance(one, Report)]))
-        if self.own is not None:
-            for token, what in self.own.close(closed, slices):
-                self.found.add(token, self._round, what)
 
     def _slices(self, closed: AnyClosed) -> dict[Region, Slice]:
         """The slices of the round, as its reports say."""
@@ -468,72 +450,3 @@ def _counted(less: int, more: int) -> Iterator[Finding]:
         yield Finding("missing-report", f"{less} reports missing: the closing counts them, the transcript does not")
     if more:
         yield Finding("extra-report", f"{more} reports too many: the closing does not count them")
-
-
-# -- a participant who reads a transcript: whether it holds what its device sent, and no more ------------------------
-
-
-_EVERYTHING = Policy(
-    max_epsilon=float("inf"), min_k=1, max_delta=1.0, allow_no_crowd=True, allow_simulation=True
-)  # fmt: skip
-
-
-class OwnReports:
-    """Follows a transcript as one device, with what it kept."""
-
-    def __init__(self, task: Task, own: Own) -> None:
-        self.own, self.pseudonym = own, pseudonym(own.secret, task.id)
-        self._device: Participant | None = Participant(
-            task, own.position, own.secret, _EVERYTHING, plan=own.plan, value=own.value
-        )
-        self._query: AnyQuery | None = None
-        self._mine: list[AnyReport] = []
-        self.there, self.sent = 0, 0
-
-    def ask(self, query: AnyQuery) -> None:
-        """A round was opened."""
-        self._query, self._mine = query, []
-
-    def report(self, report: AnyReport) -> None:
-        """A report under its name."""
-        self._mine.append(report)
-
-    def close(self, closed: AnyClosed, slices: Mapping[Region, Slice]) -> list[Finding]:
-        """The round was closed; what is different."""
-        query, self._query = self._query, None
-        self.there += bool(self._mine)
-        if query is None:
-            return []
-        found: list[Finding] = []
-        try:
-            found += self._compare(query)
-            if isinstance(closed, Closed) and self._device is not None:
-                self._device.close(closed, slices.get(self._device.log.region))
-        except ServerViolation as error:
-            self._device = None
-            found.append(Finding("device-refuses", f"your device would refuse this: {error.reason}"))
-        return found
-
-    def _compare(self, query: AnyQuery) -> list[Finding]:
-        device, theirs = self._device, [encode(report) for report in self._mine]
-        sends = query.round in self.own.reported
-        self.sent += sends
-        if device is not None and isinstance(query, Query):
-            device.observe(query)
-        if not sends:
-            never = "a report under your name that your device never sent"
-            return [Finding("foreign-report", never)] if theirs else []
-        mine = None if device is None else device.receive(query)
-        if not theirs:
-            return [Finding("own-report-missing", "your report is not in the transcript")]
-        if device is not None and (mine is None or encode(mine) not in theirs):
-            return [Finding("own-report-changed", "the transcript has another report under your name")]
-        more = len(theirs) - 1
-        return [Finding("foreign-report", f"{number_of(more, 'more report')} under your name")] if more else []
-
-    @property
-    def note(self) -> str:
-        """How many reports there are under its name."""
-        return (
-            f"under your name: {number_of(self.there, 'report')}; your vault knows of {self.sent} rounds it reported in"
-        )

@@ -11,35 +11,28 @@
     values                 wrong-plan, wrong-value-query, wrong-values
     the mark               simulated
     checkpoints            missing-seal, wrong-seal, wrong-size, wrong-root, wrong-chain, not-signed, bad-signature
-    your own vault         not-a-member, own-report-missing, own-report-changed, foreign-report, device-refuses,
-                           other-history
     another transcript     other-history
 
 Regions below k are noted, not counted as differences: the promise allows them with probability delta.
-The replay itself is :mod:`semilocal.transcript.replay`. Knows the public events, and a vault if it is given one.
+The replay itself is :mod:`semilocal.transcript.replay`. Knows the public events alone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import DamagedFile
 from .file import read_frames
-from .findings import Difference, Own, Verification
+from .findings import Difference, Verification
 from .replay import Replay
 
-__all__ = ["Difference", "Own", "Verification", "compare_histories", "verify_file", "verify_stream"]
+__all__ = ["Difference", "Verification", "compare_histories", "verify_file", "verify_stream"]
 
 
-def verify_file(path: str | os.PathLike[str], *, own: Sequence[Own] | None = None) -> Verification:
+def verify_file(path: str | os.PathLike[str]) -> Verification:
     """Verify a transcript file.
-
-    With ``own``, what a device kept of the tasks it takes part in, also check that the transcript holds exactly what it
-    sent: every report is derived again from the secret and the position and compared byte for byte; closings and the
-    last checkpoint are compared with those that the device pinned.
 
     Examples
     --------
@@ -57,12 +50,12 @@ def verify_file(path: str | os.PathLike[str], *, own: Sequence[Own] | None = Non
     (True, Simulation(seed=None))
     """
     with Path(path).open("rb") as stream:
-        return verify_stream(stream, own=own)
+        return verify_stream(stream)
 
 
-def verify_stream(stream: BinaryIO, *, own: Sequence[Own] | None = None) -> Verification:
+def verify_stream(stream: BinaryIO) -> Verification:
     """As :func:`verify_file`, from an open binary stream."""
-    replay = Replay(own)
+    replay = Replay()
     found = replay.found
     try:
         for frame in read_frames(stream):
@@ -72,13 +65,6 @@ def verify_stream(stream: BinaryIO, *, own: Sequence[Own] | None = None) -> Veri
     except DamagedFile as error:
         found.add("damaged-file", None, str(error))
     replay.finish()
-    if own is not None and found.task is not None:
-        if replay.own is None:
-            found.add("not-a-member", None, "the vault holds no membership in this task")
-        else:
-            found.notes.append(replay.own.note)
-            if not replay.over:
-                _compare_pins(found, replay.own.own)
     return found
 
 
@@ -97,28 +83,3 @@ def compare_histories(one: Verification, other: Verification) -> list[Difference
     if one.simulation != other.simulation:
         return [Difference("other-history", None, ["the two transcripts do not have the same mark of a simulation"])]
     return []
-
-
-# -- your own history --------------------------------------------------------------------------------------------
-
-
-def _compare_pins(found: Verification, own: Own) -> None:
-    """The history that the device saw, against the transcript's.
-
-    A device may have been away, so its closings may leave some out; they must be in the transcript all the same, in
-    that order. (A closing names its round.)
-    """
-    followed = 0
-    for mine in own.closings:
-        if followed >= len(found.closings):
-            found.add(
-                "other-history", followed + 1,
-                f"the device followed {len(own.closings)} closings, the transcript has {len(found.closings)}",
-            )  # fmt: skip
-            return
-        if mine not in found.closings[followed:]:
-            found.add("other-history", followed + 1, "the device was shown another closing than the transcript has")
-            return
-        followed = found.closings.index(mine, followed) + 1
-    if own.checkpoint and own.checkpoint not in {seal.checkpoint.root for seal in found.seals}:
-        found.add("other-history", None, "the checkpoint that the device pinned is not in the transcript")

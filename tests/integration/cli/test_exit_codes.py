@@ -108,7 +108,7 @@ def test_every_command_ends_as_the_table_says(
     ends(DONE, "results", "walkers", "--out", tmp_path / "out", *office)
     transcript = tmp_path / "t.slt"
     ends(DONE, "transcript", server.url, "walkers", "--out", transcript)
-    ends(DONE, "verify", transcript, "--vault", tmp_path / "vault")
+    ends(DONE, "verify", transcript)
     ends(BAD_INPUT, "verify", tmp_path / "none.slt")
     ends(BAD_INPUT, "transcript", server.url, "nobody", "--out", tmp_path / "other.slt")
     assert not list(tmp_path.glob("other.slt*"))

@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from semilocal.cli.main import main
-from semilocal.device.vault import Contents, Membership, PairUpload, Vault
-from semilocal.device.vault import pack as pack_vault
-from semilocal.protocol.messages import encode
 from semilocal.sharing.wire import BucketTree
-from semilocal.testing import ALLOW_ALL
 from tests.helpers.commands import run
 from tests.helpers.fake_pair import published_numbers, sample_pair, signed_tree
 from tests.helpers.transcript_cases import campaign, pack, tag
@@ -31,14 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_an_honest_transcript_exits_with_zero(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    vault = file.with_name("vault")
-    own = PLAYED.own(2)
-    entry = Membership(
-        server="http://here", task=PLAYED.task.to_bytes(), plan=encode(own.plan), position=own.position,
-        state=own.state, policy=ALLOW_ALL, reported=own.reported, closings=own.closings, value=own.value,
-    )  # fmt: skip
-    vault.write_bytes(pack_vault(Contents(secret=own.secret, memberships=(entry,))))
-    assert command("verify", str(file), "--vault", str(vault), "--against", str(file)) == 0
+    assert command("verify", str(file), "--against", str(file)) == 0
     out = capsys.readouterr().out
     assert "No difference." in out
     assert "answers counted again" in out
@@ -106,8 +95,6 @@ def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_file_that_is_not_there_exits_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("verify", str(file.with_name("nothing.slt"))) == 2
-    assert command("verify", str(file), "--vault", str(file)) == 2
-    assert "not a vault" in capsys.readouterr().err
     assert command("transcript", "http://127.0.0.1:9", "0" * 64, "--out", str(file.with_name("x.slt"))) == 2
 
 
@@ -149,17 +136,3 @@ def test_a_tampered_transcript_of_two_servers_is_found(tmp_path: Path, capsys: p
     assert code == 1
     assert "University" in out
     assert "[bad-signature]" in out
-
-
-def test_a_vault_knows_whether_the_transcript_is_of_its_task(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, vault = tmp_path / "pair.slt", tmp_path / "vault"
-    pair_transcript(path)
-    pair = sample_pair()
-    with Vault.open(vault) as opened:
-        pass
-    assert run(capsys, "verify", path, "--vault", vault)[0] == 1
-    with Vault.open(vault) as opened:
-        opened.save(opened.contents.with_entry(PairUpload(task=pair.to_bytes(), digest=bytes(32), upload=b"")))
-    assert run(capsys, "verify", path, "--vault", vault)[0] == 0

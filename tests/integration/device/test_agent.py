@@ -629,7 +629,7 @@ def test_a_value_is_fixed_for_a_task_and_a_restart_needs_the_same() -> None:
             with pytest.raises(InvalidInput, match="another position or value"):
                 asyncio.run(world.agent(vault, (0.3, 0.3), value=other).run())
         assert asyncio.run(world.agent(vault, (0.3, 0.3), value=12.0).run()).outcome == "finished"
-        assert [own.value for own in vault.contents.own()] == [12.0]
+        assert [entry.value for entry in vault.contents.memberships] == [12.0]
 
 
 def test_what_is_sent_and_when_does_not_depend_on_the_value() -> None:

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from ...errors import InvalidInput, SemilocalError, printable
 from ...pooled.play import Published
@@ -15,9 +15,6 @@ from ...sharing import is_signed_tree
 from ...words import number_of
 from ..catalogue import DONE, FOUND
 from ..options import existing, option, path, server_url
-
-if TYPE_CHECKING:
-    from ...transcript.verify import Own
 
 __all__ = ["run"]
 
@@ -34,12 +31,11 @@ def run(
     file: Annotated[Path | str, option("a transcript (.slt), or the task: https://server/tasks/ID", read=_file_or_url)],
     /,
     *,
-    vault: Annotated[Path | None, existing("also check that it holds what this device sent, and no more")] = None,
     against: Annotated[Path | None, existing("another transcript of the same task: two histories?")] = None,
 ) -> int:
     """Verify; 1 if anything is different."""
     if isinstance(file, Path):
-        return _verify(file, vault, against)
+        return _verify(file, against)
     from ...device.channel import split_url
     from ...device.download import save_transcript
 
@@ -50,35 +46,33 @@ def run(
         path = Path(folder) / "transcript.slt"
         save_transcript(server, name, path)
         if is_signed_tree(data := path.read_bytes()):
-            return _verify_pair(data, vault, _other_copy(data, server), task=bytes.fromhex(name))
-        return _verify(path, vault, against)
+            return _verify_pair(data, _other_copy(data, server), task=bytes.fromhex(name))
+        return _verify(path, against)
 
 
-def _verify(path: Path, vault: Path | None, against: Path | None) -> int:
+def _verify(path: Path, against: Path | None) -> int:
     """Replay what a file holds, of whichever of the three kinds it is."""
-    from ...device.vault import read_vault
     from ...transcript.file import MAGIC
 
     with path.open("rb") as stream:
         start = stream.read(_START)
     if is_signed_tree(start):
-        return _verify_pair(path.read_bytes(), vault, None if against is None else against.read_bytes())
+        return _verify_pair(path.read_bytes(), None if against is None else against.read_bytes())
     if POOLED_TAG in start:
-        if vault is not None or against is not None:
-            raise InvalidInput(f"{path} is the transcript of a pooled run: --vault and --against do not apply")
+        if against is not None:
+            raise InvalidInput(f"{path} is the transcript of a pooled run: --against does not apply")
         return _verify_pooled(path.read_bytes())
-    own = None if vault is None else read_vault(vault).own()
     if not start.startswith(MAGIC):
         raise InvalidInput(_not_readable(str(path)))
-    return _verify_rounds(path, own, against)
+    return _verify_rounds(path, against)
 
 
-def _verify_rounds(path: Path, own: tuple[Own, ...] | None, against: Path | None) -> int:
+def _verify_rounds(path: Path, against: Path | None) -> int:
     """Replay the rounds of a campaign where nobody is trusted."""
     from ...transcript.verify import compare_histories, verify_file
 
     begin = time.perf_counter()
-    found = verify_file(path, own=own)
+    found = verify_file(path)
     seconds = max(time.perf_counter() - begin, 1e-9)
     if against is not None:
         other = verify_file(against)
@@ -98,14 +92,12 @@ def _not_readable(what: str) -> str:
     )
 
 
-def _verify_pair(data: bytes, vault: Path | None, other: bytes | None, *, task: bytes | None = None) -> int:
+def _verify_pair(data: bytes, other: bytes | None, *, task: bytes | None = None) -> int:
     """Replay what two servers published."""
-    from ...device.vault import read_vault
     from ...release.pair import pair_counts
     from ...transcript.pair import verify_pair
 
-    pinned = None if vault is None else [entry.task for entry in read_vault(vault).uploads]
-    found = verify_pair(data, task=task, other=other, pinned=pinned)
+    found = verify_pair(data, task=task, other=other)
     print("\n".join(found.lines()))
     if not found.sound:
         return FOUND
