@@ -143,7 +143,7 @@ def test_the_mean_of_a_value_from_create_to_results(
     """Nine standard errors of two servers' noise: 2e-7."""
     leader = ["--url", servers[0].url, "--admin-token", ADMIN_TOKEN]
     key = httpx2.get(f"{servers[1].url}/operator").json()["signing_key"]
-    asked = ["--label", "fares", "--value", "fare", "--range", "0,50"]
+    asked = ["--label", "fares", "--release", "mean:own:fare:0,50"]
     assert main([*CREATE, *leader, "--peer-key", key, *asked]) == 0
     out = capsys.readouterr().out
     assert out.startswith("If both operators collude they have everybody's value (fare, to its grid).")
@@ -154,17 +154,14 @@ def test_the_mean_of_a_value_from_create_to_results(
     joining = ["join", base[0], "--vault", str(tmp_path / "vault"), "--yes", "--spread", "0"]
     assert main([*joining, "--max-epsilon", "9"]) == 2
     assert "--value is missing: the task asks for fare from 0 to 50" in capsys.readouterr().err
-    trying = [*joining[:-3], "--dry-run"]
-    assert main([*trying, "--value", "51"]) == 2
+    assert main([*joining, "--value", "51"]) == 2
     assert "fare must be a number from 0 to 50; the one given is not" in capsys.readouterr().err
-    assert main([*trying, "--value", "12.5", "--max-epsilon", "7"]) == 0
-    assert "your device would refuse, and send none of it: the task costs epsilon = 8" in capsys.readouterr().out
-    assert main([*trying, "--value", "12.5"]) == 0
-    assert "would refuse" not in capsys.readouterr().out
+    assert main([*joining, "--value", "12.5", "--max-epsilon", "7"]) == 1
+    assert "over-budget" in capsys.readouterr().out
     assert main([*joining, "--max-epsilon", "9", "--value", "12.5"]) == 0
     out = capsys.readouterr().out
-    assert "Your position is not needed, and no place is sent." in out
-    assert "your value (fare from 0 to 50), rounded to one of 1024 steps" in out
+    assert "No place is sent" in out
+    assert "Your value: fare from 0 to 50. It leaves in two shares only; each alone is random." in out
 
     rng = np.random.default_rng(5)
     fares = np.append(rng.uniform(5, 25, PEOPLE - 1).round(2), 12.5)
@@ -216,20 +213,12 @@ def test_a_server_with_a_wrong_part_in_pairs_does_not_start(
     [
         (["--k", "5"], "no meaning"),
         ([], "--peer-key is missing"),
-        (
-            ["--trust", "nobody", "--k", "5", "--delta", "0.01", "--peer-key", "0" * 64],
-            "belongs to --trust two-servers",
-        ),
+        (["--trust", "nobody", "--k", "5", "--delta", "0.01", "--peer-key", "0" * 64], "belong to --trust two-servers"),
         (["--trust", "nobody", "--delta", "0.01"], "--k is missing"),
-        (
-            ["--trust", "nobody", "--k", "5", "--delta", "0.01", "--per-cell"],
-            "--per-cell belongs to --trust two-servers",
-        ),
-        (["--peer-key", "0" * 64, "--value", "fare"], "needs its public range"),
-        (["--peer-key", "0" * 64, "--range", "0,5"], "belong to --value"),
-        (["--peer-key", "0" * 64, "--value", "fare", "--range", "5,0"], "smallest first"),
-        (["--peer-key", "0" * 64, "--value", "fare", "--mean-of", "coordinate(0)"], "one of the two"),
-        (["--peer-key", "0" * 64, "--mean-of", "gaussian_bump(1)"], "takes one of the functions"),
+        (["--peer-key", "0" * 64, "--release", "mean:own:fare"], "must be own:NAME:LOW,HIGH"),
+        (["--peer-key", "0" * 64, "--release", "values:own:fare:5,0"], "smallest first"),
+        (["--peer-key", "0" * 64, "--release", "mean:gaussian_bump:1"], "takes one of the functions"),
+        (["--peer-key", "0" * 64, "--release", "counts"], "must be mean:FUNCTION or values:FUNCTION"),
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(

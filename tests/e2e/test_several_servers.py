@@ -30,10 +30,7 @@ ONE_ADDRESS = {"limit_req_zone": "$binary_remote_addr zone=requests:16m rate=200
 
 def swarm(proxy: Nginx, task: Task, people: Path) -> subprocess.Popen[str]:
     """All devices at once, through the proxy."""
-    words = [
-        "swarm", f"{proxy.url}/tasks/{task.id.hex()}", "--points", str(people), "--min-k", "1", "--max-delta", "1",
-        "--quiet",
-    ]  # fmt: skip
+    words = ["swarm", f"{proxy.url}/tasks/{task.id.hex()}", "--points", str(people), "--quiet"]
     return subprocess.Popen(
         [sys.executable, "-m", "semilocal", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, "SSL_CERT_FILE": str(proxy.certificate)},

@@ -46,7 +46,8 @@ FUNCTION_HELP = (
 OWN_HELP = "own:NAME:LOW,HIGH for a number of people's own with its public range"
 RELEASE_HELP = (
     f"counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON; FUNCTION is {FUNCTION_HELP}, or {OWN_HELP}; "
-    "may be repeated"
+    "may be repeated. Two servers: mean:FUNCTION, one mean and no map, or values:FUNCTION, a map and a mean in each of "
+    "its cells; once, and they share --epsilon"
 )
 _FUNCTION = re.compile(r"(?P<name>[A-Za-z][A-Za-z_-]*)(?:\((?P<call>[^()]*)\)|:(?P<rest>.*))?")
 
@@ -128,8 +129,8 @@ def _no_function(text: str, names: Sequence[str]) -> InvalidInput:
     return InvalidInput(f"function {text!r} must be {FUNCTION_HELP}, for the axes {', '.join(names)}")
 
 
-def parse_release(text: str, names: Sequence[str]) -> ReleaseForm:
-    """A release, for axes with these names.
+def parse_release(text: str, names: Sequence[str], *, shared: bool = False) -> ReleaseForm:
+    """A release, for axes with these names; ``shared`` ones have no epsilon of their own.
 
     Examples
     --------
@@ -138,19 +139,21 @@ def parse_release(text: str, names: Sequence[str]) -> ReleaseForm:
     >>> parse_release("mean:own:fare:0,100:0.5", ("longitude", "latitude")).function
     'own:fare'
     """
-    if text in ("counts", "points"):
+    if text in ("counts", "points") and not shared:
         return ReleaseForm(text)  # type: ignore[arg-type]
-    kind, _, rest = text.partition(":")
-    function, _, epsilon = rest.rpartition(":")
+    kind, _, function = text.partition(":")
+    loss = None
+    if not shared:
+        function, _, epsilon = function.rpartition(":")
+        try:
+            loss = float(epsilon)
+        except ValueError:
+            function = ""
     if kind not in ("mean", "values") or not function:
+        allowed = "mean:FUNCTION or values:FUNCTION" if shared else RELEASE_HELP.partition(";")[0]
         raise InvalidInput(
-            f"--release must be counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON, such as "
-            f"mean:coordinate:0:1.0; got {text!r}"
+            f"--release must be {allowed}, such as mean:coordinate:0{'' if shared else ':1.0'}; got {text!r}"
         )
-    try:
-        loss = float(epsilon)
-    except ValueError:
-        raise InvalidInput(f"--release {text}: the last part must be its epsilon, a number; got {epsilon!r}") from None
     if not function.startswith(OWN):
         return ReleaseForm(kind, *parse_function(function, names), loss)  # type: ignore[arg-type]
     name, _, limits = function.rpartition(":")

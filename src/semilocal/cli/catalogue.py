@@ -95,7 +95,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     "", "create a campaign",
                     ("semilocal campaign create --name walkers --bounds california --epsilon 2 --k 20 --delta 1e-6",
                      "semilocal campaign create --name fares --bounds porto --trust two-servers --epsilon 1 "
-                     "--peer-key 5f0c… --value fare --range 0,100"),
+                     "--peer-key 5f0c… --release mean:own:fare:0,100"),
                 ),
                 "list": Command("", "all campaigns", ("semilocal campaign list",)),
                 "show": Command(
@@ -122,8 +122,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "join": Command(
             _COLLECT, "take part in a campaign with one position",
-            ("semilocal join https://count.example.org --position - --dry-run",
-             "semilocal join https://count.example.org --position - --token @token.txt --max-epsilon 2"),
+            ("semilocal join https://count.example.org --position - --token @token.txt --max-epsilon 2",),
             "the device refused, was lost or did not finish: it has no region, or no receipt of its upload",
         ),
         "swarm": Command(

@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from ..errors import InvalidInput, ServerViolation, printable
 from ..protocol.messages import decode
 from ..protocol.plan import Plan
 from ..protocol.task import Task
-from .options import advanced, flat, number, option, server_url
+from .options import advanced, number, option, server_url
 
 if TYPE_CHECKING:
     from ..device.channel import Channel
     from ..pooled.asked import AskedValue
     from ..sharing.pair import PairTask
 
-__all__ = ["Consent", "Found", "TaskUrl", "find_task", "reach", "say"]
+__all__ = ["Found", "Patience", "TaskUrl", "find_task", "reach", "say"]
 
 
 class Found(NamedTuple):
@@ -50,28 +49,12 @@ class Found(NamedTuple):
 
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
 
+Patience = Annotated[
+    float,
+    advanced("give up if the server does not answer for this many seconds before anything is sent; after that it is "
+             "tried for an hour", "S", number(0)),
+]  # fmt: skip
 TaskUrl = Annotated[str, option("the task, https://server/tasks/ID, or a server with one open task", "URL", server_url)]
-
-
-@flat
-@dataclass(frozen=True, kw_only=True)
-class Consent:
-    """What an owner allows beside the usual."""
-
-    allow_no_crowd: Annotated[bool, advanced("join tasks that keep no crowd, too")] = False
-    allow_bucket: Annotated[
-        bool, advanced("with two servers: join tasks that make the coarse cell of a device public, too")
-    ] = False
-    new_server: Annotated[
-        bool,
-        advanced("take part at an address, or under a signing key, that the vault does not know: only if the operator "
-                 "told you that it changed, or if you mean to join at a second server"),
-    ] = False  # fmt: skip
-    patience: Annotated[
-        float,
-        advanced("give up if the server does not answer for this many seconds before anything is sent; after that it "
-                 "is tried for an hour", "S", number(0)),
-    ] = 30.0  # fmt: skip
 
 
 def say(line: str) -> None:

@@ -132,7 +132,9 @@ def test_a_server_that_comes_late_is_waited_for(
     starter = threading.Thread(target=late)
     starter.start()
     try:
-        code, _, err = run(capsys, "join", closed, *POSITION, "--dry-run", "--patience", "60")
+        code, _, err = run(
+            capsys, "join", closed, *POSITION, "--yes", "--patience", "60", "--vault", tmp_path / "vault"
+        )
         assert code == 2
         assert "does not answer" in err.splitlines()[0]
         assert "must have one task that enrols" in err.splitlines()[-1]
@@ -159,34 +161,6 @@ def campaign(server: str, capsys: pytest.CaptureFixture[str]) -> str:
     return server
 
 
-def test_a_dry_run_shows_everything_and_sends_nothing(
-    capsys: pytest.CaptureFixture[str], campaign: str, tmp_path: Path
-) -> None:
-    vault = tmp_path / "vault"
-    code, out, _ = run(capsys, "join", campaign, *POSITION, "--dry-run", "--vault", vault)
-    assert code == 0
-    for part in (
-        "x0 = 0.3125, x1 = 0.4375", f"What would be sent to {campaign}", "an enrolment", "an answer when you are drawn",
-        "mean of coordinate(0)", "What it costs you", "Nothing was sent and nothing was written.",
-    ):  # fmt: skip
-        assert part in out
-    assert (
-        "What it costs you: epsilon = 1.5 (delta = 0) between any two places of one's region; at least 20 in it" in out
-    )
-    assert "would refuse" not in out
-    for limit, reason in {
-        ("--min-k", "50"): "a crowd of 20; the owner wants 50", ("--min-side", "2"): "the owner names none below 2 x 2",
-        ("--max-epsilon", "1"): "1 is left", ("--max-delta", "1e-9"): "1e-09 is allowed",
-    }.items():  # fmt: skip
-        code, out, _ = run(capsys, "join", campaign, *POSITION, "--dry-run", "--vault", vault, *limit)
-        assert code == 0
-        assert "With these limits your device would refuse, and send none of it: " in out
-        assert reason in out
-    assert not vault.exists()
-    assert main(["campaign", "list", "--url", campaign]) == 0
-    assert "0 enrolled" in capsys.readouterr().out
-
-
 def test_places_of_a_table_are_given_by_their_labels(
     server: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -196,13 +170,14 @@ def test_places_of_a_table_are_given_by_their_labels(
     create += ["--delta", "0.1", "--enrolment", "open", "--capacity", "6", "--url", server]
     assert "labels of 'ICD', which have no coordinates" in refused(capsys, *create, "--release", "mean:coordinate:0:1")
     assert run(capsys, *create)[0] == 0
-    code, out, _ = run(capsys, "join", server, "--position", "J18", "--dry-run")
-    assert code == 0
-    assert "Your position, which stays on this device: ICD = J18." in out
-    message = refused(capsys, "join", server, "--position", "J17", "--dry-run")
+    join = ("join", server, "--vault", tmp_path / "vault", "--yes", "--min-k", "50")
+    code, out, _ = run(capsys, *join, "--position", "J18")
+    assert (code, "small-crowd" in out) == (1, True)
+    assert "Your position: ICD = J18. It stays on this device." in out
+    message = refused(capsys, *join, "--position", "J17")
     assert "must be the label of a leaf of 'ICD'" in message
     assert "J1" not in message
-    assert "--position is missing; --position - asks for it" in refused(capsys, "join", server, "--dry-run")
+    assert "--position is missing; --position - asks for it" in refused(capsys, *join)
 
     people = tmp_path / "people.csv"
     people.write_text("ICD\nJ44\nJ45\n")
@@ -225,7 +200,11 @@ def test_the_owner_is_asked_and_no_is_no(
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     code, out, _ = run(capsys, "join", campaign, *POSITION, "--vault", tmp_path / "vault")
     assert code == 0
-    assert "Take part? [y/N]" in out
+    for part in (
+        "What it costs you: epsilon = 1.5 (delta = 0) between any two places of one's region; at least 20 in it",
+        "Your position: x0 = 0.3125, x1 = 0.4375. It stays on this device.", "Take part? [y/N]",
+    ):  # fmt: skip
+        assert part in out
     assert "Nothing was sent." in out
     with Vault.open(tmp_path / "vault") as vault:
         assert vault.contents.memberships == ()
@@ -235,9 +214,7 @@ def test_where_nobody_can_be_asked_a_clear_word_is_needed(
     capsys: pytest.CaptureFixture[str], campaign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    said = refused(capsys, "join", campaign, *POSITION, "--vault", tmp_path / "vault")
-    assert "--yes" in said
-    assert "--dry-run" in said
+    assert "give --yes" in refused(capsys, "join", campaign, *POSITION, "--vault", tmp_path / "vault")
     assert "is a folder" in refused(capsys, "join", campaign, *POSITION, "--yes", "--vault", tmp_path)
 
 
@@ -261,12 +238,12 @@ def test_a_campaign_that_default_devices_refuse_is_warned_about(
     code, _, err = run(capsys, *create)
     assert code == 0
     assert "warning: devices with default limits would refuse: the task costs epsilon = " in err
-    assert "10 is left. Lower --epsilon" in err
+    assert "10 is left; lower epsilon" in err
     hasty = ["campaign", "create", "--name", "hasty", "--bounds", "0,0,1,1", "--epsilon", "1", "--delta", "1e-4"]
     code, _, err = run(capsys, *hasty, "--k", "20", "--quorum", "0.5", "--url", campaign)
     assert code == 0
     assert "warning: devices may be left behind: a round may close when 50 %" in err
-    assert "Give --quorum 1" in err
+    assert "set quorum to 1" in err
     assert "default limits" not in err
 
 

@@ -99,12 +99,13 @@ def test_every_command_ends_as_the_table_says(
     ends(BAD_INPUT, *join, "--vault", tmp_path)
     limits = ("--min-k", "1", "--max-delta", "1")
     own = ("--vault", tmp_path / "vault", *limits)
-    ends(FOUND, *swarm, "--min-k", "1000")
     ends(FOUND, *join, "--vault", tmp_path / "strict", "--min-k", "1000")
-    others = threading.Thread(target=lambda: seen["swarm"].add(main([str(word) for word in (*swarm, *limits)])))
+    others = threading.Thread(target=lambda: seen["swarm"].add(main([str(word) for word in swarm])))
     others.start()
     seen["join"].add(main([str(word) for word in (*join, *own)]))
     others.join(60)
+    task = ends(DONE, "campaign", "list", *office).split()[0]
+    ends(FOUND, "swarm", f"{server.url}/tasks/{task}", *swarm[2:])  # it is over
     ends(DONE, "results", "walkers", "--out", tmp_path / "out", *office)
     transcript = tmp_path / "t.slt"
     ends(DONE, "transcript", server.url, "walkers", "--out", transcript)

@@ -172,7 +172,7 @@ def test_join_and_swarm_from_the_command_line(
     assert (code, codes) == (0, [0])
     said = capsys.readouterr().out
     for words in (
-        "Your position, which stays on", "x0 = 0.3, x1 = 0.31", "You have a region.", "What you spent:",
+        "Your position: x0 = 0.3, x1 = 0.31. It stays on this device.", "You have a region.", "What you spent:",
         "Everybody learns, under your pseudonym", f"{SIZE} devices: {SIZE} finished", "The transcript's root is",
     ):  # fmt: skip
         assert words in said

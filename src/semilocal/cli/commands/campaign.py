@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -10,12 +11,13 @@ import msgspec
 
 from ...errors import InvalidInput, printable
 from ...geometry.box import Box
-from ...geometry.places import as_box, parse_numbers
+from ...geometry.places import as_box
 from ...io.trees import read_tree
 from ...pooled.asked import AskedValue
 from ...pooled.task import PooledTask
 from ...protocol.column import as_range
 from ...protocol.messages import decode
+from ...protocol.plan import OWN
 from ...protocol.policy import foreseen
 from ...protocol.task import Task
 from ...service.campaign import CampaignForm
@@ -23,21 +25,14 @@ from ...service.pair.form import PairForm
 from ...sharing import is_pair_task
 from ...sharing.pair import PairTask
 from ..admin import CampaignName, Office, connect
-from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_function, parse_release
+from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_release
 from ..catalogue import DONE
 from ..job_options import CellRule, task_options
 from ..options import advanced, flat, number, option, positive, share, two_servers, whole
 
 __all__ = [
-    "CampaignOptions", "PairOptions", "run_close", "run_confirm", "run_create", "run_list", "run_show", "run_start",
+    "CampaignOptions", "run_close", "run_confirm", "run_create", "run_list", "run_show", "run_start",
 ]  # fmt: skip
-
-_CHANGES = {
-    "over-budget": "Lower --epsilon or the releases, or tell owners to raise --max-epsilon",
-    "small-crowd": "Raise --k, or tell owners to lower --min-k",
-    "weak-crowd": "Lower --delta, or tell owners to raise --max-delta",
-    "quorum": "Give --quorum 1",
-}
 
 
 @flat
@@ -80,78 +75,27 @@ class CampaignOptions:
     enrolment_seconds: Annotated[int | None, advanced("round 1 opens after this time at the latest", "S", whole(1))] = (
         None
     )
-
-
-@flat
-@dataclass(frozen=True, kw_only=True)
-class PairOptions:
-    """The options of a pair."""
-
     peer_key: Annotated[
         str | None,
         two_servers("required with --trust two-servers: the helper's signing key, as its operator told you; `serve` "
                     "prints it", "HEX"),
     ] = None  # fmt: skip
-    max_reports: Annotated[int | None, two_servers("uploads that one person may send (1)", "M", whole(1, 1000))] = None
     bucket_depth: Annotated[
-        int | None,
+        int,
         two_servers("devices name their cell of this depth in the open, and the promise holds inside it only (0: none)",
                     "D", whole(0, 16)),
-    ] = None  # fmt: skip
-    value: Annotated[
-        str | None,
-        two_servers("ask for a number of people's own beside the place, such as fare; needs --range", "NAME"),
-    ] = None
-    range: Annotated[
-        str | None, two_servers("of --value: smallest and largest value that anybody can have", "LOW,HIGH", dash=True)
-    ] = None
-    mean_of: Annotated[
-        str | None,
-        two_servers("ask for a function of the position instead of --value: coordinate, squared_norm, linear or "
-                    "indicator", "F"),
-    ] = None  # fmt: skip
-    per_cell: Annotated[
-        bool,
-        two_servers("a map and the mean in each of its cells, half of --epsilon each; without it one mean over all, "
-                    "and no place"),
-    ] = False  # fmt: skip
-
-    def asked(self, box: Box) -> AskedValue | None:
-        """The value that devices are asked for; None if the task counts only."""
-        mean: Literal["all", "cells"] = "cells" if self.per_cell else "all"
-        if self.value is None and self.mean_of is None:
-            if self.range is not None or self.per_cell:
-                raise InvalidInput("--range and --per-cell belong to --value or --mean-of")
-            return None
-        if self.mean_of is None:
-            limits = None if self.range is None else parse_numbers(self.range, "--range")
-            low, high = as_range(limits, f"--value {self.value}")
-            return AskedValue(name=self.value or "", low=low, high=high, mean=mean)
-        if self.value is not None or self.range is not None:
-            raise InvalidInput("give --value with --range, or --mean-of: one of the two")
-        f = parse_function(self.mean_of, box.names)
-        return AskedValue.of_function(box, f.name, f.parameters, mean=mean)
+    ] = 0  # fmt: skip
 
 
-_ONLY_PAIRS = ("peer_key", "max_reports", "bucket_depth", "value", "range", "mean_of", "per_cell")
-_ONLY_CAMPAIGNS = ("k", "delta", "rule", "release")
-
-
-def run_create(
-    *,
-    options: CampaignOptions,
-    cells: CellRule = CellRule(),
-    office: Office = Office(),
-    pair: PairOptions = PairOptions(),
-) -> int:
+def run_create(*, options: CampaignOptions, cells: CellRule = CellRule(), office: Office = Office()) -> int:
     """Create a campaign, or a pair on its leader, which proposes it to the helper."""
     if options.trust == "two-servers":
-        form: PairForm | CampaignForm = _pair_form(options, cells, pair)
+        form: PairForm | CampaignForm = _pair_form(options, cells)
     else:
-        form = _campaign_form(options, cells, pair)
+        form = _campaign_form(options, cells)
         campaign = form.build()  # refuses before a server is asked
-        for token, reason, change in foreseen(campaign.task, campaign.plan):  # devices with default limits
-            warnings.warn(f"{reason}. {_CHANGES.get(token, change)}", UserWarning, stacklevel=2)
+        for _, reason, change in foreseen(campaign.task, campaign.plan):  # devices with default limits
+            warnings.warn(f"{reason}; {change}", UserWarning, stacklevel=2)
     with connect(office) as client:
         if isinstance(form, CampaignForm):
             task = msgspec.structs.replace(form.task, server_key=client.key())
@@ -160,17 +104,17 @@ def run_create(
         print(client.statement(identity) if isinstance(form, PairForm) else form.build().statement())
         print(f"task {identity}")
         if isinstance(form, PairForm):
-            own = f"semilocal campaign confirm {identity[:12]}"
-            print(f"Now both operators confirm it, each on their own server: {own}")
+            print(
+                f"Now both operators confirm it, each on their own server: semilocal campaign confirm {identity[:12]}"
+            )
         print(f"devices join at {client.url}/tasks/{identity}")
     return DONE
 
 
-def _campaign_form(options: CampaignOptions, cells: CellRule, pair: PairOptions) -> CampaignForm:
+def _campaign_form(options: CampaignOptions, cells: CellRule) -> CampaignForm:
     """What a server is asked for where nobody is trusted; refuses options of a pair, and a crowd without numbers."""
-    if named := [name for name in _ONLY_PAIRS if getattr(pair, name) not in (None, False)]:
-        more = "; here it is --release mean:own:NAME:LOW,HIGH:EPSILON" if named[0] in ("value", "range") else ""
-        raise InvalidInput(f"{_dashed(named[0])} belongs to --trust two-servers{more}")
+    if options.peer_key is not None or options.bucket_depth:
+        raise InvalidInput("--peer-key and --bucket-depth belong to --trust two-servers")
     for name in ("k", "delta"):
         if getattr(options, name) is None:
             raise InvalidInput(f"--{name} is missing: it is needed with --trust nobody")
@@ -185,33 +129,43 @@ def _campaign_form(options: CampaignOptions, cells: CellRule, pair: PairOptions)
     )  # fmt: skip
 
 
-def _pair_form(options: CampaignOptions, cells: CellRule, pair: PairOptions) -> PairForm:
+def _pair_form(options: CampaignOptions, cells: CellRule) -> PairForm:
     """What a leader is asked for; refuses options of another campaign."""
     if read_tree(options.bounds) is not None:
         raise InvalidInput("--bounds: campaign create with two servers takes a box; build the pair in Python")
     box = _box(options)
-    if named := [name for name in _ONLY_CAMPAIGNS if getattr(cells, name, None) or getattr(options, name, None)]:
-        raise InvalidInput(f"{_dashed(named[0])} has no meaning with --trust two-servers; leave it out")
-    if pair.peer_key is None:
+    if named := [name for name in ("k", "delta", "rule") if name in task_options(options, cells)]:
+        raise InvalidInput(f"--{named[0]} has no meaning with --trust two-servers; leave it out")
+    if options.peer_key is None:
         raise InvalidInput("--peer-key is missing: the helper's signing key, as its operator told you")
-    asked = pair.asked(box)
+    asked = _asked(options.release, box)
     epsilon = options.epsilon / 2 if asked is not None and asked.per_cell else options.epsilon
     task = PooledTask.build(
         box, epsilon=epsilon, trust="two-servers", resolution=cells.resolution, max_depth=options.max_depth,
-        max_reports=pair.max_reports or 1, label=options.label or "",
+        label=options.label or "",
     )  # fmt: skip
     return PairForm(
-        options.name, task, pair.peer_key, pair.bucket_depth or 0, options.enrolment, options.capacity,
+        options.name, task, options.peer_key, options.bucket_depth, options.enrolment, options.capacity,
         options.enrolment_seconds, asked,
     )  # fmt: skip
 
 
+def _asked(releases: Sequence[str], box: Box) -> AskedValue | None:
+    """The value that devices are asked for beside the place; None if the task counts only."""
+    if not releases:
+        return None
+    if len(releases) > 1:
+        raise InvalidInput("--release: a task of two servers has one at most")
+    form = parse_release(releases[0], box.names, shared=True)
+    mean: Literal["all", "cells"] = "all" if form.kind == "mean" else "cells"
+    if form.function.startswith(OWN):
+        low, high = as_range(form.parameters, form.function)
+        return AskedValue(name=form.function.removeprefix(OWN), low=low, high=high, mean=mean)
+    return AskedValue.of_function(box, form.function, form.parameters, mean=mean)
+
+
 def _box(options: CampaignOptions) -> Box:
     return as_box(options.bounds, names=[name.strip() for name in options.names.split(",") if name.strip()])
-
-
-def _dashed(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def run_list(*, office: Office = Office()) -> int:

@@ -20,19 +20,21 @@ from ...protocol.participant import Policy
 from ...protocol.task import Task
 from ...words import number_of
 from ..catalogue import DONE, FOUND
-from ..devices import Consent, TaskUrl, find_task, reach, say
-from ..options import advanced, existing, flat, number, option, whole
+from ..devices import Patience, TaskUrl, find_task, reach, say
+from ..options import existing, flat, option, whole
 
 if TYPE_CHECKING:
     from ...sharing.pair import PairTask
 
 __all__ = ["SwarmOptions", "run"]
 
+_ANY = Policy(max_epsilon=1e6, min_k=1, max_delta=1.0, allow_no_crowd=True)  # nobody's limits
+
 
 @flat
 @dataclass(frozen=True, kw_only=True)
 class SwarmOptions:
-    """The crowd and its limits."""
+    """The crowd."""
 
     points: Annotated[
         Path,
@@ -46,10 +48,7 @@ class SwarmOptions:
     )
     seed: Annotated[int, option("which positions are drawn, not the noise", "S", whole(0))] = 0
     quiet: Annotated[bool, option("no progress")] = False
-    max_epsilon: Annotated[float, advanced("as for join, per device", "E", number(0))] = 1e6
-    min_k: Annotated[int, advanced("smallest crowd to accept", "K", whole(1))] = 2
-    max_delta: Annotated[float, advanced("largest chance of missing that crowd", "D", number(0))] = 1.0
-    allow: Consent = Consent()
+    patience: Patience = 30.0
 
 
 def run(url: TaskUrl, /, *, options: SwarmOptions) -> int:
@@ -63,13 +62,9 @@ async def _crowd(url: str, args: SwarmOptions) -> int:
     from ...device.swarm import AT_ONCE, run_swarm
     from ...device.transport import LeanWire
 
-    lines = [] if args.tokens is None else read_text(args.tokens).splitlines()
-    policy = Policy(
-        max_epsilon=args.max_epsilon, min_k=args.min_k, max_delta=args.max_delta,
-        allow_no_crowd=args.allow.allow_no_crowd,
-    )  # fmt: skip
+    tokens = [] if args.tokens is None else read_text(args.tokens).split()
     server = split_url(url)[0]
-    await reach(server, patience=args.allow.patience)
+    await reach(server, patience=args.patience)
     connect = Channels(LeanWire, at_once=AT_ONCE, notify=say, kept=False)
     try:
         found = await find_task(connect(server), url)
@@ -77,9 +72,8 @@ async def _crowd(url: str, args: SwarmOptions) -> int:
             found.check_value(None)
         points, values = _positions(args, found.task)
         result = await run_swarm(
-            f"{server}/tasks/{found.name}", points, connect=connect, allow_bucket=args.allow.allow_bucket,
-            policy=policy, tokens=[line.strip() for line in lines if line.strip()], show=not args.quiet,
-            values=values,
+            f"{server}/tasks/{found.name}", points, connect=connect, allow_bucket=True, policy=_ANY, tokens=tokens,
+            show=not args.quiet, values=values,
         )  # fmt: skip
     finally:
         await connect.aclose()
