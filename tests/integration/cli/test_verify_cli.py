@@ -118,7 +118,7 @@ def test_the_transcript_of_two_servers_is_verified_with_its_promise(
     assert code == 0, out
     for words in (
         "No difference", "signatures of City and University", "every position, to the resolution of the upload",
-        "Experimental", "epsilon = 2", "delta = 0", "in the next final cell", "No transcript can show",
+        "Experimental", "epsilon = 2", "delta = 0", "in the same final cell", "No transcript can show",
     ):  # fmt: skip
         assert words in out, words
 
