@@ -131,11 +131,6 @@ class Ledger:
             raise InvalidInput(f"epsilon must not be negative; got {epsilon!r}")
         return self._add(Entry(what, loss, anywhere=anywhere, own=own, bucket=bucket))
 
-    def spend_on(self, partition: Partition, what: str, epsilon: float | Fraction, *, own: str = "") -> Ledger:
-        """Settle the partition and spend epsilon on values in its regions; ``anywhere`` if no regions were found."""
-        settled = self.settle(partition)
-        return settled.spend(what, epsilon, anywhere=not settled._holds(partition), own=own)
-
     def times(self, rows: int) -> Ledger:
         """What a person lost who took part as several participants: the last step. The cap grows with it.
 

@@ -72,7 +72,7 @@ def test_a_ledger_promises_what_was_spent_on_one_partition() -> None:
 
 def test_values_without_a_partition_are_local_privacy_over_the_whole_domain() -> None:
     nothing = partition(task(epsilon=1.0), 50)  # one region, and nobody answered
-    said = Ledger().spend_on(nothing, "mean", 1.0).guarantee(nothing)
+    said = Ledger().spend("mean", 1.0, anywhere=True).guarantee(nothing)
     assert said.adjacency == "anywhere"
     assert said.anywhere == said.epsilon == 1.0
 
@@ -119,16 +119,6 @@ def test_buckets_that_a_person_named_tell_positions_apart() -> None:
     )
     with_regions = (Ledger.of(task()) + bucket).sentences()
     assert with_regions.count("and inside the public bucket that they named") == 1
-
-
-def test_two_releases_on_one_run_add_up() -> None:
-    asked = task(epsilon=1.0)
-    found = partition(asked, 25, 40)
-    first = Ledger.of(asked).spend_on(found, "mean", 0.3)
-    second = first.spend_on(found, "values", 0.4)
-    assert second.epsilon == Fraction(17, 10)
-    assert len(second.entries) == 3
-    assert first.epsilon == Fraction(13, 10)  # a ledger is a value: the first one has not changed
 
 
 def test_settling_a_second_run_of_a_task_keeps_what_the_first_one_had() -> None:

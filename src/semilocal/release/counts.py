@@ -262,14 +262,8 @@ class Counts(Mapped):
         return promise_of(self.partition, self.spent) if self.promised is None else self.promised
 
 
-def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> Counts:
+def counts(run: AnyRun | Partition, *, rounding: Rounding = None) -> Counts:
     """Range counts of a run, or of the partition in a public transcript; they cost nothing beyond it.
-
-    Parameters
-    ----------
-    run : Run, SourceRun or Partition
-    ledger : Ledger, optional
-        What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
 
     Examples
     --------
@@ -282,18 +276,11 @@ def counts(run: AnyRun | Partition, *, ledger: Ledger | None = None) -> Counts:
     20000.0
     """
     partition = run if isinstance(run, Partition) else run.partition
-    spent = (ledger or Ledger.of(partition.task).times(rows_each(run))).settle(partition)
-    return Counts(partition, spent)
+    return Counts(partition, Ledger.of(partition.task).times(rows_each(run)).settle(partition), rounding)
 
 
-def pooled_counts(published: Published, *, ledger: Ledger | None = None) -> Counts:
+def pooled_counts(published: Published, *, rounding: Rounding = None) -> Counts:
     """Range counts from a transcript; refuses one that does not follow the rule.
-
-    Parameters
-    ----------
-    published : Published
-    ledger : Ledger, optional
-        What was spent on these people so far, this run included; the run's alone if left out.
 
     Examples
     --------
@@ -305,8 +292,7 @@ def pooled_counts(published: Published, *, ledger: Ledger | None = None) -> Coun
     5000.0
     """
     partition = PooledPartition(estimate(published.tree), published.mark)
-    spent = Ledger().pooled(published.task) if ledger is None else ledger
-    return Counts(partition, spent, published=published)
+    return Counts(partition, Ledger().pooled(published.task), rounding, published)
 
 
 def run_pooled(

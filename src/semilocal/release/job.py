@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ..accounting import Ledger
-from ..arrays import Integers, as_integer, as_number, check_generator, exact, is_number, short_repr, shown
+from ..arrays import as_integer, as_number, check_generator, exact, is_number, short_repr, shown
 from ..engines import Engine, open_source
 from ..engines.histogram import Lookup
 from ..engines.run import SourceRun, run_source
@@ -32,7 +32,7 @@ from ..geometry.places import as_box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.ranks import SortedCodes
 from ..pooled.task import PooledTask
-from ..protocol.column import Column, read_column, stored_column
+from ..protocol.column import Column, own_value, read_column, stored_column
 from ..protocol.keys import SECRET_BYTES
 from ..protocol.mark import Mark
 from ..protocol.partition import Away, Partition, Walls
@@ -77,6 +77,10 @@ TRUSTS: dict[Trust, str] = {
 class Options(TypedDict, total=False):
     """What every job may be given beside; see :func:`mean`. The second part is for :meth:`Task.build` and its twin."""
 
+    delta: float | None
+    k: int | None
+    rng: np.random.Generator | None
+    users: npt.ArrayLike | None
     cap: float | None
     ledger: Ledger | None
     rows_per_user: int
@@ -101,15 +105,8 @@ class ValueOptions(Options, total=False):
     range: tuple[float, float] | None
 
 
-@dataclass(frozen=True)
-class Split:
-    """How a budget is divided.
-
-    Attributes
-    ----------
-    tree, value : float
-        Epsilon of the partition and of the values; the tree's is 0 where no partition can help.
-    """
+class Split(NamedTuple):
+    """How a budget is divided: epsilon of the partition, 0 where none can help, and of the values."""
 
     tree: float
     value: float
@@ -227,9 +224,8 @@ class Job:
         are_people = named.pop("rows_are_people", False)
         for name, setting in named.items():
             if name not in Options.__annotations__:
-                allowed = [*known, *Options.__annotations__]
-                near = difflib.get_close_matches(name, [*allowed, *ValueOptions.__annotations__], n=1)
-                advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
+                near = difflib.get_close_matches(name, ValueOptions.__annotations__, n=1)
+                advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(Options.__annotations__)}"
                 raise InvalidInput(f"there is no option {name!r} here; {advice}")
             options[name] = setting
         if known["users"] is not None and are_people:
@@ -294,89 +290,72 @@ class Job:
                 f"places by a factor e^{self.epsilon:g}. Usual values are 0.5 to 4",
                 WeakWarning, stacklevel=outside_level(),
             )  # fmt: skip
-        if self.question in ("counts", "points"):
-            check_rounding(self.rounding, self.options.get("hierarchy"), self.domain)
-            done = self._counted()
-            if len(done.result.partition) < FEW_REGIONS:
-                _warn_of_few(done.result)
-        else:
-            done = self._on_regions() if self.trust == "nobody" else self._pooled_means()
+        check_rounding(self.rounding, self.options.get("hierarchy"), self.domain)
+        done = self._on_regions() if self.trust == "nobody" else self._pooled()
+        if self.question in ("counts", "points") and len(done.result.partition) < FEW_REGIONS:
+            _warn_of_few(done.result)
         if self.users is None or self.rows > 1:
             return done
         return replace(done, result=replace(done.result, of_rows=np.size(self.users)))
 
-    def _counted(self) -> Done:
-        """Counts, and points that follow from them."""
-        task = self.planned()
-        if isinstance(task, PooledTask):
-            if task.max_reports != self.rows:
-                raise InvalidInput(
-                    f"the task allows {task.max_reports} reports of everybody, the source has {self.rows} rows; make "
-                    "both the same"
-                )
-            cost = Ledger().pooled(task)
-            self._afford(cost)
-            people = self._people()
-            published = run_pooled(task, people, rng=self.rng, seed=self.seed)
-            counted = replace(pooled_counts(published, ledger=self._capped(cost)), rounding=self.rounding)
-            result: Any = counted if self.question == "counts" else pooled_points(counted, rng=self.rng)
-            return Done(result, published, data=people)
+    def _on_regions(self) -> Done:
+        """Nobody is trusted: a partition and what is released on it; values alone where no partition can help."""
         if self.question == "points" and isinstance(self.data, Source):
             raise InvalidInput(
                 "a source has no array of points to replace: play the task with semilocal.engines.run.run_source, and "
                 "write one row each with its attach(path=..., add=...)"
             )
-        self._afford(Ledger.of(task).times(self.rows))
-        people, spent = self._people(), Ledger.of(task, cap=self._row_cap)
-        run = self._play(people, task)
-        if self.question == "counts":
-            result = replace(counts(run, ledger=spent), rounding=self.rounding)
+        people, f = self._people()
+        split, task = self._divided(count_rows(people)) if f is not None else (None, self.planned())
+        assert isinstance(task, Task)
+        asked = split is None or split.tree > 0
+        cost = Ledger.of(task) if asked else Ledger()
+        if split is not None:
+            what = f"{'values' if self.question == 'values' else 'mean'} of {f.name}"
+            cost = cost.spend(what, split.value, anywhere=not asked, own=own_value(f))
+        spent = self._afford(cost.times(self.rows))
+        mark = Mark(seeded=self.rng is not None, seed=self.seed)  # this program plays all participants
+        run: Any = self._play(people, task, mark) if asked else _whole_domain(task, people, mark)
+        result: Any
+        if split is None:
+            result = counts(run, rounding=self.rounding) if self.question == "counts" else quantize(run, people)
         else:
-            result = quantize(run, people, ledger=spent)
-        return Done(replace(result, spent=result.spent.times(self.rows)), run, data=people)
+            release = means.values if self.question == "values" else means.mean
+            result = release(run, people, f, epsilon=split.value, rng=self.rng)
+        result = replace(result, spent=spent.settle(run.partition))
+        return Done(means.region_means(result, f) if self.question == "means" else result, run, split, people)
 
-    def _on_regions(self) -> Done:
-        """Values and means where nobody is trusted: on public regions, or without any where none can help."""
-        people, f = self._people_with()
-        split, task = self._divided(count_rows(people))
-        what = f"values of {f.name}" if self.question == "values" else f"mean of {f.name}"
-        cost = Ledger.of(task) if split.tree else Ledger()
-        self._afford(cost.spend(what, split.value, anywhere=not split.tree).times(self.rows))
-        if split.tree:
-            run, spent = self._play(people, task), Ledger.of(task, cap=self._row_cap)
-        else:
-            run = _whole_domain(task, people, self._mark)
-            spent = Ledger(cap=self._row_cap)
-        release = means.values if self.question == "values" else means.mean
-        result: Any = release(run, people, f, epsilon=split.value, rng=self.rng, ledger=spent)
-        result = replace(result, spent=result.spent.times(self.rows))
-        if self.question == "means":
-            result = means.region_means(result, f)
-        return Done(result, run, split, people)
-
-    def _pooled_means(self) -> Done:
-        """Means where somebody is trusted: one noisy sum, or a map and one noisy sum per final cell."""
+    def _pooled(self) -> Done:
+        """Somebody is trusted: counts and points from them, one noisy sum for all, or a map and one sum per cell."""
         if self.question == "values":
             raise InvalidInput("only where nobody is trusted has every participant a value of their own to release")
         task = self.planned()  # checks all of epsilon
+        if self.question == "means":
+            task = self.planned(self.epsilon / 2)
         assert isinstance(task, PooledTask)
-        assert self.f is not None
+        if task.max_reports != self.rows:
+            raise InvalidInput(
+                f"the task allows {task.max_reports} reports of everybody, the source has {self.rows} rows; make both "
+                "the same"
+            )
+        cost = Ledger() if self.question == "mean" else Ledger().pooled(task)
+        if self.f is not None:
+            what = f"mean of {self.f.name}{' per cell' if self.question == 'means' else ''}"
+            cost = cost.spend(what, task.epsilon, anywhere=True, own=own_value(self.f))
+        spent = self._afford(cost)
+        people, f = self._people()
         if self.question == "mean":
-            self._afford(Ledger().spend(f"mean of {self.f.name}", self.epsilon, anywhere=True))
-            people, f = self._people_with()
-            found = means.pooled_mean(task, people, f, rng=self.rng, seed=self.seed)
-            return Done(replace(found, spent=self._capped(found.spent)), None, data=people)
-        task = self.planned(self.epsilon / 2)
-        assert isinstance(task, PooledTask)
-        cost = Ledger().pooled(task)
-        self._afford(cost.spend(f"mean of {self.f.name} per cell", self.epsilon / 2, anywhere=True))
-        people, f = self._people_with()
+            mean = means.pooled_mean(task, people, f, rng=self.rng, seed=self.seed)
+            return Done(replace(mean, spent=spent), None, data=people)
         published = run_pooled(task, people, rng=self.rng, seed=self.seed)
-        counted = pooled_counts(published, ledger=self._capped(cost))
-        result = means.cell_means(counted, people, f, epsilon=self.epsilon / 2, rng=self.rng)
-        return Done(result, published, data=people)
+        result: Any = pooled_counts(published, rounding=self.rounding)
+        if self.question == "means":
+            result = means.cell_means(result, people, f, epsilon=task.epsilon, rng=self.rng)
+        elif self.question == "points":
+            result = pooled_points(result, rng=self.rng)
+        return Done(replace(result, spent=spent), published, data=people)
 
-    def _divided(self, participants: int) -> tuple[Split, Task]:
+    def _divided(self, participants: int) -> tuple[Split, AnyTask]:
         """The split, and the task of the partition; nobody was asked."""
         epsilon, own = as_number(self.epsilon, "epsilon", positive=True), isinstance(self.f, Column)
         only = own and self.question == "mean"  # no map is made for values that do not depend on places
@@ -387,60 +366,46 @@ class Job:
             raise InvalidInput(f"epsilon must be a number from {MIN_EPSILON} to {most:g} ({parts}); got {epsilon:g}")
         whole = self.planned()  # checks the parameters
         split = Split(0.0, epsilon) if only else plan_split(participants, epsilon=epsilon, **self._crowd)
-        task = self.planned(split.tree) if split.tree else whole
-        assert isinstance(task, Task)
-        return split, task
+        return split, self.planned(split.tree) if split.tree else whole
 
-    def _play(self, people: Any, task: Task) -> Any:
+    def _play(self, people: Any, task: Task, mark: Mark) -> AnyRun:
         """A run of the protocol, which knows whether its noise can be repeated."""
+        if self.keyed and isinstance(people, Source):  # a transcript has every report, in memory
+            people = np.concatenate([np.empty((0, task.box.dimensions)), *people.batches()])
         run: AnyRun
         if self.keyed:
-            if isinstance(people, Source):  # a transcript has every report, in memory
-                people = np.concatenate([np.empty((0, task.box.dimensions)), *people.batches()])
             secrets = [self._draws.bytes(SECRET_BYTES) for _ in range(len(people))]
             run = simulate(people, task, secrets=secrets, progress=self.progress)
-        elif isinstance(people, Source):
-            run = run_source(people, task, rng=self._draws, progress=self.progress)
         else:
-            run = simulate(people, task, rng=self._draws, progress=self.progress)
-        return replace(run, partition=replace(run.partition, mark=self._mark))
+            play: Any = run_source if isinstance(people, Source) else simulate
+            run = play(people, task, rng=self._draws, progress=self.progress)
+        return replace(run, partition=replace(run.partition, mark=mark))
 
     # -- whose rows, and what they may lose ------------------------------------------------------------------------
 
-    def _people(self) -> Any:
-        """The rows that stand for people: float64[n, d], or a source or cells as they are."""
-        return self._drawn()[0]
-
-    def _people_with(self) -> tuple[Any, BoundedFunction]:
-        """The rows that stand for people, and f with the values of these rows if it is a column."""
-        f, points = self.f, self.data
-        assert f is not None
-        assert not isinstance(points, SortedCodes)
-        points = points if isinstance(points, Source) else self.domain.check(points)
-        if self.options.get("hierarchy") is not None:
-            asked_of(f, self.options["hierarchy"])  # refuses before anybody is asked
-        chosen, rows = self._drawn()
-        if isinstance(f, Column):
-            f.fits(count_rows(points))
-            f = f if rows is None else f.rows(rows)
-            if isinstance(points, Source) and f.stored:
-                points.check_value(f.name, f.low, f.high)
-        return chosen, f
-
-    def _drawn(self) -> tuple[Any, Integers | None]:
-        points = self.data
+    def _people(self) -> tuple[Any, Any]:
+        """The rows that stand for people, float64[n, d], or a source or cells as they are; and f with their values."""
+        points, f = self.data, self.f
         if isinstance(points, SortedCodes):
-            return points, None
+            return points, f
+        if f is not None and self.options.get("hierarchy") is not None:
+            asked_of(f, self.options["hierarchy"])  # refuses before anybody is asked
         if isinstance(points, Source):
             self._check_source(points)
-            return points, None
+            if isinstance(f, Column):
+                f.fits(points.count())
+                if f.stored:
+                    points.check_value(f.name, f.low, f.high)
+            return points, f
         positions = self.domain.check(points)
         if not len(positions):
             raise InvalidInput("there are no positions: the frame or array has no rows; give at least one")
+        if isinstance(f, Column):
+            f.fits(len(positions))
         if self.users is None:
-            return positions, None
+            return positions, f
         rows = draw_rows(self.users, rows=len(positions), rows_per_user=self.rows, rng=self._draws)
-        return positions[rows], rows
+        return positions[rows], f.rows(rows) if isinstance(f, Column) else f
 
     def _check_source(self, source: Source) -> None:
         """Refuse a source that the job does not fit."""
@@ -453,20 +418,11 @@ class Job:
         if (source.box.lower, source.box.upper) != (self.domain.lower, self.domain.upper):
             raise InvalidInput(f"the source is in {source.box}; got the box {self.domain}")
 
-    def _afford(self, cost: Ledger) -> None:
-        """Refuse what the cap or the ledger does not allow."""
-        self._capped(cost)
+    def _afford(self, cost: Ledger) -> Ledger:
+        """The cost with the cap; refused if that or the ledger does not allow it."""
         if self.ledger is not None:
             self.ledger + cost
-
-    def _capped(self, cost: Ledger) -> Ledger:
-        """The same with the cap; refused if it is exceeded."""
         return Ledger(cap=None if self.cap is None else exact(self.cap)) + cost
-
-    @property
-    def _row_cap(self) -> Fraction | None:
-        """The most that one row may lose, of those that a person has."""
-        return None if self.cap is None else exact(self.cap) / self.rows
 
     @property
     def _crowd(self) -> dict[str, Any]:
@@ -477,11 +433,6 @@ class Job:
     def _draws(self) -> np.random.Generator:
         """Of simulated devices and of drawn rows: the generator, or numpy's, seeded by the operating system."""
         return np.random.default_rng() if self.rng is None else self.rng
-
-    @property
-    def _mark(self) -> Mark:
-        """Of runs where nobody is trusted: this program plays all participants."""
-        return Mark(seeded=self.rng is not None, seed=self.seed)
 
 
 def run_on_engine(

@@ -292,9 +292,7 @@ class _Sent(NamedTuple):
     counts: Integers
 
 
-def values(
-    run: AnyRun, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None, ledger: Ledger | None = None
-) -> Values:
+def values(run: AnyRun, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None) -> Values:
     """One noisy value of f per participant, at a cost of ``epsilon`` inside the region.
 
     Parameters
@@ -310,11 +308,9 @@ def values(
     rng : numpy.random.Generator or None
         Of the simulated devices; a seed is repeatable, and the result says so. With None numpy's generator is seeded by
         the operating system. Real devices derive their noise from secrets of their own.
-    ledger : Ledger, optional
-        What was spent on these people so far, the run included; the run's alone if left out, for all rows of a person.
     """
     asked = asked_of(f, run.task.hierarchy)
-    partition, spent = _spent(run, ledger, f"values of {asked.name}", epsilon, asked, rng)
+    partition, spent = _spent(run, f"values of {asked.name}", epsilon, asked, rng)
     chosen, ranges = best(epsilon), clips(partition, asked, epsilon)
     value, stderr = np.full((2, run.participants), np.nan)
     for rows, regions, outputs in _sent_values(run, points, asked, chosen, ranges, rng):
@@ -324,9 +320,7 @@ def values(
     return Values(value, stderr, ranges, partition, spent, chosen, own_value(asked))
 
 
-def mean(
-    run: AnyRun, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None, ledger: Ledger | None = None
-) -> Mean:
+def mean(run: AnyRun, points: Rows, f: Any, *, epsilon: float, rng: np.random.Generator | None) -> Mean:
     """The mean of f over the participants, at a cost of ``epsilon`` inside the region; parameters as for `values`.
 
     Examples
@@ -340,7 +334,7 @@ def mean(
     True
     """
     asked = asked_of(f, run.task.hierarchy)
-    partition, spent = _spent(run, ledger, f"mean of {asked.name}", epsilon, asked, rng)
+    partition, spent = _spent(run, f"mean of {asked.name}", epsilon, asked, rng)
     chosen = best(epsilon)
     alphabet, ranges = chosen.alphabet, clips(partition, asked, epsilon)
     sent, counts = np.empty((2, 0), dtype=np.int64)
@@ -385,13 +379,13 @@ def region_values(partition: Partition, closed: ValueClosed, release: Release) -
 
 
 def _spent(
-    run: AnyRun, ledger: Ledger | None, what: str, epsilon: float, f: BoundedFunction, rng: np.random.Generator | None
+    run: AnyRun, what: str, epsilon: float, f: BoundedFunction, rng: np.random.Generator | None
 ) -> tuple[Partition, Ledger]:
-    """The run's partition with the mark of a release on it, and the ledger after that; as given, for one row."""
+    """The run's partition with the mark of a release on it, and what both cost a person with all rows."""
     mark = seeded_by(rng, run.partition.mark)
-    spent = (ledger or Ledger.of(run.task)).spend_on(run.partition, what, epsilon, own=own_value(f))
     partition = run.partition if mark == run.partition.mark else replace(run.partition, mark=mark)
-    return partition, spent if ledger is not None else spent.times(rows_each(run))
+    spent = Ledger.of(run.task).spend(what, epsilon, own=own_value(f)).times(rows_each(run))
+    return partition, spent.settle(partition)
 
 
 def _sent(partition: Partition, closed: ValueClosed) -> _Sent:

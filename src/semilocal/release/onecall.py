@@ -10,9 +10,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, Unpack
 
-import numpy as np
-import numpy.typing as npt
-
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..protocol.promise import Trust
@@ -61,10 +58,6 @@ def mean(
     *,
     epsilon: float,
     trust: Trust | None = None,
-    k: int | None = None,
-    delta: float | None = None,
-    rng: np.random.Generator | None = None,
-    users: npt.ArrayLike | None = None,
     **named: Unpack[ValueOptions],
 ) -> Mean:
     """The mean of f over a population, or of people's own values: ``mean(points, box, value=..., range=...)``.
@@ -159,8 +152,7 @@ def mean(
     >>> bool(abs(result.value - fare.mean()) < 0.02)
     True
     """
-    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
-    return Job.of("mean", points, f, box, epsilon=epsilon, trust=trust, **crowd, **named).run().result  # type: ignore[no-any-return]
+    return Job.of("mean", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
 
 
 @_documented_like(mean)
@@ -171,10 +163,6 @@ def cell_means(
     *,
     epsilon: float,
     trust: Trust | None = None,
-    k: int | None = None,
-    delta: float | None = None,
-    rng: np.random.Generator | None = None,
-    users: npt.ArrayLike | None = None,
     **named: Unpack[ValueOptions],
 ) -> Means:
     """The mean of f in every region of the map.
@@ -200,23 +188,11 @@ def cell_means(
     >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
     (True, 2.0)
     """
-    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
-    return Job.of("means", points, f, box, epsilon=epsilon, trust=trust, **crowd, **named).run().result  # type: ignore[no-any-return]
+    return Job.of("means", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
 
 
 @_documented_like(mean, without=("trust",))
-def values(
-    points: Rows,
-    f: Any,
-    box: Where | None = None,
-    *,
-    epsilon: float,
-    k: int | None = None,
-    delta: float | None = None,
-    rng: np.random.Generator | None = None,
-    users: npt.ArrayLike | None = None,
-    **named: Unpack[ValueOptions],
-) -> Values:
+def values(points: Rows, f: Any, box: Where | None = None, *, epsilon: float, **named: Unpack[ValueOptions]) -> Values:
     """One noisy value of f per participant; only where nobody is trusted is there such a thing.
 
     Returns
@@ -236,22 +212,12 @@ def values(
     """
     if "trust" in named:
         raise InvalidInput("values has no trust: nobody is trusted where every participant has a value; leave it out")
-    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
-    return Job.of("values", points, f, box, epsilon=epsilon, trust="nobody", **crowd, **named).run().result  # type: ignore[no-any-return]
+    return Job.of("values", points, f, box, epsilon=epsilon, trust="nobody", **named).run().result  # type: ignore[no-any-return]
 
 
 @_documented_like(mean, without=("f", "value", "range"))
 def points(
-    points: Rows,
-    box: Where | None = None,
-    *,
-    epsilon: float,
-    trust: Trust | None = None,
-    k: int | None = None,
-    delta: float | None = None,
-    rng: np.random.Generator | None = None,
-    users: npt.ArrayLike | None = None,
-    **named: Unpack[Options],
+    points: Rows, box: Where | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> Points:
     """Positions that may be published instead of the true ones.
 
@@ -272,8 +238,7 @@ def points(
     >>> sl.points(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng).points.shape
     (5000, 2)
     """
-    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
-    return Job.of("points", points, None, box, epsilon=epsilon, trust=trust, **crowd, **named).run().result  # type: ignore[no-any-return]
+    return Job.of("points", points, None, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
 
 
 @_documented_like(mean, without=("f", "value", "range"))
@@ -283,10 +248,6 @@ def counts(
     *,
     epsilon: float,
     trust: Trust | None = None,
-    k: int | None = None,
-    delta: float | None = None,
-    rng: np.random.Generator | None = None,
-    users: npt.ArrayLike | None = None,
     rounding: Rounding = None,
     **named: Unpack[Options],
 ) -> Counts:
@@ -315,9 +276,8 @@ def counts(
     >>> bool(low <= np.count_nonzero((homes < 0.25).all(axis=1)) <= high)
     True
     """
-    crowd: dict[str, Any] = {"k": k, "delta": delta, "rng": rng, "users": users}
-    job = Job.of("counts", points, None, box, epsilon=epsilon, trust=trust, **crowd, rounding=rounding, **named)
-    return job.run().result  # type: ignore[no-any-return]
+    asked = Job.of("counts", points, None, box, epsilon=epsilon, trust=trust, rounding=rounding, **named)
+    return asked.run().result  # type: ignore[no-any-return]
 
 
 # The same run and the same result, read as a map: ``boxes``, ``crowds``, ``locate`` and the ways out.

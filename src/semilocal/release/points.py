@@ -89,14 +89,13 @@ class Centres(NamedTuple):
     spread: Floats
 
 
-def quantize(run: Run, points: npt.ArrayLike, *, ledger: Ledger | None = None) -> Points:
+def quantize(run: Run, points: npt.ArrayLike) -> Points:
     """Each position becomes the estimated centre of its region (the paper's SLDP-Quantization)."""
     run.check_points(points)
     who, found = np.flatnonzero(run.regions != LOST), centres(run.partition)
     middle, spread = np.full((2, len(run.regions), run.task.box.dimensions), np.nan)
     middle[who], spread[who] = found.middle[run.regions[who]], found.spread[run.regions[who]]
-    spent = (ledger or Ledger.of(run.task)).settle(run.partition)
-    return Points(middle, run.regions, run.partition, spent, spread)
+    return Points(middle, run.regions, run.partition, Ledger.of(run.task).settle(run.partition), spread)
 
 
 def pooled_points(counted: Counts, *, rng: np.random.Generator | None = None) -> Points:

@@ -10,7 +10,7 @@ import pytest
 import semilocal as sl
 from semilocal import functions
 from semilocal.arrays import Floats
-from semilocal.errors import BudgetExceeded, InvalidInput
+from semilocal.errors import InvalidInput
 from semilocal.protocol.clip import clips
 from semilocal.protocol.messages import ValueClosed
 from semilocal.protocol.plan import Plan, Release
@@ -88,17 +88,6 @@ def test_the_mean_of_devices_is_that_of_their_closing() -> None:
     other = ValueClosed(closed.task, closed.round, closed.plan, closed.index, ((0, 1),), (((0, 1),),))
     with pytest.raises(InvalidInput, match="regions that this partition does not have"):
         collected_mean(run.partition, other, release)
-
-
-def test_a_ledger_refuses_before_anything_is_released() -> None:
-    points, run = run_of(2, seed=9)
-    spent = sl.Ledger.of(run.task).settle(run.partition)
-    ledger = sl.Ledger(spent.entries, cap=spent.epsilon)
-    rng = np.random.default_rng(1)
-    before = rng.bit_generator.state
-    with pytest.raises(BudgetExceeded):
-        mean(run, points, functions.coordinate(0), epsilon=0.1, rng=rng, ledger=ledger)
-    assert rng.bit_generator.state == before
 
 
 def test_of_a_dozen_people_the_mean_and_its_interval_stay_in_the_range_of_the_function() -> None:
