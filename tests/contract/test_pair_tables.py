@@ -135,26 +135,6 @@ def test_a_step_keeps_its_first_request_and_answer(store: Store) -> None:  # noq
     assert [step.step for step in pairs.steps(TASK)] == ["close", "levels/0/check"]
 
 
-def test_a_level_is_stored_once_while_the_pair_is_counted_and_goes_with_its_tree(store: Store) -> None:  # noqa: F811
-    opened(store)
-    pairs = store.pairs
-    pairs.put_level(TASK, b"tree", b"early", b"sums")
-    assert pairs.level(TASK, b"early") is None  # it is not counted yet
-    assert pairs.move(TASK, "open", "levels")
-    pairs.put_level(TASK, b"tree", b"name", b"sums")
-    pairs.put_level(TASK, b"tree", b"name", b"other")
-    assert pairs.level(TASK, b"name") == b"sums"
-    pairs.begin_tree(TASK, b"tree")
-    assert pairs.level(TASK, b"name") == b"sums"  # a server that comes back finds it
-    pairs.begin_tree(TASK, b"next")
-    assert pairs.level(TASK, b"name") is None
-    pairs.put_level(TASK, b"next", b"name", b"sums")
-    assert pairs.move(TASK, "levels", "done")
-    pairs.clean(TASK)
-    pairs.put_level(TASK, b"next", b"late", b"sums")
-    assert pairs.level(TASK, b"name") is pairs.level(TASK, b"late") is None
-
-
 @pytest.mark.parametrize("end", ["done", "cancelled"])
 def test_cleaning_deletes_everything_but_the_last_step(store: Store, end: Any) -> None:  # noqa: F811
     opened(store)

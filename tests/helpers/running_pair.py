@@ -32,7 +32,7 @@ from tests.helpers.pairs import SIGNING, operator, pooled_task, upload_of
 ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 SEEDS = (b"seed of the leader".ljust(32), b"seed of the helper".ljust(32))
 
-WRITES = ("move", "add", "forwarded", "put_step", "put_answer", "clean", "begin_tree", "put_level")
+WRITES = ("move", "add", "forwarded", "put_step", "put_answer", "clean")
 
 _upload_once = cache(upload_of)  # many tests ask the same crowd for the same pair
 

@@ -13,14 +13,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Awaitable, Callable, Sequence
-from secrets import token_bytes
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
 from ...protocol.keys import derive
@@ -28,12 +25,11 @@ from ...sharing import wire
 from ...sharing.envelope import Role, open_envelope, read_secret
 from ...sharing.machine import CLOSE, NO_BUCKET, Helper, Leader, Machine
 from ...sharing.pair import PairTask
-from ...sharing.point import PROOF_WORDS
 from ...sharing.verify import LevelShare
 from ..background import Background
 from ..campaign import token_hash
 from ..stores.pairs import LAST_STEP, PairRow, PairTables, StepRow, UploadOutcome, UploadRow
-from .pool import Job, Move, Pool, Reports, Tree
+from .pool import Found, Job, Move, Pool, Reports, Tree
 
 __all__ = [
     "CHUNK", "HELPER_ANSWERS", "Leading", "LivePair", "PairSecrets", "StoredHalf", "answer_forward", "answer_step",
@@ -46,7 +42,6 @@ _ROOT = b"semilocal/1/pair/root"
 _SEALING = b"semilocal/1/pair/sealing"
 _NOISE = b"semilocal/1/pair/noise"
 _MASK = b"semilocal/1/pair/mask"
-_LEVEL = b"semilocal/1/pair/level"
 CHUNK = 4096  # reports of one job; their states at a level with 600 opened cells take 40 MB
 
 
@@ -74,20 +69,6 @@ class PairSecrets:
         """A private part as it is stored; masking it again gives it back."""
         mask = derive(self._root, _MASK + report, len(private))
         return (int.from_bytes(private, "big") ^ int.from_bytes(mask, "big")).to_bytes(len(private), "big")
-
-    def seal_level(self, name: bytes, data: bytes) -> bytes:
-        """What came out for a level, as it is stored: 12 random bytes, then AES-GCM."""
-        nonce = token_bytes(12)  # a changed report gives another result under the same name
-        return nonce + AESGCM(derive(self._root, _LEVEL + name, 32)).encrypt(nonce, data, None)
-
-    def open_level(self, name: bytes, sealed: bytes) -> bytes:
-        """A result that was sealed."""
-        try:
-            return AESGCM(derive(self._root, _LEVEL + name, 32)).decrypt(sealed[:12], sealed[12:], None)
-        except (InvalidTag, ValueError):
-            raise InvalidInput(
-                "the stored result of a level was not sealed with this server's key: it or the database has changed"
-            ) from None
 
 
 class LivePair:
@@ -156,65 +137,42 @@ def build_machine(live: LivePair, tables: PairTables, pool: Pool, signing_secret
 
 
 class StoredHalf:
-    """This server's half of the reports of a tree; an ``Evaluator`` of :mod:`semilocal.sharing.party`.
-
-    What comes out of a level is stored under a name that says everything that led to it. A server that comes back finds
-    it there.
-    """
+    """This server's half of the reports of a tree; an ``Evaluator`` of :mod:`semilocal.sharing.party`."""
 
     def __init__(
         self, live: LivePair, secrets: PairSecrets, tables: PairTables, pool: Pool, bucket: int, ids: Sequence[bytes],
         *, chunk: int = CHUNK,
     ) -> None:  # fmt: skip
         self._live, self._secrets, self._tables, self._pool = live, secrets, tables, pool
-        self._bucket, self._ids, self._shape = bucket, list(ids), live.pair.shape
+        self._bucket, self._ids = bucket, list(ids)
         self._parts = [slice(start, start + chunk) for start in range(0, max(len(ids), 1), chunk)]
         server = 0 if live.role == "leader" else 1
         digest = hashlib.sha256(live.task + bytes([server]) + bucket.to_bytes(8, "big") + b"".join(ids)).digest()
-        self._tree = Tree(live.task, self._shape, server, digest)
-        self._name = digest  # of the tree and of all that has happened to it
+        self._tree = Tree(live.task, live.pair.shape, server, digest)
         self._moves: list[list[Move]] = [[] for _ in self._parts]
-        self._level, self._cells = 0, 1
-        tables.begin_tree(live.task, digest)
 
     def verify_init(self) -> LevelShare:
         """Sums and tags of the level below."""
-        data = self._evaluated(None)
-        size = 16 * self._cells * self._shape.width
-        digests = 32 if self._shape.value_bits and not self._level else 0
-        width = digests + 8 * (2 * PROOF_WORDS + self._shape.width)
-        tags = np.frombuffer(data[size:], dtype=np.uint8).reshape(len(self._ids), width)
-        return LevelShare(self._words(data[:size]), tags)
+        return LevelShare(*self._evaluated(None))
 
     def sums_of(self, reports: Flags) -> npt.NDArray[np.uint64]:
         """Sums over some reports only."""
-        return self._words(self._evaluated(reports))
+        return self._evaluated(reports)[0]
 
     def verify_next(self, rejected: Flags) -> None:
         """Reports that count no longer."""
-        self._move(b"drop" + rejected.tobytes(), [Move(None, rejected[part].tobytes()) for part in self._parts])
+        self._move(Move(None, rejected[part].tobytes()) for part in self._parts)
 
     def open(self, rows: npt.NDArray[np.int64]) -> None:
         """Go one level down."""
-        opened = rows.astype("<i8").tobytes()
-        self._move(b"open" + opened, [Move(opened, None)] * len(self._parts))
-        self._level, self._cells = self._level + 1, len(rows)
+        self._move([Move(rows.astype("<i8").tobytes(), None)] * len(self._parts))
 
-    def _move(self, what: bytes, moves: Sequence[Move]) -> None:
-        self._name = hashlib.sha256(self._name + what).digest()
+    def _move(self, moves: Iterable[Move]) -> None:
         for mine, move in zip(self._moves, moves, strict=True):
             mine.append(move)
 
-    def _words(self, data: bytes) -> npt.NDArray[np.uint64]:
-        return np.frombuffer(data, dtype="<u8").astype(np.uint64).reshape(-1, self._shape.width)
-
-    def _evaluated(self, reports: Flags | None) -> bytes:
-        """Sums, then tags, of the level; or the sums over some reports."""
-        name = hashlib.sha256(self._name + (b"" if reports is None else reports.tobytes())).digest()
-        task = self._live.task
-        stored = self._tables.level(task, name)
-        if stored is not None:
-            return self._secrets.open_level(name, stored)
+    def _evaluated(self, reports: Flags | None) -> Found:
+        """Sums and tags of the level; or the sums over some reports."""
         jobs = [
             Job(self._tree, number, tuple(moves), None if reports is None else reports[part].tobytes())
             for number, (part, moves) in enumerate(zip(self._parts, self._moves, strict=True))
@@ -225,10 +183,8 @@ class StoredHalf:
             self._live.stuck = str(error)
             raise
         self._live.stuck = None
-        sums = np.sum([sums for sums, _ in found], axis=0, dtype=np.uint64)
-        data = sums.astype("<u8").tobytes() + b"".join(tags.tobytes() for _, tags in found)
-        self._tables.put_level(task, self._tree.digest, name, self._secrets.seal_level(name, data))
-        return data
+        sums, tags = zip(*found, strict=True)
+        return np.sum(sums, axis=0, dtype=np.uint64), np.concatenate(tags)
 
     def _reports(self, number: int) -> Reports:
         """The reports of a part as they were uploaded."""

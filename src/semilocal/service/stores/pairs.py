@@ -5,9 +5,7 @@ Rules of these tables:
 1. What a method returned is on disk.
 2. An upload is never changed. After the phase "open" none is added.
 3. A step always keeps the first request and the first answer that were written for it.
-4. A level's result is stored once, and only while the pair is counted.
-5. When a pair has ended, uploads, steps but the last, tokens, levels and the pair's seed are deleted and the space is
-   cleaned.
+4. When a pair has ended, uploads, steps but the last, tokens and the pair's seed are deleted and the space is cleaned.
 
 Methods block; callers run them in threads. Knows SQL. Knows no HTTP.
 """
@@ -58,11 +56,7 @@ _SHARES = (
     "SELECT report, public, private FROM pair_uploads WHERE pair = ? AND bucket = ? AND report >= ? AND report <= ? "
     "ORDER BY report"
 )
-_PUT_LEVEL = (
-    "INSERT INTO pair_levels (pair, tree, name, result) SELECT ?, ?, ?, ? "
-    "WHERE EXISTS (SELECT 1 FROM pairs WHERE id = ? AND phase = 'levels') ON CONFLICT DO NOTHING"
-)
-_SECRET = ("pair_uploads", "pair_refused", "pair_tokens", "pair_levels")
+_SECRET = ("pair_uploads", "pair_refused", "pair_tokens")
 
 
 class PairRow(NamedTuple):
@@ -195,7 +189,7 @@ class PairTables:
 
     def clean(self, task: bytes) -> None:
         """Delete everything secret about a pair that has ended, and leave no trace of it in the files."""
-        with self._changing(task, alone=True) as (run, number):  # no level slips in any more
+        with self._changing(task, alone=True) as (run, number):
             for table in _SECRET:
                 run(f"DELETE FROM {table} WHERE pair = ?", number)
             run("DELETE FROM pair_steps WHERE pair = ? AND step <> ?", number, LAST_STEP)
@@ -277,12 +271,8 @@ class PairTables:
     def put_answer(self, task: bytes, number: int, answer: bytes) -> None:
         """Write the answer to a step unless there is one."""
         with self._changing(task) as (run, pair):
-            run(
-                "UPDATE pair_steps SET answer = ? WHERE pair = ? AND number = ? AND answer IS NULL",
-                answer,
-                pair,
-                number,
-            )
+            sql = "UPDATE pair_steps SET answer = ? WHERE pair = ? AND number = ? AND answer IS NULL"
+            run(sql, answer, pair, number)
 
     # -- the evaluation --------------------------------------------------------------------------------------------
 
@@ -290,31 +280,15 @@ class PairTables:
         """The stored reports of a bucket from one id to another."""
         return [ShareRow(*row) for row in self._store._read(_SHARES, self._known(task), bucket, first, last)]
 
-    def begin_tree(self, task: bytes, tree: bytes) -> None:
-        """Forget the levels of all other trees."""
-        with self._changing(task) as (run, pair):
-            run("DELETE FROM pair_levels WHERE pair = ? AND tree <> ?", pair, tree)
-
-    def level(self, task: bytes, name: bytes) -> bytes | None:
-        """The sealed result of a level."""
-        return self._store._bytes(
-            "SELECT result FROM pair_levels WHERE pair = ? AND name = ?", self._known(task), name
-        )  # fmt: skip
-
-    def put_level(self, task: bytes, tree: bytes, name: bytes, result: bytes) -> None:
-        """Store the result of a level, unless there is one or nobody wants it any more."""
-        with self._changing(task, alone=False) as (run, pair):  # none comes after the pair was cleaned
-            run(_PUT_LEVEL, pair, tree, name, result, pair)
-
     # -- inside ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _changing(self, task: bytes, *, alone: bool | None = None) -> Iterator[tuple[Run, int]]:
+    def _changing(self, task: bytes, *, alone: bool = False) -> Iterator[tuple[Run, int]]:
         """A transaction: what runs a statement in it, and the pair's row number; with ``alone`` the pair is locked."""
         with self._store._writing() as connection:
             number = self._number(connection, task)
-            if alone is not None:
-                self._store._hold(connection, -number, alone=alone)  # campaigns have the positive ones
+            if alone:
+                self._store._hold(connection, -number, alone=True)  # campaigns have the positive ones
             yield partial(self._store._run, connection), number
 
     def _known(self, task: bytes) -> int:

@@ -33,7 +33,6 @@ DAMAGE = {
     "its closed set is gone": f"DELETE FROM pair_steps {OF_PAIR} AND step = 'close'",
     "a step's request": f"UPDATE pair_steps SET request = x'c1' {OF_PAIR} AND step = 'levels/0/check'",
     "a step's answer": f"UPDATE pair_steps SET answer = x'c1' {OF_PAIR} AND step = 'levels/0/check'",
-    "a level": f"UPDATE pair_levels SET result = x'c1' {OF_PAIR}",
 }
 
 

@@ -11,12 +11,11 @@ import pytest
 from sharing_forgeries import second_node
 
 from semilocal.errors import EvaluationFailed, InvalidInput
-from semilocal.service.pair.play import PairSecrets
 from semilocal.service.pair.pool import Chunks, Found, Job, Pool
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.wire import SignedTree
-from tests.helpers.machines import Report, half_of, in_database, machines, people, run, signed, store_reports
+from tests.helpers.machines import Report, half_of, in_database, people, signed, store_reports
 from tests.helpers.pairs import crowd, pair_task, report_id
 
 PEOPLE = 120
@@ -90,36 +89,6 @@ def test_a_process_that_forgets_what_was_dropped_would_be_seen(tmp_path: Path) -
         transcripts(tmp_path, pair_task(), Forgetful(Careless))
 
 
-def test_a_new_server_finds_the_levels_of_the_one_before(stores: tuple[Store, Store]) -> None:
-    """After a crash no level is evaluated twice."""
-    pair = pair_task()
-    mine, other = halves(pair)
-    secrets = store_reports(stores[0], pair, mine)
-    ids = [(one.id, one.bucket) for one in mine]
-
-    class Nobody(Pool):
-        def evaluate(self, *given: Any) -> Any:
-            raise AssertionError(given)
-
-    for end in (3, 6, -1):
-        both = machines(pair, ids, (in_database(stores[0], pair, secrets, Pool(0)), half_of(pair, other, 1)))
-        said = run(*both)
-        again, _ = machines(pair, ids, (in_database(stores[0], pair, secrets, Nobody(0)), half_of(pair, other, 1)))
-        again.replay(said[:end])
-        assert again.due == (said[end].bucket, said[end].step)
-
-
-def test_a_level_that_another_key_has_sealed_is_refused(stores: tuple[Store, Store]) -> None:
-    pair = pair_task()
-    reports = people(pair, 5)
-    secrets = store_reports(stores[0], pair, reports)
-    ids = [one.id for one in reports]
-    in_database(stores[0], pair, secrets, Pool(0))(1, ids).verify_init()
-    wrong = store_reports(stores[1], pair, people(pair, 5, 1), 1)
-    with pytest.raises(InvalidInput, match="not sealed with this server's key"):
-        in_database(stores[0], pair, wrong, Pool(0))(1, ids).verify_init()
-
-
 def test_reports_that_are_gone_are_named_by_their_part(stores: tuple[Store, Store]) -> None:
     pair = pair_task()
     reports = people(pair, 40)
@@ -127,14 +96,3 @@ def test_reports_that_are_gone_are_named_by_their_part(stores: tuple[Store, Stor
     half = in_database(stores[0], pair, secrets, Pool(0))(1, [one.id for one in reports])
     with pytest.raises(EvaluationFailed, match=r"part 3 of 3 cannot be evaluated: .* it has 8 reports, but 7"):
         half.verify_init()
-
-
-def test_a_level_is_read_with_its_own_key_and_name_only() -> None:
-    secrets, other = PairSecrets(bytes(32), b"s" * 32), PairSecrets(bytes(32), b"t" * 32)
-    sealed = secrets.seal_level(b"name", b"sums")
-    assert b"sums" not in sealed
-    assert secrets.open_level(b"name", sealed) == b"sums"
-    assert secrets.seal_level(b"name", b"sums") != sealed
-    for reader, name, data in ((other, b"name", sealed), (secrets, b"another", sealed), (secrets, b"name", sealed[:9])):
-        with pytest.raises(InvalidInput, match="was not sealed with this server's key"):
-            reader.open_level(name, data)
