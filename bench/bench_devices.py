@@ -17,8 +17,8 @@ from pathlib import Path
 from bench import machine
 from semilocal import Box, Task
 from semilocal.device.swarm import run_swarm
-from semilocal.service.admin import create_campaign, with_chain
 from semilocal.service.campaign import Campaign
+from semilocal.service.rounds import create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, cluster
 from tests.helpers.postgres import Postgres

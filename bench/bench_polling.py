@@ -24,7 +24,7 @@ import httpx2
 import uvloop
 
 from bench import machine
-from semilocal.service.admin import create_campaign
+from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, Server
 from tests.helpers.nginx import peak_memory

@@ -38,8 +38,8 @@ from bench.load import Measured
 from semilocal import Box, Report, Task
 from semilocal.protocol.messages import decode, encode
 from semilocal.service import rounds
-from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
+from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import Enrolment, open_store
 from semilocal.testing import free_port
 from tests.helpers.postgres import Postgres

@@ -14,10 +14,10 @@ import pytest
 from semilocal import Report, Task
 from semilocal.errors import InvalidInput, SchemaMismatch, StoreUnavailable
 from semilocal.protocol.messages import encode
-from semilocal.service.admin import create_campaign, first_admin_token, new_tokens
 from semilocal.service.campaign import Campaign, token_hash, used_by
-from semilocal.service.rounds import advance, cancel, report_head, start
-from semilocal.service.stores.base import Enrolment, Incoming, SQLStore, Store, What, open_store
+from semilocal.service.keys import first_admin_token
+from semilocal.service.rounds import advance, cancel, create_campaign, new_tokens, report_head, start
+from semilocal.service.stores.base import Enrolment, Incoming, Store, What, open_store
 from tests.helpers.postgres import Postgres
 from tests.helpers.service import open_campaign, sample_task
 from tests.helpers.stored import verify
@@ -264,7 +264,7 @@ def test_enrolment_goes_on_while_the_partition_does(opened: Store) -> None:
     assert opened.apply([enrol(NAMES[12]), enrol(NAMES[0])]).outcomes == ["stored", "again"]
     with opened.lock(TASK.id) as held:
         assert held is not None
-        held.move("releasing", round_=1, closed=0, needed=None, deadline=None, fold=b"")
+        held.move("releasing")
     assert opened.apply([enrol(NAMES[13])]).outcomes == ["enrolment-closed"]
 
 
@@ -387,7 +387,6 @@ def test_a_report_that_another_worker_is_just_storing_is_stored_once(postgres: P
     """The second one sees no row yet, waits for the first at the key, and judges its batch anew."""
     database = postgres.new_database()
     first, second = (open_store(database, worker=name) for name in ("first", "second"))
-    assert isinstance(first, SQLStore)
     create_campaign(first, open_campaign(TASK), now=1000)
     first.apply([enrol(name) for name in NAMES[:10]])
     start(first, TASK.id, 1000.5)

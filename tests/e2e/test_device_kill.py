@@ -18,7 +18,7 @@ import pytest
 from semilocal import Participant, Task
 from semilocal.device.download import save_transcript
 from semilocal.device.vault import unpack
-from semilocal.service.admin import create_campaign, with_chain
+from semilocal.service.rounds import create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, cluster, running_server
 from tests.helpers import HANG

@@ -17,8 +17,7 @@ from semilocal.device.channel import Channel, Retry
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.transport import LONGEST_POLL, new_client
 from semilocal.device.vault import Vault
-from semilocal.service.admin import create_campaign
-from semilocal.service.rounds import REPORT_BYTES
+from semilocal.service.rounds import REPORT_BYTES, create_campaign
 from semilocal.service.routes.public import COUNTS_BYTES
 from semilocal.service.stores.base import open_store
 from semilocal.sharing.wire import MAX_BODY

@@ -26,7 +26,7 @@ from tests.helpers.forked import _context
 SERVER = "semilocal.service.server"
 # Where the signal comes: module, and the name of what is about to be called.
 MOMENTS = [
-    (SERVER, "check_database"), (SERVER, "bind"), (SERVER, "open_store"), (SERVER, "open_keys"),
+    (SERVER, "check_url"), (SERVER, "bind"), (SERVER, "open_store"), (SERVER, "open_keys"),
     (SERVER, "first_admin_token"), (SERVER, "_warn_about_pairs"), (SERVER, "build_app"),
     ("uvicorn", "Config.__init__"), ("uvicorn", "Server.run"), ("uvicorn", "Config.load"),
     ("uvicorn", "Server.startup"), ("uvicorn", "Server.main_loop"),

@@ -18,7 +18,7 @@ from semilocal.device.download import save_transcript
 from semilocal.device.swarm import run_swarm
 from semilocal.pooled import PooledTask
 from semilocal.protocol.plan import Release
-from semilocal.service.admin import create_campaign, with_chain
+from semilocal.service.rounds import create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, cluster, running_server, secrets_of, unit_box
 from semilocal.testing.app import SIGNING_KEY

@@ -15,7 +15,7 @@ from semilocal.device.channel import Channel, Retry
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.transport import LeanWire, new_client
 from semilocal.device.vault import Vault
-from semilocal.service.admin import create_campaign
+from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, cluster, free_port
 from tests.helpers import HANG

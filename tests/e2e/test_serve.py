@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from semilocal.service.admin import create_campaign
+from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secrets_of
 from tests.helpers import HANG

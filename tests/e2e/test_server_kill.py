@@ -23,7 +23,7 @@ import pytest
 from semilocal import simulate
 from semilocal.errors import StoreUnavailable
 from semilocal.protocol.messages import Closed, Query, Slice, decode, decode_closed
-from semilocal.service.admin import create_campaign
+from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Server, cluster, secrets_of
 from semilocal.transcript.merkle import transcript_root

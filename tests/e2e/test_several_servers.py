@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from semilocal.protocol.task import Task
-from semilocal.service.admin import create_campaign, with_chain
+from semilocal.service.rounds import create_campaign, with_chain
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Server, cluster
 from tests.helpers import HANG

@@ -11,8 +11,7 @@ from semilocal.arrays import Floats
 from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import Event, encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.service.admin import with_chain
-from semilocal.service.rounds import chain_for, start
+from semilocal.service.rounds import chain_for, start, with_chain
 from semilocal.service.stores.base import Store
 from semilocal.simulation.simulate import Run
 from semilocal.testing import ALLOW_ALL, MockClock, play, running_app

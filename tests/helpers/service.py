@@ -34,8 +34,8 @@ from semilocal.protocol.messages import (
     encode,
 )
 from semilocal.protocol.plan import Plan
-from semilocal.service.admin import create_campaign
 from semilocal.service.campaign import Campaign
+from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.worker import Service
 from semilocal.testing import ALLOW_ALL, unit_box

@@ -45,7 +45,7 @@ def _write(store: Store, held: Locked, writer: TranscriptWriter) -> tuple[bytes,
     task, plan = held.campaign.task, held.campaign.plan
     root, size, pinned = writer.log.root(), 0, False
     for number in range(1, held.status.closed + 1):
-        question, closing = held.query(number), store.message(task.id, number, "closed")
+        question, closing = held.message(number, "query"), store.message(task.id, number, "closed")
         assert question is not None
         assert closing is not None
         query = decode_query(question)
@@ -56,7 +56,7 @@ def _write(store: Store, held: Locked, writer: TranscriptWriter) -> tuple[bytes,
         for row in held.reports(number):
             writer.add([report_bytes(row, query)])
         writer.add([closing])
-        seal = decode(held.seal(number) or b"", Seal)
+        seal = decode(held.message(number, "seal") or b"", Seal)
         assert store.message(task.id, number, "checkpoint") == encode(seal.checkpoint)
         writer.put_seal(seal)
         root, size = writer.log.root(), writer.log.size
@@ -86,7 +86,7 @@ def _compare(store: Store, held: Locked) -> None:
         assert received == status.received
     if status.round and not status.ended:
         assert query is not None
-        assert held.query(status.round) == encode(query)
+        assert held.message(status.round, "query") == encode(query)
     if status.round and status.phase != "cancelled":
         assert held.fold == _tree(store, held, isinstance(query, ValueQuery)).to_bytes()
 
@@ -95,7 +95,7 @@ def _tree(store: Store, held: Locked, values_next: bool) -> MerkleLog:
     """The Merkle tree over all events up to the open query, the plan included if values are next."""
     log, pinned = MerkleLog([encode(held.campaign.task)]), False
     for number in range(1, held.status.closed + 1):
-        question, closing = held.query(number), store.message(held.campaign.task.id, number, "closed")
+        question, closing = held.message(number, "query"), store.message(held.campaign.task.id, number, "closed")
         assert question is not None
         assert closing is not None
         query = decode_query(question)

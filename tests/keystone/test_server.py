@@ -11,8 +11,7 @@ from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import ValueClosed, decode, encode
 from semilocal.protocol.plan import Release
 from semilocal.release import collected_mean
-from semilocal.service.admin import create_campaign, with_chain
-from semilocal.service.rounds import chain_for
+from semilocal.service.rounds import chain_for, create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import Checkpoint

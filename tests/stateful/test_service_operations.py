@@ -24,8 +24,7 @@ from semilocal import Box, Report, Task
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import decode, decode_query, decode_report, encode
 from semilocal.protocol.plan import Release
-from semilocal.service.admin import create_campaign
-from semilocal.service.rounds import advance, start
+from semilocal.service.rounds import advance, create_campaign, start
 from semilocal.service.stores.base import Applied, Item, Store, open_store
 from semilocal.testing import MockClock, build_app, client_of, cluster, secrets_of
 from tests.helpers.long import SEED, times

@@ -23,11 +23,12 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..words import check_name
 
-__all__ = ["Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "new_token", "token_hash", "used_by"]
+__all__ = ["Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "fresh_tokens", "token_hash", "used_by"]
 
 Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
 ENDED: tuple[Phase, ...] = ("finished", "cancelled")
 MAX_NAME = 200
+MAX_TOKENS = 10_000  # of one request
 MAX_ENROLMENT_SECONDS = 10**8
 
 
@@ -150,9 +151,11 @@ class Status(msgspec.Struct, frozen=True):
 # -- enrolment tokens ---------------------------------------------------------------------------------------------
 
 
-def new_token() -> str:
-    """A one-time token: 256 bits from the operating system."""
-    return "slt_" + secrets.token_urlsafe(32)
+def fresh_tokens(count: int) -> list[str]:
+    """One-time tokens, each 256 bits from the operating system."""
+    if not 1 <= count <= MAX_TOKENS:
+        raise InvalidInput(f"count must be 1 to {MAX_TOKENS}; got {count}")
+    return ["slt_" + secrets.token_urlsafe(32) for _ in range(count)]
 
 
 def token_hash(token: str) -> bytes:

@@ -1,8 +1,9 @@
-"""The server's signing keys: in a file of their own or in the environment, never in the database.
+"""What a server keeps secret: its signing keys, and the administrator's token, of which the database has a hash.
 
-The first key signs campaigns that are created from now on; the others still sign the campaigns that pin them. The
-database holds the public half of the first one, so that a server with other keys is refused. Rotation: a new first
-line (``semilocal serve --new-key``), and the old lines go when their campaigns have ended.
+The keys are in a file of their own or in the environment, never in the database. The first one signs campaigns that
+are created from now on; the others still sign the campaigns that pin them. The database holds the public half of the
+first one, so that a server with other keys is refused. Rotation: a new first line (``semilocal serve --new-key``), and
+the old lines go when their campaigns have ended.
 
 Knows files and a store's settings. Knows no rounds.
 """
@@ -10,6 +11,7 @@ Knows files and a store's settings. Knows no rounds.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import secrets
@@ -26,15 +28,9 @@ from ..transcript.checkpoints import public_key
 from .stores.base import Store, check_url
 
 __all__ = [
-    "ENVIRONMENT",
-    "NO_KEYS",
-    "Keyring",
-    "key_file",
-    "open_keys",
-    "private_file",
-    "registered_key",
-    "secret_from",
-]
+    "ENVIRONMENT", "NO_KEYS", "Keyring", "admin_hash", "check_admin_token", "first_admin_token", "key_file",
+    "open_keys", "private_file", "registered_key", "secret_from",
+]  # fmt: skip
 
 ENVIRONMENT = "SEMILOCAL_SIGNING_KEY"
 _REGISTERED = "server-key"
@@ -194,3 +190,29 @@ def _flush(place: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# -- the administrator's token ---------------------------------------------------------------------------------------
+
+
+def admin_hash(token: str) -> bytes:
+    """What is stored of an admin token (at least 128 random bits, so a plain hash cannot be searched)."""
+    return hashlib.sha256(b"semilocal/1/admin" + token.encode()).digest()
+
+
+def check_admin_token(token: str) -> None:
+    """Refuse a token that cannot hold 128 bits: its hash could be searched, and so could the token over HTTP."""
+    if len(token) < 22 or len(set(token)) < 8:
+        raise InvalidInput(
+            f"the admin token must hold at least 128 random bits: 22 characters or more; got {len(token)} with "
+            f"{len(set(token))} different ones. "
+            "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
+
+
+def first_admin_token(store: Store) -> tuple[bytes, str | None]:
+    """The stored hash, and the token itself if it was made just now: it is not shown again."""
+    token = "sla_" + secrets.token_urlsafe(32)
+    mine = admin_hash(token)
+    stored = store.first_setting("admin", mine)
+    return stored, token if stored == mine else None

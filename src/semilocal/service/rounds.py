@@ -1,4 +1,4 @@
-"""Opening and closing rounds: what happens inside the one transaction that holds a campaign.
+"""Campaigns in a store: creating one, opening and closing its rounds in the one transaction that holds it.
 
 ``advance`` is called by every worker, as often as it likes: under the lock it looks again whether something is due, so
 exactly one of them closes a round, and calling it twice changes nothing. A server that was away past a deadline closes
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import secrets
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -43,13 +44,14 @@ from ..protocol.messages import (
 from ..protocol.task import Task
 from ..transcript.checkpoints import Checkpoint, seal_round
 from ..transcript.merkle import MerkleLog
-from .campaign import Campaign, Phase, Status
-from .keys import NO_KEYS, Keyring
+from .campaign import Campaign, Phase, Status, fresh_tokens, token_hash
+from .keys import NO_KEYS, Keyring, registered_key
 from .stores.base import Incoming, Locked, ReportRow, Store
 
 __all__ = [
-    "REPORT_BYTES", "advance", "cancel", "catch_up", "chain_for", "check_report", "expected_reports", "read_slice",
-    "report_bytes", "report_head", "reports_needed", "reports_of", "start", "verifier_of",
+    "REPORT_BYTES", "advance", "cancel", "catch_up", "chain_for", "check_report", "create_campaign",
+    "expected_reports", "new_tokens", "read_slice", "report_bytes", "report_head", "reports_needed", "reports_of",
+    "start", "verifier_of", "with_chain",
 ]  # fmt: skip
 
 CHAIN = "chain"  # the setting with the secret that all hash chains of a server come from
@@ -84,6 +86,35 @@ def advance(
         return status
 
 
+def with_chain(store: Store, campaign: Campaign) -> Campaign:
+    """The campaign with the end of this server's hash chain in its task: its part of the draws, fixed beforehand."""
+    store.first_setting(CHAIN, secrets.token_bytes(SECRET_BYTES))
+    task = msgspec.structs.replace(campaign.task, chain=chain_for(store, campaign.task).end)
+    return msgspec.structs.replace(campaign, task=task)
+
+
+def create_campaign(store: Store, campaign: Campaign, *, now: float) -> bool:
+    """Add a campaign in phase "enrolling"; False if its task is there already.
+
+    The task has the chain of :func:`with_chain`, or none (for tests: then the server has no part in the draws).
+    """
+    if campaign.task.chain and campaign.task.chain != chain_for(store, campaign.task).end:
+        raise InvalidInput("the task has the hash chain of another server")
+    pinned = campaign.task.server_key
+    if pinned and pinned != registered_key(store):
+        raise InvalidInput("the task pins the key of another server; take this server's key (GET /key), or none")
+    seconds = campaign.enrolment_seconds
+    deadline = None if seconds is None else math.ceil(now) + seconds
+    return store.create(campaign, needed=campaign.capacity, deadline=deadline)
+
+
+def new_tokens(store: Store, task: bytes, *, count: int) -> list[str]:
+    """Fresh one-time tokens; only their hashes are stored."""
+    tokens = fresh_tokens(count)
+    store.add_tokens(task, [token_hash(token) for token in tokens])
+    return tokens
+
+
 def start(store: Store, task: bytes, now: float) -> Status | None:
     """End enrolment now and open round 1; None if it has ended already."""
     return advance(store, task, now, forced=True)
@@ -94,10 +125,7 @@ def cancel(store: Store, task: bytes) -> bool:
     with store.lock(task) as locked:
         if locked is None or locked.status.ended:
             return False
-        status = locked.status
-        locked.move(
-            "cancelled", round_=status.closed, closed=status.closed, needed=None, deadline=None, fold=locked.fold
-        )
+        locked.move("cancelled", round=locked.status.closed, needed=None, deadline=None)
         return True
 
 
@@ -149,19 +177,25 @@ def _open_first(locked: Locked, now: float) -> None:
     fold = MerkleLog([encode(task)])
     query = Curator(task).query()
     assert query is not None
-    locked.open_round(1, encode(query))
     expected = max(1, locked.status.enrolled)  # nobody yet: wait for somebody
-    locked.move(
-        "collecting", round_=1, closed=0, needed=reports_needed(task, expected), deadline=_deadline(task, now),
-        fold=fold.to_bytes(),
-    )  # fmt: skip
+    _open(locked, "collecting", 1, encode(query), fold, expected=expected, now=now)
+
+
+def _open(
+    locked: Locked, phase: Phase, round_: int, query: bytes, fold: MerkleLog, *, expected: int, now: float
+) -> None:
+    """Open a round for its window."""
+    task = locked.campaign.task
+    locked.open_round(round_, query)
+    needed, deadline = reports_needed(task, expected), math.ceil(now) + task.window
+    locked.move(phase, round=round_, closed=round_ - 1, needed=needed, deadline=deadline, fold=fold.to_bytes())
 
 
 def _close(locked: Locked, now: float, key: bytes | None, curator: Curator) -> None:
     campaign, status = locked.campaign, locked.status
     task, plan = campaign.task, campaign.plan
     query = curator.query()
-    if query is None or locked.query(status.round) != encode(query):
+    if query is None or locked.message(status.round, "query") != encode(query):
         raise InvalidInput(f"the query of round {status.round} does not follow from the closings before it")
     fold = MerkleLog.from_bytes(locked.fold)
     rows = list(locked.reports(status.round))
@@ -170,33 +204,23 @@ def _close(locked: Locked, now: float, key: bytes | None, curator: Curator) -> N
     following = curator.query()
     fold.add([closing])
     checkpoint = Checkpoint(task.id, status.round, fold.size, fold.root())
-    before = locked.seal(status.round - 1)
+    before = locked.message(status.round - 1, "seal")
     head = task.id if before is None else decode(before, Seal).head
     seal = seal_round(head, checkpoint, key=key)
     locked.close_round(status.round, closing, checkpoint.to_bytes(), seal.to_bytes())
     if isinstance(query, Query) and isinstance(following, ValueQuery):
         fold.add([encode(plan)])  # the plan enters the transcript once, before the first value query
     if following is None:
-        locked.move(
-            "finished", round_=status.round, closed=status.round, needed=None, deadline=None, fold=fold.to_bytes()
-        )
+        locked.move("finished", closed=status.round, needed=None, deadline=None, fold=fold.to_bytes())
         return
-    locked.open_round(following.round, encode(following))
     phase: Phase = "releasing" if curator.partitioned else "collecting"
-    locked.move(
-        phase, round_=following.round, closed=status.round, needed=reports_needed(task, curator.expected or 0),
-        deadline=_deadline(task, now), fold=fold.to_bytes(),
-    )  # fmt: skip
+    _open(locked, phase, following.round, encode(following), fold, expected=curator.expected or 0, now=now)
 
 
 def reports_needed(task: Task, expected: int) -> int:
     """How many awaited reports close a round before its deadline."""
     # Rounded down by a hair first: 0.7 * 10 is a little more than 7 in floats.
     return math.ceil(task.quorum * expected - 1e-9)
-
-
-def _deadline(task: Task, now: float) -> int:
-    return math.ceil(now) + task.window
 
 
 # -- reports as they are stored --------------------------------------------------------------------------------------

@@ -25,15 +25,23 @@ from types import FrameType
 from typing import Any
 
 from ..errors import InvalidInput, MissingExtra
-from .admin import admin_hash, check_admin_token, first_admin_token
 from .app import App
 from .faults import Seldom
-from .keys import ENVIRONMENT, Keyring, key_file, open_keys, secret_from
+from .keys import (
+    ENVIRONMENT,
+    Keyring,
+    admin_hash,
+    check_admin_token,
+    first_admin_token,
+    key_file,
+    open_keys,
+    secret_from,
+)
 from .pair.form import PairSettings
 from .pair.service import PairService
 from .routes.table import Operation
 from .stopping import SIGNALS, Stop
-from .stores.base import Store, check_database, open_store
+from .stores.base import Store, check_url, open_store
 from .worker import Service
 
 __all__ = ["build_app", "serve", "set_up_logging"]
@@ -121,7 +129,11 @@ def serve(
         import uvicorn
     except ImportError:
         raise MissingExtra("uvicorn", "service") from None
-    kind, address = check_database(database, new=True)
+    kind, address = check_url(database)
+    if kind == "sqlite":
+        from .stores.sqlite import check_file, lock_for_serving
+
+        check_file(address, new=True)
     token = secret_from(_ADMIN)
     if token:
         check_admin_token(token)
@@ -135,8 +147,6 @@ def serve(
             pair = pair._replace(origin=pair.origin or url.removesuffix(":80"))
             pair.check()
         if kind == "sqlite":
-            from .stores.sqlite import lock_for_serving
-
             lock = lock_for_serving(address)
         store = open_store(database, worker="0" if kind == "sqlite" else secrets.token_hex(8))
         file = key_file(database) if keys_in is None else Path(keys_in)

@@ -98,8 +98,8 @@ def build_app(
 ) -> tuple[App, Service]:
     """The application over a store, and the worker behind it, not started; see :func:`running_app`."""
     try:
-        from ..service.admin import admin_hash
         from ..service.app import App
+        from ..service.keys import admin_hash
         from ..service.worker import Service
     except ImportError:
         raise MissingExtra("starlette", "service") from None

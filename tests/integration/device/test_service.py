@@ -21,8 +21,8 @@ from semilocal.device.swarm import SwarmResult, run_swarm
 from semilocal.device.transport import LeanWire
 from semilocal.device.vault import Vault
 from semilocal.protocol.plan import Release
-from semilocal.service.admin import create_campaign, new_tokens, with_chain
 from semilocal.service.campaign import Campaign
+from semilocal.service.rounds import create_campaign, new_tokens, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, cluster, running_app, secrets_of
 from semilocal.transcript.merkle import transcript_root

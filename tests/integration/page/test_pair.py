@@ -9,8 +9,8 @@ from typing import Any
 from semilocal.page.documents import pair_document
 from semilocal.page.routes import OPERATIONS
 from semilocal.release.pair import pair_counts
-from semilocal.service.admin import admin_hash
 from semilocal.service.app import App
+from semilocal.service.keys import admin_hash
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, MockClock, client_of
 from tests.helpers.pairs import crowd

@@ -18,10 +18,10 @@ from semilocal.protocol.messages import Closed, decode_closed
 from semilocal.protocol.plan import Release
 from semilocal.protocol.promise import device_words
 from semilocal.protocol.region import walls_of
-from semilocal.service.admin import admin_hash, create_campaign
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
-from semilocal.service.rounds import catch_up
+from semilocal.service.keys import admin_hash
+from semilocal.service.rounds import catch_up, create_campaign
 from semilocal.service.routes.device import state_document
 from semilocal.service.routes.table import Operation
 from semilocal.service.stores.base import Store, open_store

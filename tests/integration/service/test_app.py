@@ -21,11 +21,10 @@ from semilocal.protocol.messages import Closed, Query, Seal, Slice, ValueReport,
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import INSIDE, Guarantee, promise
 from semilocal.randomizer.values import TwoPoint
-from semilocal.service.admin import create_campaign
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
-from semilocal.service.rounds import catch_up, chain_for, start
+from semilocal.service.rounds import catch_up, chain_for, create_campaign, start
 from semilocal.service.routes import OPERATIONS
 from semilocal.service.routes import device as device_routes
 from semilocal.service.stores.sqlite import SQLiteStore

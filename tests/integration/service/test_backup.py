@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from semilocal.cli.main import main
-from semilocal.service.admin import create_campaign
+from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import Enrolment, open_store
 from tests.helpers.service import open_campaign, sample_task
 

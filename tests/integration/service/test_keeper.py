@@ -19,10 +19,9 @@ import pytest
 
 from semilocal.errors import StoreUnavailable
 from semilocal.service import server
-from semilocal.service.admin import create_campaign
 from semilocal.service.faults import PUBLIC
 from semilocal.service.keys import NO_KEYS
-from semilocal.service.rounds import cancel, start
+from semilocal.service.rounds import cancel, create_campaign, start
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
 from tests.helpers import HANG

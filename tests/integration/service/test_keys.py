@@ -10,8 +10,8 @@ import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.protocol.messages import Seal, decode
-from semilocal.service.admin import create_campaign
 from semilocal.service.keys import ENVIRONMENT, Keyring, open_keys, registered_key, secret_from
+from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import MockClock, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import signature_fault

@@ -10,9 +10,8 @@ from typing import Any
 
 from semilocal import Task
 from semilocal.protocol.messages import encode
-from semilocal.service.admin import create_campaign
 from semilocal.service.http import RateLimit
-from semilocal.service.rounds import advance, check_report, start
+from semilocal.service.rounds import advance, check_report, create_campaign, start
 from semilocal.service.stores.base import Enrolment
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import MockClock, build_app

@@ -11,8 +11,8 @@ import pytest
 from semilocal.errors import InvalidInput
 from semilocal.service.server import serve
 from semilocal.service.stopping import Stop
-from semilocal.service.stores.base import check_database, open_store
-from semilocal.service.stores.sqlite import lock_for_serving
+from semilocal.service.stores.base import open_store
+from semilocal.service.stores.sqlite import check_file, lock_for_serving
 
 
 def test_a_database_is_served_once_also_under_the_name_of_a_link(tmp_path: Path) -> None:
@@ -63,15 +63,15 @@ def test_a_file_of_others_is_refused_and_left_as_it_is(tmp_path: Path, words: st
 
 
 def test_an_own_database_is_taken_also_with_a_log_that_was_not_written_back(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'a.db'}"
-    check_database(url, new=True)
+    path = str(tmp_path / "a.db")
+    check_file(path, new=True)
     (tmp_path / "a.db").touch()
-    check_database(url)
-    store = open_store(url)
+    check_file(path)
+    store = open_store(f"sqlite:///{path}")
     store.close()
-    check_database(url)
+    check_file(path)
     for name in ("a.db", "a.db-wal"):  # as after a crash: the first page is older than the log
         kept = tmp_path / "crashed" / name
         kept.parent.mkdir(exist_ok=True)
         kept.write_bytes((tmp_path / "a.db").read_bytes()[:60] + bytes(40) if name == "a.db" else b"log")
-    check_database(f"sqlite:///{tmp_path / 'crashed' / 'a.db'}")
+    check_file(str(tmp_path / "crashed" / "a.db"))

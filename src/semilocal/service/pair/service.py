@@ -21,9 +21,8 @@ from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, SchemaM
 from ...sharing.machine import Helper
 from ...sharing.pair import Operator, PairTask
 from ...sharing.wire import Proposal, ProposalAnswer, Receipt, Upload
-from ..admin import MAX_TOKENS
 from ..background import Background
-from ..campaign import new_token, token_hash
+from ..campaign import fresh_tokens, token_hash
 from ..faults import PUBLIC, Faults, Seldom
 from ..keys import Keyring
 from ..stores.base import OTHER_VERSION, Applied, Outcome, Store
@@ -331,9 +330,7 @@ class PairService:
         """Fresh one-time tokens; only their hashes are stored."""
         if live.role == "helper":
             raise Refused("wrong-role", "tokens are made on the leader")
-        if not 1 <= count <= MAX_TOKENS:
-            raise InvalidInput(f"count must be 1 to {MAX_TOKENS}; got {count}")
-        tokens = [new_token() for _ in range(count)]
+        tokens = fresh_tokens(count)
         await self._read(self._tables.add_tokens, live.task, [token_hash(token) for token in tokens])
         return tokens
 

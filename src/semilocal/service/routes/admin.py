@@ -6,7 +6,6 @@ import logging
 import math
 
 from .. import http, rounds
-from ..admin import create_campaign, new_tokens, with_chain
 from ..campaign import CampaignForm
 from ..http import Request, Response
 from ..problems import Problem
@@ -26,8 +25,8 @@ async def create(context: Context, request: Request) -> Response:
     service = context.service
     form = http.decode_form(await http.read_request(request, ADMIN_BYTES), CampaignForm)
     async with refusing():
-        campaign = await service.work(with_chain, service.store, form.build())
-        is_new = await service.work(create_campaign, service.store, campaign, now=service.clock())
+        campaign = await service.work(rounds.with_chain, service.store, form.build())
+        is_new = await service.work(rounds.create_campaign, service.store, campaign, now=service.clock())
     task = campaign.task.id
     if not is_new:
         raise Problem("task-exists", "the same task exists already; to repeat the collection, give another --label")
@@ -41,7 +40,7 @@ async def make_tokens(context: Context, request: Request) -> Response:
     form = http.decode_form(await http.read_request(request, ADMIN_BYTES), TokensForm)
     live = await service.campaign(task)
     async with refusing():
-        tokens = await service.work(new_tokens, service.store, task, count=form.count)
+        tokens = await service.work(rounds.new_tokens, service.store, task, count=form.count)
     log.info("%s: %d tokens made", label(live.campaign), form.count)
     return http.json_response({"tokens": tokens}, status=201)
 

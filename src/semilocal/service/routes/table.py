@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..admin import admin_hash
 from ..http import RateLimit, Request, Response
+from ..keys import admin_hash
 from ..metrics import Metrics
 from ..worker import Service
 

@@ -35,9 +35,8 @@ from ..campaign import ENDED, Campaign, Phase, Status
 from .pairs import PairTables
 
 __all__ = [
-    "OLDEST", "Applied", "Enrolment", "Incoming", "Item", "Locked", "LockedCampaign", "Outcome", "ReportRow",
-    "SQLStore", "Store", "What", "campaign_of", "check_database", "check_url", "check_version", "judge_enrolments",
-    "judge_reports", "migrations", "open_store",
+    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store", "What", "campaign_of",
+    "check_url", "check_version", "migrations", "open_store",
 ]  # fmt: skip
 
 Connection = Any
@@ -216,10 +215,9 @@ _ROUND = (
     "SELECT r.pseudonym, r.body FROM reports r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
 )
 _CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign = ? AND round = ? AND closed IS NULL"
-_MOVE = "UPDATE campaigns SET phase = ?, round = ?, closed = ?, needed = ?, deadline = ?, fold = ? WHERE id = ?"
 
 
-class SQLStore(ABC):
+class Store(ABC):
     """A store on a SQL database, with a connection per thread.
 
     ``worker`` names this process in the counters: every process on a database has another name.
@@ -354,20 +352,16 @@ class SQLStore(ABC):
 
     def first_setting(self, key: str, value: bytes) -> bytes:
         """Store a value unless there is one; the stored value."""
-        if self.setting(key) is None:
-            with self._writing() as connection:
-                self._run(connection, "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING", key, value)
+        with self._writing() as connection:
+            self._run(connection, "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING", key, value)
         found = self.setting(key)
         assert found is not None
         return found
 
-    def set_setting(self, key: str, value: bytes | None) -> None:
-        """Store a value in place of the one before; None removes it."""
+    def set_setting(self, key: str, value: bytes) -> None:
+        """Store a value in place of the one before."""
         with self._writing() as connection:
-            if value is None:
-                self._run(connection, "DELETE FROM settings WHERE key = ?", key)
-            else:
-                self._run(connection, _WRITE, key, value)
+            self._run(connection, _WRITE, key, value)
 
     def create(self, campaign: Campaign, *, needed: int | None, deadline: int | None) -> bool:
         """Add a campaign in phase "enrolling"; False if its task is there already."""
@@ -461,14 +455,11 @@ class SQLStore(ABC):
                 added = item.round if isinstance(item, Incoming) else 0
                 counts[added] = counts.get(added, 0) + 1
         for added, received in counts.items():
-            self._count(connection, number, added, received)
+            self._run(connection, _COUNT, number, added, self._worker, received)
         if round_ not in counts:
             return outcomes, False
         status = self._status(connection, number)
         return outcomes, status.needed is not None and status.received >= status.needed
-
-    def _count(self, connection: Connection, number: int, round_: int, received: int) -> None:
-        self._run(connection, _COUNT, number, round_, self._worker, received)
 
     def _status(self, connection: Connection, number: int) -> Status:
         return Status(*self._run(connection, f"{_STATUS} WHERE c.id = ?", number).fetchone()[1:])
@@ -532,7 +523,7 @@ class SQLStore(ABC):
     # -- rounds ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def lock(self, task: bytes) -> Iterator[LockedCampaign | None]:
+    def lock(self, task: bytes) -> Iterator[Locked | None]:
         """A transaction that holds the campaign alone: others wait. None if there is no such task."""
         with self._writing() as connection:
             number = self._number(connection, task)
@@ -542,7 +533,7 @@ class SQLStore(ABC):
             self._hold(connection, number, alone=True)
             (fold,) = self._run(connection, "SELECT fold FROM campaigns WHERE id = ?", number).fetchone()
             campaign, status = self._campaign(connection, number), self._status(connection, number)
-            yield LockedCampaign(self, connection, number, campaign, status, fold)
+            yield Locked(self, connection, number, campaign, status, fold)
 
 
 def campaign_of(task: bytes, body: bytes) -> Campaign:
@@ -562,11 +553,11 @@ def _stored(items: list[AnyItem], outcomes: list[Outcome]) -> list[AnyItem]:
     return sorted(new, key=attrgetter("pseudonym"))
 
 
-class LockedCampaign:
+class Locked:
     """One campaign inside a transaction that holds it alone."""
 
     def __init__(
-        self, store: SQLStore, connection: Connection, number: int, campaign: Campaign, status: Status, fold: bytes
+        self, store: Store, connection: Connection, number: int, campaign: Campaign, status: Status, fold: bytes
     ) -> None:
         self.campaign, self.status, self.fold = campaign, status, fold
         self._store, self._connection, self._number = store, connection, number
@@ -574,15 +565,8 @@ class LockedCampaign:
     def _run(self, sql: str, *values: Any) -> Any:
         return self._store._run(self._connection, sql, *values)
 
-    def query(self, round_: int) -> bytes | None:
-        """Query of a round."""
-        return self._message("query", round_)
-
-    def seal(self, round_: int) -> bytes | None:
-        """Seal of a closed round."""
-        return self._message("seal", round_)
-
-    def _message(self, what: What, round_: int) -> bytes | None:
+    def message(self, round_: int, what: What) -> bytes | None:
+        """A stored message of a round."""
         row = self._run(f"SELECT {what} FROM rounds WHERE campaign = ? AND round = ?", self._number, round_).fetchone()
         return row[0] if row else None
 
@@ -600,18 +584,13 @@ class LockedCampaign:
         """Write the query of the next round."""
         self._run("INSERT INTO rounds (campaign, round, query) VALUES (?, ?, ?)", self._number, round_, query)
 
-    def move(
-        self, phase: Phase, *, round_: int, closed: int, needed: int | None, deadline: int | None, fold: bytes
-    ) -> None:
-        """Write where the campaign stands."""
-        self._run(_MOVE, phase, round_, closed, needed, deadline, fold, self._number)
+    def move(self, phase: Phase, **changes: Any) -> None:
+        """Go to a phase, and change other columns with it."""
+        names = ", ".join(f"{name} = ?" for name in ("phase", *changes))
+        self._run(f"UPDATE campaigns SET {names} WHERE id = ?", phase, *changes.values(), self._number)
 
 
 # -- opening one by its address ---------------------------------------------------------------------------------------
-
-
-Store = SQLStore  # thread-safe
-Locked = LockedCampaign
 
 
 def check_url(url: str) -> tuple[Literal["sqlite", "postgres"], str]:
@@ -621,19 +600,6 @@ def check_url(url: str) -> tuple[Literal["sqlite", "postgres"], str]:
     if url.startswith(("postgresql://", "postgres://")):
         return "postgres", url
     raise InvalidInput(f"--db must be sqlite:///file or postgresql://user@host/name; got {url!r}")
-
-
-def check_database(url: str, *, new: bool = False) -> tuple[Literal["sqlite", "postgres"], str]:
-    """Kind and address of a database that can be used; a bad SQLite file is refused before anything is touched.
-
-    For the start of a process: the file must not be open in it yet. ``new`` lets one be made that is not there.
-    """
-    kind, address = check_url(url)
-    if kind == "sqlite":
-        from .sqlite import check_file
-
-        check_file(address, new=new)
-    return kind, address
 
 
 def open_store(url: str, *, worker: str = "0") -> Store:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from .base import SQLStore
+    from .base import Store
 
 __all__ = [
     "LAST_STEP", "NOT_OPEN", "SEED", "PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadOutcome",
@@ -126,7 +126,7 @@ class ShareRow(NamedTuple):
 class PairTables:
     """The tables of pairs in a store."""
 
-    def __init__(self, store: SQLStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     # -- pairs -----------------------------------------------------------------------------------------------------

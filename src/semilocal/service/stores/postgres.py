@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...errors import MissingExtra, StoreUnavailable, printable
-from .base import SQLStore, check_version, migrations
+from .base import Store, check_version, migrations
 
 try:
     import psycopg
@@ -45,7 +45,7 @@ _WORDS = {
 Connection = psycopg.Connection[TupleRow]
 
 
-class PostgresStore(SQLStore):
+class PostgresStore(Store):
     """A store on a PostgreSQL server."""
 
     gather = 0.002  # a transaction costs three exchanges with the server and a flush: share it

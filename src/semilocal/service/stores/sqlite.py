@@ -20,7 +20,7 @@ import msgspec
 
 from ...errors import InvalidInput, StoreUnavailable
 from ..keys import private_file
-from .base import SQLStore, campaign_of, check_version, migrations
+from .base import Store, campaign_of, check_version, migrations
 
 __all__ = ["SQLiteStore", "back_up", "check_file", "lock_for_serving"]
 
@@ -37,7 +37,7 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-class SQLiteStore(SQLStore):
+class SQLiteStore(Store):
     """A store in one file."""
 
     gather = 0.001  # a thread that wakes costs more than a transaction
