@@ -59,11 +59,11 @@ def test_a_seed_goes_to_one_pair_only(store: Store) -> None:  # noqa: F811
 def test_uploads_are_stored_once_and_never_changed(store: Store) -> None:  # noqa: F811
     opened(store)
     first = [upload(number) for number in range(5)]
-    assert store.pairs.add(TASK, first) == (["stored"] * 5, False)
-    assert store.pairs.add(TASK, [first[1], upload(1, public=bytes(170)), upload(7)])[0] == [
+    assert store.pairs.add(TASK, first) == ["stored"] * 5
+    assert store.pairs.add(TASK, [first[1], upload(1, public=bytes(170)), upload(7)]) == [
         "again", "other-upload", "stored",
     ]  # fmt: skip
-    assert store.pairs.add(TASK, [upload(8), upload(8), upload(8, public=bytes(170))])[0] == [
+    assert store.pairs.add(TASK, [upload(8), upload(8), upload(8, public=bytes(170))]) == [
         "stored", "again", "other-upload",
     ]  # fmt: skip
     kept = sorted([*first, upload(7), upload(8)])
@@ -82,26 +82,26 @@ def test_nothing_is_added_after_closing_but_what_is_stored_is_known(store: Store
     opened(store)
     store.pairs.add(TASK, [upload(1)])
     store.pairs.move(TASK, "open", "closing")
-    assert store.pairs.add(TASK, [upload(1), upload(2), upload(1, public=bytes(170))])[0] == [
+    assert store.pairs.add(TASK, [upload(1), upload(2), upload(1, public=bytes(170))]) == [
         "again", "uploads-closed", "other-upload",
     ]  # fmt: skip
 
 
 def test_a_capacity_is_never_exceeded(store: Store) -> None:  # noqa: F811
     opened(store, capacity=3)
-    assert store.pairs.add(TASK, [upload(1), upload(2)]) == (["stored"] * 2, False)
-    assert store.pairs.add(TASK, [upload(3), upload(4), upload(2)]) == (["stored", "uploads-closed", "again"], True)
+    assert store.pairs.add(TASK, [upload(1), upload(2)]) == ["stored"] * 2
+    assert store.pairs.add(TASK, [upload(3), upload(4), upload(2)]) == ["stored", "uploads-closed", "again"]
 
 
 def test_a_token_is_good_for_one_upload(store: Store) -> None:  # noqa: F811
     opened(store, enrolment="tokens")
     good, other = hashlib.sha256(b"a").digest(), hashlib.sha256(b"b").digest()
     store.pairs.add_tokens(TASK, [good, other])
-    assert store.pairs.add(TASK, [upload(1), upload(2, token=bytes(32)), upload(3, token=good)])[0] == [
+    assert store.pairs.add(TASK, [upload(1), upload(2, token=bytes(32)), upload(3, token=good)]) == [
         "bad-token", "bad-token", "stored",
     ]  # fmt: skip
-    assert store.pairs.add(TASK, [upload(3, token=good), upload(4, token=good)])[0] == ["again", "token-used"]
-    assert store.pairs.add(TASK, [upload(5, token=other), upload(6, token=other)])[0] == ["stored", "token-used"]
+    assert store.pairs.add(TASK, [upload(3, token=good), upload(4, token=good)]) == ["again", "token-used"]
+    assert store.pairs.add(TASK, [upload(5, token=other), upload(6, token=other)]) == ["stored", "token-used"]
 
 
 def test_forwarding_goes_on_where_it_ended(store: Store) -> None:  # noqa: F811

@@ -97,9 +97,7 @@ class Pair:
         store.first_setting(SEED, SEEDS[number])
         store.set_setting("server-key", keys.current)
         peer = None if number else Peer(names[1].origin, transport=self.wire)
-        self.pairs[number] = PairService(
-            store, clock=clock, keys=keys, interval=None, settings=settings[number], peer=peer
-        )
+        self.pairs[number] = PairService(store, clock=clock, keys=keys, settings=settings[number], peer=peer)
         app, self.services[number] = build_app(store, clock, keys=keys, pairs=self.pairs[number])
         if number:
             self.wire.app = app

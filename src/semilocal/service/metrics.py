@@ -33,13 +33,14 @@ _WORDS = {
 }
 
 
-class Metrics:
+class Metrics(Collector):
     """What this server has done since it started."""
 
     def __init__(self) -> None:
         self._answers: Counter[str] = Counter()
         self._outcomes: Counter[str] = Counter()
         self._refused: dict[bytes, Counter[str]] = {}
+        self._seen: tuple[list[Status], Mapping[str, int], Mapping[str, float]] = ([], {}, {})  # by who asks
 
     def answered(self, status: int) -> None:
         """Count an answer."""
@@ -58,17 +59,16 @@ class Metrics:
         """Refused reports of a campaign by the token of the reason."""
         return dict(self._refused.get(task, ()))
 
-    def text(
-        self, statuses: Iterable[Status], *, totals: Mapping[str, int], gauges: Mapping[str, float]
-    ) -> str:  # fmt: skip
+    def text(self, statuses: Iterable[Status], totals: Mapping[str, int], gauges: Mapping[str, float]) -> str:
         """The page: what was counted here, numbers of other parts by their names, and all campaigns."""
+        self._seen = list(statuses), totals, gauges
         registry = CollectorRegistry()
-        registry.register(_Page(list(self._families(list(statuses), totals, gauges))))
+        registry.register(self)
         return generate_latest(registry).decode()
 
-    def _families(
-        self, statuses: list[Status], totals: Mapping[str, int], gauges: Mapping[str, float]
-    ) -> Iterator[Any]:  # fmt: skip
+    def collect(self) -> Iterator[Any]:
+        """What the library asks for."""
+        statuses, totals, gauges = self._seen
         counted: tuple[Any, ...] = (
             CounterMetricFamily("semilocal_responses", "Answers by status.", labels=["status"]),
             CounterMetricFamily("semilocal_outcomes", "Outcomes of reports and enrolments.", labels=["outcome"]),
@@ -85,13 +85,3 @@ class Metrics:
             yield GaugeMetricFamily(name, _WORDS[name], value=value)
         enrolled = sum(status.enrolled for status in statuses)
         yield GaugeMetricFamily("semilocal_participants", "Participants of all campaigns.", value=enrolled)
-
-
-class _Page(Collector):
-    """Families that are there already."""
-
-    def __init__(self, families: list[Any]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[Any]:
-        yield from self._families

@@ -196,25 +196,16 @@ def _warn_about_pairs(store: Store, pair: PairSettings | None) -> None:
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens at an address; clients queue there until the application is ready."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")
+    except socket.gaierror as error:
         raise InvalidInput(f"--host {host!r} is not an address of this machine: {error.strerror}") from None
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-        listener.set_inheritable(True)
     except OSError as error:
-        listener.close()
         raise InvalidInput(
             f"cannot listen at {host} port {port}: {error.strerror}; stop the program that does, or choose another "
             "--port or --host"
         ) from None
-    return listener
 
 
 def set_up_logging(level: str) -> None:

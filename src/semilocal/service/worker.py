@@ -204,6 +204,8 @@ class Service:
         """Look after the campaigns for as long as the worker lives, whatever happens."""
         while True:
             try:
+                if self.pairs is not None:
+                    await self.pairs.begin_looks()
                 await self.tick()
             except Exception as error:
                 if self._seldom.allow(type(error)):
@@ -233,7 +235,7 @@ class Service:
     def _keeper_state(self) -> str:
         if self._interval is None:
             return "runs"  # called from outside
-        if self.keeper is None or self.keeper.done() or (self.pairs is not None and not self.pairs.kept):
+        if self.keeper is None or self.keeper.done():
             return "ended"
         return "stalled" if time.monotonic() - self._beat > STALLED_SECONDS else "runs"
 

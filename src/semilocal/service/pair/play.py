@@ -28,7 +28,8 @@ from ...sharing.pair import PairTask
 from ...sharing.verify import LevelShare
 from ..background import Background
 from ..campaign import token_hash
-from ..stores.pairs import LAST_STEP, PairRow, PairTables, StepRow, UploadOutcome, UploadRow
+from ..stores.base import Outcome
+from ..stores.pairs import LAST_STEP, PairRow, PairTables, StepRow, UploadRow
 from .pool import Found, Job, Move, Pool, Reports, Tree
 
 __all__ = [
@@ -338,7 +339,7 @@ class Leading:
 # -- the helper --------------------------------------------------------------------------------------------------------
 
 
-_OUTCOMES: dict[UploadOutcome, wire.Outcome] = {
+_OUTCOMES: dict[Outcome, wire.Outcome] = {
     "stored": "stored", "again": "stored", "other-upload": "replayed", "uploads-closed": "closed",
     "campaign-ended": "closed",
 }  # fmt: skip
@@ -357,7 +358,7 @@ def answer_forward(live: LivePair, tables: PairTables, body: bytes) -> bytes:
         raise Refused("campaign-ended", "the pair has ended on this server")
     rows = [upload_row(live.pair, secrets, one, hashlib.sha256(one.to_bytes()).digest()) for one in reports]
     good = [row for row in rows if row is not None]
-    outcomes = iter(tables.add(live.task, good)[0] if good else [])
+    outcomes = iter(tables.add(live.task, good) if good else [])
     found: list[wire.Outcome] = ["undecryptable" if row is None else _OUTCOMES[next(outcomes)] for row in rows]
     return wire.ForwardAnswer(tuple(found)).to_bytes()
 

@@ -63,16 +63,16 @@ class IncomingUpload(NamedTuple):
 class PairService:
     """All pairs of a server.
 
-    ``clock`` is Unix time. The peer is the helper, for a leader; made from the settings if left out. With an
-    ``interval`` of None the pairs are looked at when ``tick`` is called; else every so many seconds.
+    ``clock`` is Unix time. The peer is the helper, for a leader; made from the settings if left out. Whoever holds it
+    calls ``begin_looks`` every now and then.
     """
 
     def __init__(
         self, store: Store, *, clock: Callable[[], float], keys: Keyring, settings: PairSettings,
-        peer: Peer | None = None, interval: float | None = 0.2,
+        peer: Peer | None = None,
     ) -> None:  # fmt: skip
         settings.check()
-        self.settings, self._clock, self._keys, self._interval = settings, clock, keys, interval
+        self.settings, self._clock, self._keys = settings, clock, keys
         self._store, self._tables = store, store.pairs
         self._peer = peer if peer is not None or settings.role == "helper" else Peer(settings.peer)
         self._pool = Pool(settings.processes)
@@ -82,52 +82,33 @@ class PairService:
         self._live: dict[bytes, LivePair] = {}
         self._looks: dict[bytes, asyncio.Future[Any]] = {}  # one per pair
         self._pauses: dict[bytes, tuple[float, float]] = {}  # when to look again after a failure, and the pause
-        self.keeper: asyncio.Future[Any] | None = None
-        self.writer = Writer(self.apply, self._full, gather=store.gather)
+        self.writer = Writer(self.apply, lambda full: None, gather=store.gather)
         self.faults = Faults()
         self._seldom = Seldom()
         self._answered, self._lost = time.monotonic(), False  # when the other server answered; whether it does not now
-        self.stopping = False
 
     # -- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin to write uploads and to look after the pairs."""
+        """Begin to write uploads."""
         self.writer.start()
         await self._work(self._store.first_setting, SEED, secrets.token_bytes(32))
-        if self._interval is not None:
-            self.keeper = self._background.spawn(self._keep(self._interval))
 
     async def stop(self) -> None:
         """Write what is queued, and stop; steps that are cut off are repeated after the next start."""
-        self.stopping = True
         await self._background.cancel()
         self._pool.stop()
         await self._background.stop(self.writer.stop())
         if self._peer is not None:
             await self._peer.close()
 
-    @property
-    def kept(self) -> bool:
-        """Whether the task that looks after the pairs is alive."""
-        return self._interval is None or (self.keeper is not None and not self.keeper.done())
-
-    async def _keep(self, interval: float) -> None:
-        while True:
-            try:
-                await self._begin_looks()
-                self.faults.clear(b"")
-            except Exception as error:
-                self.faults.note(b"", error)
-            await asyncio.sleep(interval)
-
     async def tick(self) -> None:
         """Do once what is due for every pair, also after a failure, and wait until it is done."""
         self._pauses.clear()
-        await self._begin_looks()
+        await self.begin_looks()
         await asyncio.gather(*self._looks.values())
 
-    async def _begin_looks(self) -> None:
+    async def begin_looks(self) -> None:
         """Look at every pair that nobody looks at now and that has no pause."""
         for row in await self._read(self._tables.rows, active=True):
             task, again = row.task, self._pauses.get(row.task, (0.0, 0.0))[0]
@@ -377,18 +358,10 @@ class PairService:
                 outcomes[place] = NOT_OPEN[live.row.phase]
             elif (row := upload_row(live.pair, live.secrets, upload, digest)) is not None:
                 groups.setdefault(task, []).append((place, row))
-        full = set()
         for task, rows in groups.items():
-            found, is_full = self._tables.add(task, [row for _, row in rows])
-            for (place, _), outcome in zip(rows, found, strict=True):
+            for (place, _), outcome in zip(rows, self._tables.add(task, [row for _, row in rows]), strict=True):
                 outcomes[place] = outcome
-            if is_full:
-                full.add(task)
-        return Applied(outcomes, full)
-
-    def _full(self, tasks: set[bytes]) -> None:
-        if self._interval is not None and not self.stopping:
-            self._background.spawn(self._begin_looks())
+        return Applied(outcomes, set())
 
     # -- the other server ------------------------------------------------------------------------------------------
 

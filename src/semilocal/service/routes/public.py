@@ -263,10 +263,9 @@ async def show_metrics(context: Context, request: Request) -> Response:
         "semilocal_queue_length": service.writer.waiting,
         "semilocal_campaigns_at_fault": len(service.faults),
     }
-    silence = None if service.pairs is None else service.pairs.silence
-    if silence is not None:
-        gauges["semilocal_peer_silent_seconds"] = silence
-    text = context.metrics.text(statuses.values(), totals=totals, gauges=gauges)
+    if service.silence is not None:
+        gauges["semilocal_peer_silent_seconds"] = service.silence
+    text = context.metrics.text(statuses.values(), totals, gauges)
     return Response(text, media_type="text/plain; version=0.0.4", headers={"Cache-Control": "no-store"})
 
 

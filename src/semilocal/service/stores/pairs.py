@@ -18,19 +18,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from .base import Store
+    from .base import Outcome, Store
 
 __all__ = [
-    "LAST_STEP", "NOT_OPEN", "SEED", "PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadOutcome",
-    "UploadRow",
+    "LAST_STEP", "NOT_OPEN", "SEED", "PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadRow",
 ]  # fmt: skip
 
 PairPhase = Literal["confirming", "open", "closing", "levels", "done", "cancelled"]
 ENDED: tuple[PairPhase, ...] = ("done", "cancelled")
-UploadOutcome = Literal[
-    "stored", "again", "other-upload", "uploads-closed", "not-open-yet", "bad-token", "token-used", "campaign-ended",
-    "bad-upload",
-]  # fmt: skip
 Run = Callable[..., Any]
 SEED = "pair-seed"
 LAST_STEP = "sign"
@@ -206,8 +201,8 @@ class PairTables:
             number = self._number(connection, task)
             self._store._insert_rows(connection, "pair_tokens", {"pair": number, "used": 0}, {"hash": list(hashes)})
 
-    def add(self, task: bytes, rows: Sequence[UploadRow]) -> tuple[list[UploadOutcome], bool]:
-        """Judge and store uploads in one transaction; also whether the pair's capacity is reached."""
+    def add(self, task: bytes, rows: Sequence[UploadRow]) -> list[Outcome]:
+        """Judge and store uploads in one transaction."""
         store = self._store
         with store._writing() as connection:
             number = self._number(connection, task)
@@ -230,7 +225,7 @@ class PairTables:
                 store._run(connection, "UPDATE pairs SET received = received + ? WHERE id = ?", len(new), number)
                 used = [(row.token,) for row in new] if hashes else []
                 store._run_many(connection, "UPDATE pair_tokens SET used = 1 WHERE hash = ?", used)
-        return outcomes, capacity is not None and received + len(new) >= capacity
+        return outcomes
 
     def waiting(self, task: bytes, *, after: int, limit: int) -> list[WaitingRow]:
         """Uploads with a row number above ``after``, in the order in which they came."""
@@ -304,17 +299,17 @@ class PairTables:
 def _judge(
     rows: Sequence[UploadRow], *, phase: PairPhase, tokens: bool, known: dict[bytes, bytes], refused: set[bytes],
     free: dict[bytes, int], left: int | None,
-) -> tuple[list[UploadOutcome], list[UploadRow]]:  # fmt: skip
+) -> tuple[list[Outcome], list[UploadRow]]:  # fmt: skip
     """Outcome of each upload of a batch, and those to store.
 
     ``known`` has digests of stored uploads, ``refused`` those whose envelope the helper could not open: no retry is
     told that all is well. ``free`` says whether a token is used, ``left`` how many more uploads are taken.
     """
-    outcomes: list[UploadOutcome] = []
+    outcomes: list[Outcome] = []
     new: list[UploadRow] = []
     for row in rows:
         stored = known.get(row.report)
-        outcome: UploadOutcome
+        outcome: Outcome
         if stored is not None:
             outcome = "other-upload" if stored != row.digest else "bad-upload" if row.report in refused else "again"
         elif phase != "open":
@@ -335,7 +330,7 @@ def _judge(
     return outcomes, new
 
 
-NOT_OPEN: dict[PairPhase, UploadOutcome] = {
+NOT_OPEN: dict[PairPhase, Outcome] = {
     "confirming": "not-open-yet", "open": "not-open-yet", "closing": "uploads-closed", "levels": "uploads-closed",
     "done": "uploads-closed", "cancelled": "campaign-ended",
 }  # fmt: skip

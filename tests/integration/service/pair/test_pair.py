@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from pathlib import Path
 
@@ -12,14 +11,11 @@ import numpy as np
 import pytest
 
 from semilocal.pooled import replay
-from semilocal.service.keys import Keyring
-from semilocal.service.pair.form import PairSettings
 from semilocal.service.pair.play import PairSecrets
-from semilocal.service.pair.service import PairService
 from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import COLLUSION, PairTask
 from semilocal.sharing.wire import Receipt, Upload
-from semilocal.testing import MockClock, build_app, client_of
+from semilocal.testing import MockClock
 from tests.helpers.pairs import SIGNING, crowd, operator, report_id, sealed_upload, shared_report, upload_of
 from tests.helpers.running_pair import ADMIN, SEEDS, Pair, on_both, run_pair
 
@@ -55,31 +51,6 @@ def test_a_pair_counts_a_crowd_and_both_sign(stores: Stores) -> None:
             assert state["waits_for"] is None
 
     run_pair(stores, body)
-
-
-def test_health_tells_whether_pairs_are_looked_after(stores: Stores) -> None:
-    async def main() -> list[tuple[int, str]]:
-        keys = Keyring.of([SIGNING[1]])
-        settings = PairSettings("helper", operator(1).name, operator(1).origin)
-        pairs = PairService(stores[1], clock=MockClock(), keys=keys, interval=0.01, settings=settings)
-        app, service = build_app(stores[1], MockClock(), keys=keys, pairs=pairs, interval=0.01)
-        await service.start()
-        found = []
-        try:
-            async with client_of(app) as client:
-                for _ in range(2):
-                    answer = await client.get("/healthz")
-                    found.append((answer.status_code, answer.text))
-                    assert pairs.keeper is not None
-                    pairs.keeper.cancel()
-                    await asyncio.wait([pairs.keeper])
-        finally:
-            await service.stop()
-        return found
-
-    (good, _), (bad, words) = asyncio.run(main())
-    assert (good, bad) == (200, 503)
-    assert "keeper: ended" in words
 
 
 def test_nobody_is_a_crowd_too(stores: Stores) -> None:
