@@ -10,7 +10,7 @@ from semilocal.service.pair.play import LivePair, PairSecrets, StoredHalf
 from semilocal.service.pair.pool import Pool
 from semilocal.service.stores.base import Store
 from semilocal.service.stores.pairs import SEED, UploadRow
-from semilocal.sharing.machine import Helper, Leader
+from semilocal.sharing.machine import Helper, Leader, Step
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Evaluator
 from semilocal.sharing.verify import Half
@@ -31,12 +31,11 @@ class Report(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A step as it is stored."""
+    """A step with its request and answer."""
 
-    bucket: int
-    step: str
+    step: Step
     request: bytes
-    answer: bytes | None
+    answer: bytes
 
 
 def people(pair: PairTask, n: int, server: int = 0) -> list[Report]:
@@ -79,7 +78,7 @@ def run(leader: Leader, helper: Helper, between: Callable[[], None] = lambda: No
         answer = helper.answer(request)
         for one in (leader, helper):
             one.advance(request, answer)
-        said.append(Said(*due, request, answer))
+        said.append(Said(due, request, answer))
         between()
     assert helper.due is None
     return said

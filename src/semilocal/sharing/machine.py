@@ -1,20 +1,7 @@
 """Two servers that count together, without input or output: Leader and Helper, from stored reports to the transcript.
 
-Both servers are in the same state, and leave it by the same message: what one says, the other hears.
-
-    state       leaves with                  what it means                                             then
-    close       Closing          leader      which reports take part: all that both have stored        closing
-    closing     ClosingAnswer    helper      it has the same set; the first tree begins                check, sign
-    check       LevelCheck       leader      digests of the tags of the level, per chunk of reports    checking
-    checking    LevelCheckAnswer helper      the tags of the chunks that differ                        sums
-    sums        LevelSums        leader      who failed the check; fixes who counts; noisy numbers     summing
-    summing     LevelSumsAnswer  helper      its noisy numbers; the public rule opens the next cells   check, finish
-    finish      Finish           leader      noisy final counts                                        finishing
-    finishing   FinishAnswer     helper      its own; the tree is published, the next one begins       check, sign
-    sign        Signature        leader      of the transcript                                         signing
-    signing     Signature        helper      of the same transcript                                    done
-
-``EVENTS`` is this table; a message that is not in it is refused. What always holds:
+Both servers are in the same state, and leave it by the same message: what one says, the other hears. ``EVENTS`` is the
+table of states; a message that is not in it is refused. What always holds:
 
 1. A step has one request and one answer. Both are stored, and can be sent again.
 2. No number leaves before the set of rejected reports of its level is fixed. A level is fixed once.
@@ -33,9 +20,9 @@ database or clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -82,14 +69,19 @@ class Event(NamedTuple):
 
 
 EVENTS: Mapping[State, Event] = {
+    # which reports take part: all that both have stored; the same set, and the first tree begins
     "close": Event(CLOSE, Closing, "leader", ("closing",)),
     "closing": Event(CLOSE, ClosingAnswer, "helper", ("check", "sign")),
+    # digests of the tags of the level, per chunk of reports; the tags of the chunks that differ
     "check": Event("check", LevelCheck, "leader", ("checking",)),
     "checking": Event("check", LevelCheckAnswer, "helper", ("sums",)),
+    # who failed the check, which fixes who counts, and noisy numbers; its own: the public rule opens the next cells
     "sums": Event("sums", LevelSums, "leader", ("summing",)),
     "summing": Event("sums", LevelSumsAnswer, "helper", ("check", "finish")),
+    # noisy final counts; its own: the tree is published, the next one begins
     "finish": Event("finish", Finish, "leader", ("finishing",)),
     "finishing": Event("finish", FinishAnswer, "helper", ("check", "sign")),
+    # of the transcript
     "sign": Event(SIGN, Signature, "leader", ("signing",)),
     "signing": Event(SIGN, Signature, "helper", ("done",)),
 }  # nothing leaves "done"
@@ -100,19 +92,6 @@ class Step(NamedTuple):
 
     bucket: int
     name: str
-
-
-class Exchange(Protocol):
-    """A stored step."""
-
-    @property
-    def bucket(self) -> int: ...
-    @property
-    def step(self) -> str: ...
-    @property
-    def request(self) -> bytes: ...
-    @property
-    def answer(self) -> bytes | None: ...
 
 
 class Machine:
@@ -167,14 +146,13 @@ class Machine:
             raise InvalidInput("this step was asked with another request; a step is asked once")
         self._take(answer)
 
-    def replay(self, exchanges: Iterable[Exchange]) -> None:
-        """Come back to where the answered steps lead; only the tree that is not finished is evaluated."""
-        answered = [(one, one.answer) for one in exchanges if one.answer is not None]
-        self._known = {one.bucket for one, _ in answered if one.step == "finish"}
-        for one, answer in answered:
-            if self.due != (one.bucket, one.step):
-                raise InvalidInput(f"the stored step {one.step} of bucket {one.bucket} does not follow")
-            self.advance(one.request, answer)
+    def replay(self, answered: Sequence[tuple[Step, bytes, bytes]]) -> None:
+        """Come back to where steps lead, with requests and answers; only a tree that is not finished is evaluated."""
+        self._known = {step.bucket for step, _, _ in answered if step.name == "finish"}
+        for step, request, answer in answered:
+            if self.due != step:
+                raise InvalidInput(f"the stored step {step.name} of bucket {step.bucket} does not follow")
+            self.advance(request, answer)
 
     def signed_tree(self) -> SignedTree:
         """The transcript."""

@@ -76,7 +76,7 @@ def test_a_forged_report_is_rejected_once_and_named_in_the_transcript() -> None:
     assert sum(tree.rejected) == 1
     (found,) = leader.signed_tree().published()
     assert np.abs(replay(found).counts).max() < 400
-    checks = [LevelCheckAnswer.from_bytes(one.answer or b"") for one in said if one.step.endswith("check")]
+    checks = [LevelCheckAnswer.from_bytes(one.answer) for one in said if one.step.name.endswith("check")]
     assert [bool(check.chunks) for check in checks].count(True) == 1  # afterwards its tags are not compared
 
 
@@ -272,14 +272,14 @@ def test_stored_numbers_that_are_not_its_own_are_noticed() -> None:
     leader, _ = people.both()
     leader.replay(before)
     with pytest.raises(InvalidInput, match="data or key changed"):
-        leader.advance(changed.to_bytes(), finish.answer or b"")
+        leader.advance(changed.to_bytes(), finish.answer)
 
 
 def test_no_other_message_than_the_table_has_leaves_a_state() -> None:
     """Every request in every state: only the one of the table is taken."""
     people = People(pair_task(), 60)
     said = run(*people.both())
-    requests = {one.step.rsplit("/", 1)[-1]: one.request for one in reversed(said)}  # of the first level
+    requests = {one.step.name.rsplit("/", 1)[-1]: one.request for one in reversed(said)}  # of the first level
     for kind, request in requests.items():
         for other, wrong in requests.items():
             if other == kind:
@@ -298,6 +298,6 @@ def test_no_other_message_than_the_table_has_leaves_a_state() -> None:
 def test_nothing_follows_the_signatures() -> None:
     leader, helper = People(pair_task(), 3).both()
     last = run(leader, helper)[-1]
-    for call in (lambda: helper.answer(last.request), lambda: leader.advance(last.request, last.answer or b"")):
+    for call in (lambda: helper.answer(last.request), lambda: leader.advance(last.request, last.answer)):
         with pytest.raises(InvalidInput, match=r"nothing follows|asked once"):
             call()

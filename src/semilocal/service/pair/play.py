@@ -23,7 +23,7 @@ from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUn
 from ...protocol.keys import derive
 from ...sharing import wire
 from ...sharing.envelope import Role, open_envelope, read_secret
-from ...sharing.machine import CLOSE, NO_BUCKET, Helper, Leader, Machine
+from ...sharing.machine import CLOSE, NO_BUCKET, Helper, Leader, Machine, Step
 from ...sharing.pair import PairTask
 from ...sharing.verify import LevelShare
 from ..background import Background
@@ -130,7 +130,7 @@ def build_machine(live: LivePair, tables: PairTables, pool: Pool, signing_secret
     )  # fmt: skip
     steps = tables.steps(live.task)
     live.steps = len(steps)
-    machine.replay(steps)
+    machine.replay([(Step(one.bucket, one.step), one.request, one.answer) for one in steps if one.answer is not None])
     return machine
 
 
