@@ -39,9 +39,8 @@ from semilocal import Box
 from semilocal.pooled import PooledTask
 from semilocal.release.counts import Counts
 from semilocal.release.pair import pair_counts
-from semilocal.sharing.envelope import seal
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import seal, verifying_key
 from semilocal.sharing.wire import MAX_UPLOAD, SignedTree, Upload
 from semilocal.testing import ADMIN_TOKEN, Server, free_port
 from tests.helpers.pairs import ROLES, SIGNING

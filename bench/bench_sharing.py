@@ -17,11 +17,10 @@ from bench.reports import public_parts
 from semilocal import Box
 from semilocal.device.upload import make_upload
 from semilocal.pooled import PooledTask
-from semilocal.sharing.envelope import public_key
 from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.point import FixedKeys
 from semilocal.sharing.report import Shape, shard
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import public_key, verifying_key
 from semilocal.sharing.verify import Half
 
 TASK = bytes(32)

@@ -13,10 +13,10 @@ from semilocal import Box
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.task import PooledTask
 from semilocal.protocol.keys import rounding_word, upload_entropy
-from semilocal.sharing.envelope import Role, info_of
 from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.point import NONCE
 from semilocal.sharing.report import Shape, SharedReport, shard
+from semilocal.sharing.sealing import Role, info_of
 from semilocal.sharing.verify import Parameter, is_valid
 
 COUNTS, VALUES = Shape(4), Shape(4, 3)

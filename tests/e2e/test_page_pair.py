@@ -15,7 +15,7 @@ import pytest
 from semilocal.datasets import california_housing
 from semilocal.device.swarm import run_swarm
 from semilocal.protocol.policy import Policy
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import verifying_key
 from semilocal.testing import ADMIN_TOKEN
 from tests.e2e.test_page_join import give_position
 from tests.helpers.browser import Look, apart, chromium, colours_of, looking

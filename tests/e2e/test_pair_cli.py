@@ -14,7 +14,7 @@ import pytest
 
 from semilocal.cli.main import main
 from semilocal.sharing.pair import COLLUSION, PairTask
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import verifying_key
 from semilocal.sharing.wire import SignedTree
 from semilocal.testing import ADMIN_TOKEN, Server, free_port
 from tests.helpers import HANG

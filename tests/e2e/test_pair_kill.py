@@ -24,7 +24,7 @@ from semilocal.service.stores.base import open_store
 from semilocal.service.stores.pairs import SEED
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import accepted_digest
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import verifying_key
 from semilocal.sharing.wire import Receipt, SignedTree
 from semilocal.testing import ADMIN_TOKEN, free_port
 from tests.helpers import HANG

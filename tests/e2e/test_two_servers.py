@@ -15,7 +15,7 @@ import pytest
 from semilocal.cli.main import main
 from semilocal.device.vault import unpack
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import verifying_key
 from semilocal.sharing.wire import Receipt
 from semilocal.testing import ADMIN_TOKEN, Server, cluster, secret
 from tests.helpers.commands import run, write_people

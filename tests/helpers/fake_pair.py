@@ -22,9 +22,8 @@ from semilocal.device.vault import Vault
 from semilocal.pooled import PooledTask, Published, play
 from semilocal.pooled.counter import MemoryCounter
 from semilocal.pooled.noise import from_generator
-from semilocal.sharing.envelope import public_key
 from semilocal.sharing.pair import Operator, PairTask
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import public_key, verifying_key
 from semilocal.sharing.wire import BucketTree, Receipt, SignedTree, Upload
 from semilocal.testing import MockClock, cluster, secret
 from tests.helpers.fake_server import Network, Problem, answer_asgi

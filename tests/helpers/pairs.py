@@ -12,11 +12,10 @@ import numpy.typing as npt
 from semilocal import Box
 from semilocal.hierarchy import Cells
 from semilocal.pooled import PooledTask
-from semilocal.sharing.envelope import Role, public_key, seal
 from semilocal.sharing.pair import Operator, PairTask
 from semilocal.sharing.party import derived_noise
 from semilocal.sharing.report import SharedReport, shard
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import Role, public_key, seal, verifying_key
 from semilocal.sharing.wire import Upload
 
 Integers = npt.NDArray[np.int64]

@@ -24,7 +24,7 @@ from semilocal.service.stores.base import Store, open_store
 from semilocal.service.stores.pairs import SEED
 from semilocal.service.worker import Service
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.signing import sign, verifying_key
+from semilocal.sharing.sealing import sign, verifying_key
 from semilocal.sharing.wire import SignedTree, Upload
 from semilocal.testing import ADMIN_TOKEN, MockClock, build_app
 from tests.helpers.pairs import SIGNING, operator, pooled_task, upload_of

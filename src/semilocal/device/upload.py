@@ -25,9 +25,9 @@ from ..errors import InvalidInput, ServerViolation, printable
 from ..geometry.units import at_least, lengths_words, side_unit
 from ..protocol.keys import pseudonym, rounding_word, upload_entropy
 from ..protocol.policy import Policy, check_sides
-from ..sharing.envelope import Role, seal
 from ..sharing.pair import PairTask
 from ..sharing.report import shard
+from ..sharing.sealing import Role, seal
 from ..sharing.wire import Receipt, Upload
 from .channel import MSGPACK, Channel, split_url
 from .summary import ADVICE, Summary, summarise_upload

@@ -29,28 +29,11 @@ import numpy as np
 from ..errors import InvalidInput
 from ..pooled.play import Published, Tree, replay
 from ..pooled.task import UNITS
-from .envelope import Role
+from . import wire
 from .pair import PairTask
 from .party import Evaluator, Flags, Integers, Party, accepted_digest, unshard
-from .signing import is_signed
+from .sealing import Role, is_signed
 from .verify import chunks, differing, digests
-from .wire import (
-    BucketTree,
-    Closing,
-    ClosingAnswer,
-    Finish,
-    FinishAnswer,
-    LevelCheck,
-    LevelCheckAnswer,
-    LevelSums,
-    LevelSumsAnswer,
-    Message,
-    Signature,
-    SignedTree,
-    numbers_of,
-    pack_numbers,
-    split_ids,
-)
 
 State = Literal[
     "close", "closing", "check", "checking", "sums", "summing", "finish", "finishing", "sign", "signing", "done",
@@ -63,27 +46,27 @@ class Event(NamedTuple):
     """What leaves a state: the step it belongs to, the message, who says it, and the states that may follow."""
 
     step: str
-    message: type[Message]
+    message: type[wire.Message]
     says: Role
     following: tuple[State, ...]
 
 
 EVENTS: Mapping[State, Event] = {
     # which reports take part: all that both have stored; the same set, and the first tree begins
-    "close": Event(CLOSE, Closing, "leader", ("closing",)),
-    "closing": Event(CLOSE, ClosingAnswer, "helper", ("check", "sign")),
+    "close": Event(CLOSE, wire.Closing, "leader", ("closing",)),
+    "closing": Event(CLOSE, wire.ClosingAnswer, "helper", ("check", "sign")),
     # digests of the tags of the level, per chunk of reports; the tags of the chunks that differ
-    "check": Event("check", LevelCheck, "leader", ("checking",)),
-    "checking": Event("check", LevelCheckAnswer, "helper", ("sums",)),
+    "check": Event("check", wire.LevelCheck, "leader", ("checking",)),
+    "checking": Event("check", wire.LevelCheckAnswer, "helper", ("sums",)),
     # who failed the check, which fixes who counts, and noisy numbers; its own: the public rule opens the next cells
-    "sums": Event("sums", LevelSums, "leader", ("summing",)),
-    "summing": Event("sums", LevelSumsAnswer, "helper", ("check", "finish")),
+    "sums": Event("sums", wire.LevelSums, "leader", ("summing",)),
+    "summing": Event("sums", wire.LevelSumsAnswer, "helper", ("check", "finish")),
     # noisy final counts; its own: the tree is published, the next one begins
-    "finish": Event("finish", Finish, "leader", ("finishing",)),
-    "finishing": Event("finish", FinishAnswer, "helper", ("check", "sign")),
+    "finish": Event("finish", wire.Finish, "leader", ("finishing",)),
+    "finishing": Event("finish", wire.FinishAnswer, "helper", ("check", "sign")),
     # of the transcript
-    "sign": Event(SIGN, Signature, "leader", ("signing",)),
-    "signing": Event(SIGN, Signature, "helper", ("done",)),
+    "sign": Event(SIGN, wire.Signature, "leader", ("signing",)),
+    "signing": Event(SIGN, wire.Signature, "helper", ("done",)),
 }  # nothing leaves "done"
 
 
@@ -111,7 +94,7 @@ class Machine:
         self._noise, self._signing, self._evaluator = noise_secret, signing_secret, evaluator
         self.state: State = "close"
         self.accepted = 0  # reports that take part, once that is fixed
-        self.trees: list[BucketTree] = []  # those that are published
+        self.trees: list[wire.BucketTree] = []  # those that are published
         self._body = pair.to_bytes()
         self._waiting: Iterator[tuple[int, list[bytes]]] = iter(())  # buckets with their reports, after this tree
         self._tree: Party | None = None  # the tree that is counted
@@ -154,11 +137,11 @@ class Machine:
                 raise InvalidInput(f"the stored step {step.name} of bucket {step.bucket} does not follow")
             self.advance(request, answer)
 
-    def signed_tree(self) -> SignedTree:
+    def signed_tree(self) -> wire.SignedTree:
         """The transcript."""
         if self.state != "done":
             raise InvalidInput("the transcript is not signed yet")
-        return SignedTree(self._body, tuple(self.trees), *self._signatures)
+        return wire.SignedTree(self._body, tuple(self.trees), *self._signatures)
 
     # -- what a message means, by the state that it leaves ---------------------------------------------------------
 
@@ -172,9 +155,9 @@ class Machine:
             self._request = data
         self.state = following
 
-    def _on_close(self, message: Closing) -> State:
+    def _on_close(self, message: wire.Closing) -> State:
         members: dict[int, list[bytes]] = {} if self.pair.bucket_depth else {1: []}
-        bucket_of, ids = dict(self._stored), split_ids(message.ids)
+        bucket_of, ids = dict(self._stored), wire.split_ids(message.ids)
         for report in ids:
             if report not in bucket_of:
                 raise InvalidInput(f"report {report.hex()} takes part, but this server does not have it")
@@ -183,18 +166,18 @@ class Machine:
         self._waiting = iter(sorted(members.items()))
         return "closing"
 
-    def _on_closing(self, message: ClosingAnswer) -> State:
+    def _on_closing(self, message: wire.ClosingAnswer) -> State:
         if message.accepted != self._digest:
             raise InvalidInput("the helper closed another set of reports")
         return self._next_tree()
 
-    def _on_check(self, message: LevelCheck) -> State:
+    def _on_check(self, message: wire.LevelCheck) -> State:
         due = len(chunks(len(self._due(message.bucket, message.level).ids)))
         if len(message.digests) != 32 * due:
             raise InvalidInput(f"there are {due} chunks of reports; got {len(message.digests) // 32} digests")
         return "checking"
 
-    def _on_checking(self, message: LevelCheckAnswer) -> State:
+    def _on_checking(self, message: wire.LevelCheckAnswer) -> State:
         if self._party.is_known:
             return "sums"
         own = self._party.verify_init()
@@ -212,32 +195,32 @@ class Machine:
         self._failed[suspects] = differing(own[suspects], other)
         return "sums"
 
-    def _on_sums(self, message: LevelSums) -> State:
+    def _on_sums(self, message: wire.LevelSums) -> State:
         party = self._due(message.bucket, message.level)
         rejected = self._flags(party, message.rejected)
         if not party.is_fixed:  # else the leader has fixed it to make this message
             party.verify_next(rejected)
         self._suspects = self._failed = None
-        _has(numbers_of(message.numbers), party.opened)
+        _has(wire.numbers_of(message.numbers), party.opened)
         return "summing"
 
-    def _on_summing(self, message: LevelSumsAnswer) -> State:
+    def _on_summing(self, message: wire.LevelSumsAnswer) -> State:
         party = self._party
-        leader = LevelSums.from_bytes(self._request).numbers
+        leader = wire.LevelSums.from_bytes(self._request).numbers
         numbers = self._numbers(leader, message.numbers, party.opened, party.aggregate)
         if party.opened:
             party.publish(numbers)
         return "check" if party.opened else "finish"
 
-    def _on_finish(self, message: Finish) -> State:
-        _has(numbers_of(message.numbers), self._due(message.bucket).finals)
+    def _on_finish(self, message: wire.Finish) -> State:
+        _has(wire.numbers_of(message.numbers), self._due(message.bucket).finals)
         return "finishing"
 
-    def _on_finishing(self, message: FinishAnswer) -> State:
+    def _on_finishing(self, message: wire.FinishAnswer) -> State:
         party = self._party
-        leader = Finish.from_bytes(self._request).numbers
+        leader = wire.Finish.from_bytes(self._request).numbers
         found = party.finish(self._numbers(leader, message.numbers, party.finals, party.aggregate_final))
-        published = BucketTree(party.bucket, found.to_bytes(), tuple(party.rejected))
+        published = wire.BucketTree(party.bucket, found.to_bytes(), tuple(party.rejected))
         faults: list[str] = []
         replay_tree(self.pair, published, lambda token, what: faults.append(what))
         if faults:
@@ -245,11 +228,11 @@ class Machine:
         self.trees.append(published)
         return self._next_tree()
 
-    def _on_sign(self, message: Signature) -> State:
+    def _on_sign(self, message: wire.Signature) -> State:
         self._take_signature("leader", message)
         return "signing"
 
-    def _on_signing(self, message: Signature) -> State:
+    def _on_signing(self, message: wire.Signature) -> State:
         self._take_signature("helper", message)
         return "done"
 
@@ -287,7 +270,7 @@ class Machine:
         """Rejected reports as flags; only reports of chunks that differ can have failed the check."""
         if not rejected:  # as a rule
             return np.zeros(len(party.ids), dtype=bool)
-        wanted = set(split_ids(rejected))
+        wanted = set(wire.split_ids(rejected))
         flags = np.array([report in wanted for report in party.ids], dtype=bool)
         if np.count_nonzero(flags) != len(wanted):
             raise InvalidInput("rejected names reports that do not take part")
@@ -297,7 +280,7 @@ class Machine:
 
     def _numbers(self, leader: bytes, helper: bytes, due: int, own: Callable[[], Integers]) -> Integers:
         """What both shares give; refuses a share of this server that is not its own, and what cannot be."""
-        first, second = numbers_of(leader), numbers_of(helper)
+        first, second = wire.numbers_of(leader), wire.numbers_of(helper)
         mine, other = (first, second) if self.role == "leader" else (second, first)
         _has(other, due)
         if not self._party.is_known and not np.array_equal(mine, own()):
@@ -313,10 +296,10 @@ class Machine:
             raise InvalidInput(f"{step}: {name} sends numbers that cannot be: {error}") from None
         return numbers
 
-    def _signature(self) -> Signature:
-        return Signature(SignedTree.signature_by(self._signing, self._body, self.trees))
+    def _signature(self) -> wire.Signature:
+        return wire.Signature(wire.SignedTree.signature_by(self._signing, self._body, self.trees))
 
-    def _take_signature(self, role: Role, message: Signature) -> None:
+    def _take_signature(self, role: Role, message: wire.Signature) -> None:
         parts = (self._body, *(tree.to_bytes() for tree in self.trees))
         if not is_signed(message.signature, self.pair.operator(role).signing_key, "transcript", *parts):
             raise InvalidInput(f"the {role}'s signature is of another transcript than the one this server has")
@@ -341,20 +324,20 @@ class Leader(Machine):
             self._take(self._say().to_bytes())
         return self._request
 
-    def _say(self) -> Message:
+    def _say(self) -> wire.Message:
         if self.state == "close":
-            return Closing(b"".join(report for report, _ in self._stored))
+            return wire.Closing(b"".join(report for report, _ in self._stored))
         if self.state == "sign":
             return self._signature()
         party = self._party
         if self.state == "check":
-            return LevelCheck(party.bucket, party.depth, b"".join(digests(party.verify_init())))
+            return wire.LevelCheck(party.bucket, party.depth, b"".join(digests(party.verify_init())))
         if self.state == "finish":
-            return Finish(party.bucket, pack_numbers(party.aggregate_final()))
+            return wire.Finish(party.bucket, wire.pack_numbers(party.aggregate_final()))
         assert self._failed is not None
         rejected = b"".join(party.ids[place] for place in np.flatnonzero(self._failed).tolist())
         party.verify_next(self._failed)
-        return LevelSums(party.bucket, party.depth, rejected, pack_numbers(party.aggregate()))
+        return wire.LevelSums(party.bucket, party.depth, rejected, wire.pack_numbers(party.aggregate()))
 
 
 class Helper(Machine):
@@ -380,24 +363,26 @@ class Helper(Machine):
         if self.state == "check":
             self._party.verify_init()
 
-    def _say(self, request: bytes) -> Message:
+    def _say(self, request: bytes) -> wire.Message:
         if self.state == "closing":
-            return ClosingAnswer(self._digest)
+            return wire.ClosingAnswer(self._digest)
         if self.state == "signing":
             return self._signature()
         party = self._party
         if self.state == "summing":
-            return LevelSumsAnswer(pack_numbers(party.aggregate()))
+            return wire.LevelSumsAnswer(wire.pack_numbers(party.aggregate()))
         if self.state == "finishing":
-            return FinishAnswer(pack_numbers(party.aggregate_final()))
+            return wire.FinishAnswer(wire.pack_numbers(party.aggregate_final()))
         tags = party.verify_init()
-        joined = LevelCheck.from_bytes(request).digests
+        joined = wire.LevelCheck.from_bytes(request).digests
         other = [joined[start : start + 32] for start in range(0, len(joined), 32)]
         apart = tuple(number for number, own in enumerate(digests(tags)) if own != other[number])
-        return LevelCheckAnswer(apart, b"".join(tags[chunks(len(tags))[number]].tobytes() for number in apart))
+        return wire.LevelCheckAnswer(apart, b"".join(tags[chunks(len(tags))[number]].tobytes() for number in apart))
 
 
-def replay_tree(pair: PairTask, tree: BucketTree, note: Callable[[str, str], None]) -> tuple[Published, Tree] | None:
+def replay_tree(
+    pair: PairTask, tree: wire.BucketTree, note: Callable[[str, str], None]
+) -> tuple[Published, Tree] | None:
     """What one tree of a transcript says, if it can be read; ``note`` is told token and words of every fault."""
     try:
         published = Published.from_bytes(tree.published)

@@ -26,9 +26,8 @@ from ..protocol.canonical import Identified, read_canonical
 from ..protocol.promise import Guarantee
 from ..protocol.promise_words import EITHER
 from ..words import check_name
-from .envelope import Role
 from .report import Shape
-from .signing import KEY
+from .sealing import KEY, Role
 
 MAX_NAME = 200
 MAX_BUCKET_DEPTH = 16
@@ -58,17 +57,7 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_origin(origin: str) -> None:
-    """Refuse what is not ``http(s)://host`` or ``http(s)://host:port`` in its one canonical spelling.
-
-    Examples
-    --------
-    >>> check_origin("https://counts.example")
-    >>> check_origin("https://counts.example:443")
-    Traceback (most recent call last):
-    ...
-    semilocal.errors.InvalidInput: an origin is scheme://host or scheme://host:port, in lower case, without a path and \
-without the scheme's usual port; got 'https://counts.example:443'
-    """
+    """Refuse what is not ``http(s)://host`` or ``http(s)://host:port`` in its one canonical spelling."""
     found = _ORIGIN.fullmatch(origin)
     if found is None or found[5] == _USUAL_PORT[found[1]] or int(found[5] or 1) > 65535:
         raise InvalidInput(

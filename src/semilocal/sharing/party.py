@@ -1,12 +1,5 @@
 """One of the two servers and one tree, from the accepted reports to the final counts. Leader and helper run the same.
 
-    verify_init      the tags of the reports at a level: they must be equal on the other server
-    verify_next      fixes which reports count at the level: those whose tags differ count no longer
-    aggregate        this server's noisy share of every opened cell's number
-    publish          takes both shares put together (``unshard``): the public rule opens cells one level deeper
-    aggregate_final  when no cell is opened: its noisy share of every final count and, if a value is asked, of every sum
-    finish           the transcript from both shares put together
-
 When what is due is for :mod:`.machine` to say. Rules that are never broken: nothing leaves before the set of rejected
 reports of the level is fixed, and a level is fixed once. Noise is derived from the server's secret, the task, the
 level, the cell and the accepted set: a retry repeats it, and another set gets other noise. What is published is

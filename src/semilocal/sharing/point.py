@@ -237,15 +237,10 @@ def _proof(keys: FixedKeys, states: Blocks, side: int, proof: Words, room: Room)
     for half, letter in enumerate("ab"):
         part = keys.encrypt(f"proof-{side}{letter}", states, room.cipher)  # type: ignore[arg-type]
         out[:, 2 * half : 2 * half + 2] = np.bitwise_xor.reduce(part, axis=0) ^ own
-    out ^= _mask(own[:, 0])[:, None] & proof
+    out ^= (np.uint64(0) - (own[:, :1] & _ONE)) & proof  # all ones where the lowest bit is set
     return out
 
 
 def _view(room: Words, shape: tuple[int, ...]) -> Words:
     """The beginning of a flat array in another shape."""
     return room[: math.prod(shape)].reshape(shape)
-
-
-def _mask(words: Words) -> Words:
-    """All ones where the lowest bit is set."""
-    return np.uint64(0) - (words & _ONE)

@@ -1,15 +1,7 @@
 """What devices and the two servers send each other, as frozen values with canonical bytes.
 
-    device -> leader   Upload                                one report: public part, two envelopes
-    leader -> device   Receipt                               signed: these bytes are stored
-    leader -> helper   Proposal        ProposalAnswer        a pair, and whether the helper's operator confirmed it
-    leader -> helper   Forward         ForwardAnswer         reports with the helper's envelopes
-    leader -> helper   Closing         ClosingAnswer         which reports take part; nothing is added afterwards
-    leader -> helper   LevelCheck      LevelCheckAnswer      digests of tags; the tags of chunks that differ
-    leader -> helper   LevelSums       LevelSumsAnswer       rejected reports and noisy differences
-    leader -> helper   Finish          FinishAnswer          noisy final counts
-    leader -> helper   Signature       Signature             of the finished transcript, one from each
-    both -> all        SignedTree                            the public transcript
+A device sends an ``Upload`` and gets a ``Receipt``. The leader asks, from ``Proposal`` to ``Signature``, and the helper
+answers each. Everybody gets the ``SignedTree``.
 
 Bytes are MessagePack arrays that begin with the message's name, fields in the order written here. A message is read
 only if its sizes are allowed and encoding it again gives the same bytes. Lists of ids and numbers are joined bytes: ids
@@ -36,10 +28,9 @@ from ..errors import InvalidInput
 from ..pooled.play import Published
 from ..protocol.canonical import read_canonical
 from ..words import check_name
-from .envelope import OVERHEAD, REPORT_ID
 from .pair import PairTask
 from .point import correction_bytes
-from .signing import SIGNATURE, is_signed, sign
+from .sealing import OVERHEAD, REPORT_ID, SIGNATURE, is_signed, sign
 
 Integers = npt.NDArray[np.int64]
 Outcome = Literal["stored", "replayed", "undecryptable", "closed"]
@@ -97,7 +88,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class Upload(Message, frozen=True, tag="upload-2"):
-    """All that a device sends; its envelopes are bound to everything else here (``envelope.info_of``)."""
+    """All that a device sends; its envelopes are bound to everything else here (``sealing.info_of``)."""
 
     limit: ClassVar[int] = MAX_UPLOAD
 
@@ -110,8 +101,7 @@ class Upload(Message, frozen=True, tag="upload-2"):
 
     def check(self, pair: PairTask) -> None:
         """Refuse an upload whose sizes or bucket are not those of the pair."""
-        check_parts(pair, self.public, self.leader_envelope, self.bucket)
-        check_parts(pair, self.public, self.helper_envelope, self.bucket)
+        check_parts(pair, self.bucket, self.public, self.leader_envelope, self.helper_envelope)
 
 
 class Receipt(Message, frozen=True, tag="receipt"):
@@ -173,7 +163,7 @@ class Sealed(Message, frozen=True, tag="sealed"):
 
     def check(self, pair: PairTask) -> None:
         """Refuse a report whose sizes or bucket are not those of the pair."""
-        check_parts(pair, self.public, self.envelope, self.bucket)
+        check_parts(pair, self.bucket, self.public, self.envelope)
 
 
 class Forward(Message, frozen=True, tag="forward"):
@@ -344,14 +334,14 @@ def numbers_of(data: bytes) -> Integers:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def check_parts(pair: PairTask, public: bytes, envelope: bytes, bucket: int) -> None:
+def check_parts(pair: PairTask, bucket: int, public: bytes, *envelopes: bytes) -> None:
     """The parts of an upload against the shapes of its pair."""
     shape = pair.shape
-    for what, data, length in (
-        ("the public part", public, shape.public_bytes), ("an envelope", envelope, shape.private_bytes + OVERHEAD),
-    ):  # fmt: skip
-        if len(data) != length:
-            raise InvalidInput(f"{what} has {length} bytes; got {len(data)}")
+    if len(public) != shape.public_bytes:
+        raise InvalidInput(f"the public part has {shape.public_bytes} bytes; got {len(public)}")
+    for envelope in envelopes:
+        if len(envelope) != (length := shape.private_bytes + OVERHEAD):
+            raise InvalidInput(f"an envelope has {length} bytes; got {len(envelope)}")
     pair.check_bucket(bucket)
     trees = [(0, shape.levels)]
     if shape.value_bits:

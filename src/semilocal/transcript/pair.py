@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..pooled.play import Published, Tree
-from ..sharing.envelope import Role
 from ..sharing.machine import replay_tree
 from ..sharing.pair import PairTask
+from ..sharing.sealing import Role
 from ..sharing.wire import BucketTree, SignedTree
 from ..words import number_of
 from .findings import Difference, difference_lines

@@ -21,10 +21,9 @@ from semilocal.device.vault import PairUpload, unpack
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, ServerViolation, Unreachable
 from semilocal.pooled import PooledTask
 from semilocal.pooled.asked import AskedValue
-from semilocal.sharing.envelope import open_envelope
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.report import shard
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import open_envelope, verifying_key
 from semilocal.sharing.wire import Receipt, Upload
 from semilocal.testing import secret
 from tests.helpers.fake_pair import POOLED, SEALING, SIGNING, FakePair, PairWorld, sample_pair

@@ -19,9 +19,8 @@ from semilocal.pooled.task import PooledTask
 from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import Closed, encode
 from semilocal.protocol.plan import Plan, Release
-from semilocal.sharing.envelope import Role, open_envelope, public_key
 from semilocal.sharing.pair import Operator, PairTask
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import Role, open_envelope, public_key, verifying_key
 from semilocal.sharing.wire import Upload
 from semilocal.testing import ALLOW_ALL
 from tests.helpers.service import unmet

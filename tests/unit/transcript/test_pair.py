@@ -11,7 +11,7 @@ import pytest
 from semilocal.release.counts import pooled_counts
 from semilocal.sharing import is_pair_task, is_signed_tree
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import verifying_key
 from semilocal.sharing.wire import BucketTree, SignedTree
 from semilocal.testing import secret
 from semilocal.transcript.pair import verify_pair

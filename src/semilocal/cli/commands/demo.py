@@ -183,7 +183,7 @@ def _join(client: AdminClient, task: str, points: Floats, epsilon: float) -> Non
 
 def _two_servers(points: Floats, folder: Path, out: Path) -> int:
     """Count with two servers: each sees shares that are random alone."""
-    from ...sharing.signing import verifying_key
+    from ...sharing.sealing import verifying_key
     from ...transcript.pair import verify_pair
 
     def options(role: str, *more: str) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ import msgspec
 from ...errors import InvalidInput
 from ...pooled.asked import AskedValue
 from ...pooled.task import PooledTask
-from ...sharing.envelope import Role
 from ...sharing.pair import Operator, PairTask, check_origin
+from ...sharing.sealing import Role
 from ...sharing.wire import MAX_REPORTS, MAX_TREE, MAX_VALUE_TREE
 from ...words import check_name
 from ..campaign import MAX_ENROLMENT_SECONDS, MAX_NAME

@@ -17,7 +17,7 @@ import msgspec
 
 from ...errors import InvalidInput, MissingExtra, PeerAway, Refused, printable
 from ...sharing.pair import Operator
-from ...sharing.signing import is_signed, sign
+from ...sharing.sealing import is_signed, sign
 from ...sharing.wire import MAX_BODY
 
 if TYPE_CHECKING:

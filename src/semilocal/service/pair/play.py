@@ -22,9 +22,9 @@ import numpy.typing as npt
 from ...errors import EvaluationFailed, InvalidInput, PeerAway, Refused, StoreUnavailable
 from ...protocol.keys import derive
 from ...sharing import wire
-from ...sharing.envelope import Role, open_envelope, read_secret
 from ...sharing.machine import CLOSE, NO_BUCKET, Helper, Leader, Machine, Step
 from ...sharing.pair import PairTask
+from ...sharing.sealing import Role, open_envelope, read_secret
 from ...sharing.verify import LevelShare
 from ..background import Background
 from ..campaign import token_hash

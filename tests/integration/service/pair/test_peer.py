@@ -20,7 +20,7 @@ from semilocal.service.pair.play import build_machine
 from semilocal.service.stores.base import Store, open_store
 from semilocal.sharing.machine import Leader
 from semilocal.sharing.pair import PairTask
-from semilocal.sharing.signing import verifying_key
+from semilocal.sharing.sealing import verifying_key
 from semilocal.sharing.wire import (
     Closing,
     Finish,

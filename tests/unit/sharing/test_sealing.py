@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.sharing.envelope import OVERHEAD, open_envelope, public_key, seal
+from semilocal.sharing.sealing import OVERHEAD, open_envelope, public_key, seal
 
 SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))
 ABOUT: dict[str, Any] = {"role": "leader", "task": bytes(32), "report": bytes(16), "public": b"corrections"}
