@@ -63,7 +63,10 @@ def test_a_port_in_use_is_refused_before_anything_is_printed(tmp_path: Path) -> 
     [
         (["--port", "65536"], 'Invalid value "65536" for --port. Must be <= 65535'),
         (["--port", "-1"], 'Invalid value "-1" for --port. Must be >= 0'),
-        (["--host", "no.such.host.invalid"], "--host 'no.such.host.invalid' is not an address of this machine"),
+        (
+            ["--host", "no.such.host.invalid"],
+            "cannot listen at no.such.host.invalid port 8000: Name or service not known",
+        ),
         (["--log-level", "loud"], 'Invalid value "loud" for --log-level'),
     ],
 )

@@ -114,7 +114,7 @@ def check_counts(folder: Path, capsys: pytest.CaptureFixture[str], words: list[s
         ((), "say what to write"),
         (("--queries", str(queries), "--out", str(queries)), "same file as the input"),
         (("--html", str(folder / "map.txt")), "must end in .html"),
-        (("--grid", "2x2", "--out", str(folder / "a.txt")), "must end in .geojson or .csv"),
+        (("--grid", "2x2", "--out", str(folder / "a.txt")), "must end in .csv or .geojson"),
     ):
         assert main([*words, *wrong]) == 2
         assert sentence in capsys.readouterr().err

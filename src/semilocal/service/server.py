@@ -199,12 +199,10 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")
-    except socket.gaierror as error:
-        raise InvalidInput(f"--host {host!r} is not an address of this machine: {error.strerror}") from None
-    except OSError as error:
+    except OSError as error:  # also for a name that is not an address of this machine
         raise InvalidInput(
-            f"cannot listen at {host} port {port}: {error.strerror}; stop the program that does, or choose another "
-            "--port or --host"
+            f"cannot listen at {host} port {port}: {error.strerror}; choose another --host or --port, or stop the "
+            "program that has it"
         ) from None
 
 

@@ -21,7 +21,6 @@ from ...protocol.policy import MAX_DELTA, MAX_EPSILON, MIN_K, Policy
 from ...protocol.promise import device_words
 from ...protocol.task import Task
 from ...sharing.pair import PairTask
-from ...sharing.sealing import OVERHEAD, REPORT_ID
 from ..arguments import describe_position, parse_position
 from ..catalogue import DONE, FOUND
 from ..devices import Found, Patience, TaskUrl, find_task, reach, say
