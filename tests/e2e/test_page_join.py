@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 AGENTS = 300
-CROSS = """() => {
-  const canvas = document.querySelector(".map canvas:last-child"), scale = canvas.width / canvas.clientWidth;
-  const [x, y] = [canvas.clientWidth / 2 + 8, canvas.clientHeight / 2].map((place) => Math.round(place * scale));
-  return canvas.getContext("2d").getImageData(x, y, 1, 1).data[3] > 0;
-}"""  # whether something is drawn just beside the middle of the map
+CROSS = """() => getComputedStyle(document.querySelector(".map"), "::after").content !== "none" """  # on the map
 LOADED = """() => performance.getEntriesByType("resource").filter(({ name }) => name.includes("/static/"))
   .concat(performance.getEntriesByType("navigation")).reduce((sum, one) => sum + one.decodedBodySize, 0)"""
 PLACES = ((-122.2, 37.8), (-118.3, 34.1), (-121.5, 38.6))
@@ -199,21 +195,14 @@ def create_labels(server: Server) -> str:
         return client.create(CampaignForm("districts", task, (), "open", 20))
 
 
-def test_a_place_with_a_name_is_chosen_by_it(browser: Browser, server: Server) -> None:
+def test_a_campaign_that_a_browser_does_not_play_is_refused_in_one_sentence(browser: Browser, server: Server) -> None:
     task = apart(create_labels, server).result()
     with looking(browser, f"{server.url}/join/{task}") as look:
-        page = look.page
-        page.get_by_role("heading", name="4. Take part").wait_for()
-        assert "a cell of about 1 label;" in page.locator(".promise").inner_text()
-        page.get_by_label("district").select_option("Pankow")
-        page.locator("[role=status]", has_text="Your position: Pankow.").wait_for()
-        page.locator(".map canvas").last.click(position={"x": 30, "y": 200})
-        page.locator("[role=status]", has_text="Your position: Mitte.").wait_for()
-        assert page.get_by_label("district").evaluate("select => select.selectedOptions[0].label") == "Mitte"
+        refusal = look.page.locator("main .error")
+        refusal.wait_for()
+        assert "a browser does not take part in a campaign whose places are those of a table" in refusal.inner_text()
+        assert look.page.locator("button.start").count() == 0
         assert look.violations() == []
-        page.get_by_label("I have read").check()
-        page.locator("button.start").click()
-        page.get_by_text("Enrolled; waiting for the first round.").wait_for()
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])

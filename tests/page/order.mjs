@@ -1,10 +1,10 @@
 // Answers about hierarchies for a test in Python: reads cases as JSON, writes what the device of the page finds.
 
 import { readFileSync } from "node:fs";
-import { treeOf } from "../../src/semilocal/page/static/device/trees.js";
+import { Tree } from "../../src/semilocal/page/static/device/trees.js";
 
 const found = JSON.parse(readFileSync(0, "utf8")).map(({ hierarchy, points, cells, intervals }) => {
-  const tree = treeOf(hierarchy);
+  const tree = new Tree(hierarchy);
   const pairs = intervals.map((ends) => ends.map(BigInt));
   return {
     ends: tree.ends.map(String),

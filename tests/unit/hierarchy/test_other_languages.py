@@ -29,7 +29,7 @@ TREES: list[Hierarchy] = [
     from_cuts("x", [[0, 0.5, 2, 7], [0, 0.2, 0.5, 1, 1.5, 2, 3, 7]]),
     from_labels("code", [("a", "a1", "a1x"), ("a", "a1", "a1y"), ("a", "a2"), ("b", "b1"), ("c",)]),
 ]
-IN_A_BROWSER = [tree for tree in TREES if not isinstance(tree, Quadtree | SphereTree)]
+IN_A_BROWSER = [tree for tree in TREES if isinstance(tree, BinaryTree)]
 each = pytest.mark.parametrize("number", range(len(TREES)), ids=lambda number: str(TREES[number])[:60])
 
 

@@ -37,6 +37,9 @@ export function check(good, words) {
   if (!good) throw new InvalidInput(words);
 }
 
+/** Refuse what only the package's device takes part in. @param {unknown} good @param {string} what */
+export const mustBeHere = (good, what) => check(good, `a browser does not take part in ${what}: use the Python client, semilocal join`);
+
 const encoder = new TextEncoder();
 
 /** @param {string} text */

@@ -6,13 +6,13 @@ import { sha256 } from "#vendor/noble-hashes.js";
 import { check, concat, equal, ServerViolation } from "#device/base.js";
 import { checkFunction, checkRange } from "#device/plan.js";
 import { readHierarchy } from "#device/task.js";
-import { treeOf } from "#device/trees.js";
+import { Tree } from "#device/trees.js";
 import { bytes, fieldOf, float, integer, isPrintable, list, map, oneOf, pack, text, unpack } from "#device/wire.js";
 
 /** @typedef {ReturnType<typeof readOperator>} Operator */
 /** @typedef {ReturnType<typeof readValue>} AskedValue */
 /**
- * @typedef {ReturnType<typeof readFields> & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree, levels: number,
+ * @typedef {ReturnType<typeof readFields> & {id: Uint8Array, bytes: Uint8Array, tree: Tree, levels: number,
  *   asked: AskedValue | null, maps: boolean, epsilon: number}} PairTask maps: places are sent; epsilon: of one upload
  */
 
@@ -35,7 +35,6 @@ const readValue = map({
   name: text, low: float, high: float, bits: integer(1, 10), mean: oneOf("all", "cells"), function: text, parameters: list(float, 64),
 });
 const readAsking = map({ ...FIELDS, value: readValue });
-const FUNCTIONS = ["coordinate", "squared_norm", "linear", "indicator"]; // + - * / alone
 
 /** Whether bytes begin like those of a pair task, of this version or before. @param {Uint8Array} data */
 export const isPairTask = (data) => ["pair-task-2", "pair-task"].some((kind) => {
@@ -50,9 +49,7 @@ export function readPairTask(data) {
   const asking = fieldOf(found, "value") ? readAsking(found) : null;
   const fields = asking ?? readFields(found);
   const { pooled, leader, helper, bucket_depth: buckets } = fields;
-  const { hierarchy } = pooled;
-  check(hierarchy.kind === "binary", "two servers count in a binary tree");
-  const [tree, depth] = [treeOf(hierarchy), hierarchy.max_depth];
+  const tree = new Tree(pooled.hierarchy), depth = tree.maxDepth;
   check(depth <= 40, `a report has at most 40 levels; got ${depth}`);
   check(pooled.epsilon >= 1e-6 && pooled.epsilon <= 100, `epsilon is from 1e-6 to 100; got ${pooled.epsilon}`);
   check(pooled.threshold > 0 && pooled.threshold <= 2 ** 53, `threshold is above 0; got ${pooled.threshold}`);
@@ -78,7 +75,6 @@ export function readPairTask(data) {
 function checkAsked({ name, low, high, function: f, parameters }) {
   check([...name].length >= 1 && [...name].length <= 100 && isPrintable(name), "a value's name is 1 to 100 printable characters");
   checkRange(low, high);
-  check(f === "" || FUNCTIONS.includes(f), `two servers take ${FUNCTIONS.join(", ")}; got ${f}`);
   if (f) checkFunction(f, parameters);
   else check(!parameters.length, "an owner's own value has no parameters");
 }

@@ -3,7 +3,7 @@
 
 /** @import { Value } from "#device/wire.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
-import { check } from "#device/base.js";
+import { check, mustBeHere } from "#device/base.js";
 import { isVisible } from "#device/trees.js";
 import { bytes, fieldOf, float, integer, list, map, oneOf, optional, tagged, text, tuple, unpack } from "#device/wire.js";
 
@@ -71,7 +71,6 @@ export function knots(mechanism) {
 /** @typedef {{name: string, low: number, high: number}} Own an own value and its public range */
 /** @typedef {{function: string, parameters: number[]}} Asked */
 
-const FUNCTIONS = ["coordinate", "squared_norm", "gaussian_bump", "linear", "indicator"];
 const OWN = "own:"; // before the name of a value of the owner's own
 const readRelease = tuple({
   kind: oneOf("mean", "values", "counts", "points"), mechanism: optional(readMechanism), function: text, parameters: list(float, 64),
@@ -95,7 +94,7 @@ function checkRelease({ kind, mechanism, function: name, parameters: numbers }) 
     return;
   }
   const own = name.startsWith(OWN);
-  check(mechanism !== null && (own || FUNCTIONS.includes(name)), `${kind} needs a mechanism and a function; got ${name}`);
+  check(mechanism !== null, `${kind} needs a mechanism`);
   if (own) {
     check(isVisible(name.slice(OWN.length), 100), "a name has 1 to 100 visible characters");
     check(numbers.length === 2, "an own value has two limits");
@@ -110,17 +109,9 @@ export function checkRange(low, high) {
 
 /** Refuse parameters that a function of the position does not take. @param {string} name @param {number[]} numbers */
 export function checkFunction(name, numbers) {
+  mustBeHere(name === "coordinate" || name === "linear", `a campaign that asks for the function ${name.slice(0, 40)}`);
   if (name === "coordinate") check(numbers.length === 1 && Number.isInteger(numbers[0]) && numbers[0] >= 0, "coordinate takes one whole number, the axis");
   if (name === "linear") check(numbers.length >= 2, "linear takes an intercept and one weight per axis");
-  if (name === "gaussian_bump") {
-    const square = 2 * numbers[0] * numbers[0];
-    check(numbers[0] > 0 && square > 0 && square < Infinity, "gaussian_bump takes a positive sigma");
-  }
-  if (name === "indicator") {
-    const half = numbers.length / 2;
-    const corners = { lower: numbers.slice(0, half), upper: numbers.slice(half) };
-    check(half >= 1 && half <= 8 && Number.isInteger(half) && corners.lower.every((low, i) => low < corners.upper[i] && Number.isFinite(corners.upper[i] - low)), "indicator takes a lower and an upper corner");
-  }
 }
 
 /** Whether it asks for a number of the owner's own. @param {Asked} release */

@@ -5,30 +5,24 @@
 /** @import { Plan } from "#device/plan.js" */
 /** @import { Value } from "#device/wire.js" */
 import { sha256 } from "#vendor/noble-hashes.js";
-import { check, hex, ServerViolation } from "#device/base.js";
-import { treeOf } from "#device/trees.js";
+import { check, hex, mustBeHere, ServerViolation } from "#device/base.js";
+import { Tree } from "#device/trees.js";
 import { bytes, fieldOf, float, integer, isPrintable, list, map, oneOf, text, unpack } from "#device/wire.js";
 
 /** @typedef {ReturnType<typeof readFields>} Fields */
-/** @typedef {Fields & {id: Uint8Array, bytes: Uint8Array, tree: import("#device/trees.js").AnyTree}} Task */
-
-/** Refuse what only the package's device takes part in. @param {unknown} good @param {string} what */
-const mustBeHere = (good, what) => check(good, `a browser does not take part in ${what}: use the Python client, semilocal join`);
+/** @typedef {Fields & {id: Uint8Array, bytes: Uint8Array, tree: Tree}} Task */
 
 const readBoxTree = map({
   kind: oneOf("binary"),
   box: map({ lower: list(float), upper: list(float), names: list(text) }),
   max_depth: integer(1, 60),
 });
-const readTable = map({
-  kind: oneOf("table"), name: text, edges: list(float, 20001), widths: list(list(integer(1, 256)), 40), labels: list(list(text), 41),
-});
 
-/** The fields of any hierarchy. @param {Value} value */
+/** The fields of a tree over a box. @param {Value} value */
 export function readHierarchy(value) {
   const kind = fieldOf(value, "kind");
-  mustBeHere(kind !== "sphere" && kind !== "quad", `a campaign whose cells are those of a ${kind}`);
-  return kind === "table" ? readTable(value) : readBoxTree(value);
+  mustBeHere(!["quad", "sphere", "table"].includes(kind), `a campaign whose places are those of a ${kind}`);
+  return readBoxTree(value);
 }
 
 const readFields = map({
@@ -55,13 +49,13 @@ export function readTask(data) {
   mustBeHere(fieldOf(found, "rule") !== "all", "a campaign that plays the paper's rule");
   const fields = readFields(found);
   const { epsilon } = fields.randomizer;
-  const tree = treeOf(fields.hierarchy);
+  const tree = new Tree(fields.hierarchy);
   check(epsilon >= 0.001 && epsilon <= 40, `epsilon is from 0.001 to 40; got ${epsilon}`);
   check(fields.delta >= 1e-15 && fields.delta < 0.5, `delta is from 1e-15 to below 0.5; got ${fields.delta}`);
   check(fields.quorum > 0 && fields.quorum <= 1, `quorum is above 0 and at most 1; got ${fields.quorum}`);
   const least = fields.min_side;
   check(least.length === 0 || ([1, tree.axes].includes(least.length) && least.every((side) => side > 0)), `min_side is empty, or has 1 or ${tree.axes} lengths`);
-  check(tree.hasLongEnoughChildren(1n, least), "min_side leaves no split of the domain");
+  check(tree.isLongEnough(2n, least) && tree.isLongEnough(3n, least), "min_side leaves no split of the domain");
   check([...fields.label].length <= 64 && isPrintable(fields.label), "a label has at most 64 printable characters");
   return { ...fields, id: sha256(data), bytes: data, tree };
 }

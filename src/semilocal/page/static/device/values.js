@@ -2,7 +2,7 @@
 // 13.3 to 13.5). Knows functions, boxes, words and weights. Knows no participants.
 
 /** @import { Asked, Mechanism } from "#device/plan.js" */
-import { InvalidInput, spacing } from "#device/base.js";
+import { InvalidInput } from "#device/base.js";
 import { BUCKETS, isOwn, knots, layout, nearest, ownWords } from "#device/plan.js";
 import { ONE, ceil, expBelow, fixed, over } from "#device/randomizer.js";
 
@@ -13,12 +13,7 @@ export function misfit(release, box) {
   if (isOwn(release)) return "";
   const { function: name, parameters: numbers } = release;
   const axes = box.lower.length;
-  const center = name === "gaussian_bump" ? numbers.length - 1 : numbers.length;
-  const fits = name === "coordinate" ? numbers[0] < axes
-    : name === "linear" ? numbers.length === axes + 1
-    : name === "indicator" ? numbers.length === 2 * axes
-    : center === 0 || center === axes;
-  if (!fits) return `${name} does not fit a domain of ${axes} axes`;
+  if (!(name === "coordinate" ? numbers[0] < axes : numbers.length === axes + 1)) return `${name} does not fit a domain of ${axes} axes`;
   const [low, high] = functionRange(name, numbers, box);
   return Number.isFinite(low) && Number.isFinite(high) && Number.isFinite(high - low) ? "" : `${name} has no range of finite width over the domain`;
 }
@@ -26,43 +21,16 @@ export function misfit(release, box) {
 /** @param {number} start @param {number[]} terms */
 const inOrder = (start, terms) => terms.reduce((sum, term) => sum + term, start);
 
-/** @param {number[]} distances */
-const squares = (distances) => inOrder(0, distances.map((distance) => distance * distance));
-
-/** @param {number} square @param {number} sigma */
-const bump = (square, sigma) => Math.exp(-(square / (2 * sigma * sigma)));
-
 /** @param {string} name @param {number[]} numbers @param {number[]} x */
 export function functionValue(name, numbers, x) {
-  if (name === "coordinate") return x[numbers[0]];
-  if (name === "linear") return inOrder(numbers[0], x.map((a, axis) => a * numbers[axis + 1]));
-  if (name === "indicator") return x.every((a, axis) => numbers[axis] <= a && a <= numbers[x.length + axis]) ? 1 : 0;
-  const center = name === "gaussian_bump" ? numbers.slice(1) : numbers;
-  const square = squares(center.length ? x.map((a, axis) => a - center[axis]) : x);
-  return name === "gaussian_bump" ? bump(square, numbers[0]) : square;
+  return name === "coordinate" ? x[numbers[0]] : inOrder(numbers[0], x.map((a, axis) => a * numbers[axis + 1]));
 }
 
 /** Lower and upper bound over a closed box. @param {string} name @param {number[]} numbers @param {Corners} box @returns {[number, number]} */
 export function functionRange(name, numbers, { lower, upper }) {
   if (name === "coordinate") return [lower[numbers[0]], upper[numbers[0]]];
-  if (name === "linear") {
-    const ends = lower.map((a, axis) => [a * numbers[axis + 1], upper[axis] * numbers[axis + 1]]);
-    return [inOrder(numbers[0], ends.map((pair) => Math.min(...pair))), inOrder(numbers[0], ends.map((pair) => Math.max(...pair)))];
-  }
-  if (name === "indicator") {
-    const axes = lower.length;
-    const inside = lower.every((a, axis) => numbers[axis] <= a && upper[axis] <= numbers[axes + axis]);
-    const meets = lower.every((a, axis) => a <= numbers[axes + axis] && numbers[axis] <= upper[axis]);
-    return [inside ? 1 : 0, meets ? 1 : 0];
-  }
-  const center = name === "gaussian_bump" ? numbers.slice(1) : numbers;
-  const [low, high] = [lower, upper].map((corner) => (center.length ? corner.map((a, axis) => a - center[axis]) : corner));
-  const near = squares(low.map((a, axis) => Math.max(a, -high[axis], 0)));
-  const far = squares(low.map((a, axis) => Math.max(-a, high[axis])));
-  if (name === "squared_norm") return [near, far];
-  const [least, most] = [bump(far, numbers[0]), bump(near, numbers[0])];
-  const slack = 8 * spacing(Math.max(Math.abs(least), Math.abs(most)));
-  return [Math.min(Math.max(least - slack, 0), 1), Math.min(Math.max(most + slack, 0), 1)];
+  const ends = lower.map((a, axis) => [a * numbers[axis + 1], upper[axis] * numbers[axis + 1]]);
+  return [inOrder(numbers[0], ends.map((pair) => Math.min(...pair))), inOrder(numbers[0], ends.map((pair) => Math.max(...pair)))];
 }
 
 /**

@@ -30,42 +30,30 @@ function isInside(rings, x, y) {
 }
 
 export class Frame {
-  /** @param {{rows: Rows, keep: number[] | null}[]} parts rows of rounds, and which of them are shown (null: all) */
-  constructor(parts) {
-    /** @type {Row[]} */
-    this.rows = parts.flatMap(({ rows, keep }) => {
-      const columns = Object.entries(rows);
-      return (keep ?? [...rows.x0.keys()]).map((place) => /** @type {Row} */ (Object.fromEntries(columns.map(([name, column]) => [name, column[place]]))));
-    });
-    this.pieces = this.rows.flatMap(({ pieces = [] }, row) => pieces.map((piece) => ({ ...piece, row })));
+  /** @param {Rows} rows */
+  constructor(rows) {
+    this.rows = rows;
+    this.size = rows.x0.length;
+    this.open = rows.state.filter((state) => state === OPEN).length;
+    /** People per area of every row; NaN where they are not known. */
+    this.densities = rows.crowd.map((crowd, place) => crowd / rows.area[place]);
+    this.pieces = (rows.pieces ?? []).flatMap((pieces, row) => pieces.map((piece) => ({ ...piece, row, density: piece.people / piece.area })));
   }
 
-  get size() {
-    return this.rows.length;
+  /** One row; undefined if there is none. @param {number} place @returns {Row | undefined} */
+  row(place) {
+    return place in this.rows.x0 ? /** @type {any} */ (Object.fromEntries(Object.entries(this.rows).map(([name, column]) => [name, column[place]]))) : undefined;
   }
 
   /** The row that holds a point. @param {number} x @param {number} y */
   find(x, y) {
-    return this.rows.findLastIndex(({ x0, y0, x1, y1, rings }) => x >= x0 && x < x1 && y >= y0 && y < y1 && (!rings || isInside(rings, x, y)));
+    const { x0, y0, x1, y1, rings } = this.rows;
+    return x0.findLastIndex((left, row) => x >= left && x < x1[row] && y >= y0[row] && y < y1[row] && (!rings?.[row] || isInside(rings[row], x, y)));
   }
 
   /** The piece that holds a point. @param {number} x @param {number} y */
   findPiece(x, y) {
     return this.pieces.findIndex(({ rings }) => isInside(rings, x, y));
-  }
-
-  /** People per area of every row; NaN where they are not known. */
-  get densities() {
-    return this.rows.map(({ crowd, area }) => crowd / area);
-  }
-
-  get pieceDensities() {
-    return this.pieces.map(({ people, area }) => people / area);
-  }
-
-  /** How many rows have a state. @param {number} wanted */
-  count(wanted) {
-    return this.rows.filter(({ state }) => state === wanted).length;
   }
 }
 
@@ -92,10 +80,12 @@ export class Timeline {
   /** The map after a round; before the first the whole domain is one open region. @param {number} number @returns {Frame} */
   frame(number) {
     const rounds = this.rounds.slice(0, number).flatMap(({ rows, whole }) => (rows ? [{ rows, whole }] : []));
-    const newest = rounds.pop();
-    if (!newest) return new Frame([{ rows: this.#whole(), keep: null }]);
-    const ended = (/** @type {Rows} */ { state }) => [...state.keys()].filter((place) => state[place] !== OPEN);
-    return new Frame([...(newest.whole ? [] : rounds.map(({ rows }) => ({ rows, keep: ended(rows) }))), { rows: newest.rows, keep: null }]);
+    const newest = rounds.at(-1);
+    if (!newest || newest.whole) return new Frame(newest?.rows ?? this.#whole());
+    const shown = rounds.map(({ rows }) => [...rows.x0.keys()].filter((place) => rows === newest.rows || rows.state[place] !== OPEN));
+    const column = (/** @type {keyof Rows} */ name) => shown.flatMap((places, round) => places.map((place) => rounds[round].rows[name]?.[place] ?? null));
+    const names = /** @type {(keyof Rows)[]} */ ([...new Set(rounds.flatMap(({ rows }) => Object.keys(rows)))]);
+    return new Frame(/** @type {any} */ (Object.fromEntries(names.map((name) => [name, column(name)]))));
   }
 
   /** @returns {Rows} */

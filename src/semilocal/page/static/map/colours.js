@@ -11,7 +11,7 @@ const ANCHORS = {
   dark: ["#241a38", "#5b2373", "#b23a6e", "#f08a5d", "#fcf1bd"],
 };
 
-/** The value below which a share of the others lies. @param {number[]} ascending @param {number} share */
+/** The value below which a share of the others lies. @param {Float64Array} ascending @param {number} share */
 function quantile(ascending, share) {
   const place = share * (ascending.length - 1), below = Math.floor(place);
   return ascending[below] + ((ascending[below + 1] ?? ascending[below]) - ascending[below]) * (place - below);
@@ -19,7 +19,7 @@ function quantile(ascending, share) {
 
 /** The range of colours for values: from the 2nd to the 98th percentile of those above 0, on a log scale where they span a lot. @param {number[]} values @returns {Scale} */
 export function robustScale(values) {
-  const used = values.filter((value) => value > 0 && value < Infinity).sort((a, b) => a - b);
+  const used = Float64Array.from(values.filter((value) => value > 0 && value < Infinity)).sort();
   if (!used.length) return { low: 0, high: 1, log: false };
   const [low, high] = [quantile(used, 0.02), quantile(used, 0.98)];
   const middle = Math.sqrt(low * high); // small differences get similar colours
@@ -49,44 +49,24 @@ export function ticks({ low, high, log }, most = 5) {
   return Array.from({ length: most + 2 }, (_, i) => (first + i) * step).filter(inside);
 }
 
-/** @param {string} hex @returns {[number, number, number]} */
-function fromHex(hex) {
+/** A colour in one number, as a picture's pixels hold it. @param {string} hex */
+export function pixel(hex) {
   const number = parseInt(hex.slice(1), 16);
-  return [(number >> 16) & 255, (number >> 8) & 255, number & 255];
+  return (0xff000000 | ((number & 255) << 16) | (number & 0xff00) | (number >> 16)) >>> 0;
 }
 
-/** @param {number} value */
-const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-/** @param {number} value */
-const gamma = (value) => (value <= 0.0031308 ? value * 12.92 : 1.055 * value ** (1 / 2.4) - 0.055);
-
-/**
- * A ramp of 256 colours: the anchors joined in linear light. @param {Theme} theme
- * @returns {[number, number, number][]}
- */
+/** A ramp of 256 colours, as pixels: the anchors joined. @param {Theme} theme */
 export function ramp(theme) {
-  const anchors = ANCHORS[theme].map(fromHex);
-  return Array.from({ length: 256 }, (_, index) => {
-    const place = (index / 255) * (anchors.length - 1);
-    const below = Math.min(Math.floor(place), anchors.length - 2);
-    const share = place - below;
-    return /** @type {[number, number, number]} */ (
-      anchors[below].map((value, channel) => {
-        const other = anchors[below + 1][channel];
-        return Math.round(255 * gamma(linear(value / 255) * (1 - share) + linear(other / 255) * share));
-      })
-    );
+  const anchors = ANCHORS[theme].map((hex) => [5, 3, 1].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+  return Uint32Array.from({ length: 256 }, (_, index) => {
+    const place = (index / 255) * (anchors.length - 1), below = Math.min(Math.floor(place), anchors.length - 2);
+    const [blue, green, red] = anchors[below].map((value, channel) => Math.round(value + (anchors[below + 1][channel] - value) * (place - below)));
+    return 0xff000000 + blue * 0x10000 + green * 0x100 + red;
   });
 }
 
-/** A picture of the ramp. @param {[number, number, number][]} ramp @returns {string} */
-export function strip(ramp) {
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [256, 1];
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  context.putImageData(new ImageData(Uint8ClampedArray.from(ramp.flatMap((rgb) => [...rgb, 255])), 256), 0, 0);
-  return canvas.toDataURL();
-}
+/** The same as a style. @param {Theme} theme */
+export const strip = (theme) => `background: linear-gradient(to right, ${ANCHORS[theme].join()})`;
 
 /** @param {number} value */
 export function short(value) {

@@ -65,7 +65,7 @@ export class MapView {
     this.layer = null;
     /** @type {Area[]} */
     this.marks = [];
-    this.roomForNumber = 0; // pixels: narrower marks have no number
+    this.numbered = true; // whether marks have numbers
     /** @type {Ground | null} */
     this.ground = null;
     this.land = new Path2D();
@@ -192,11 +192,7 @@ export class MapView {
     top.addEventListener("pointercancel", (event) => this.#released(event, null));
     top.addEventListener("pointerleave", () => this.#pointAt(NaN, NaN));
     top.addEventListener("keydown", (event) => this.#key(event));
-    top.addEventListener("focus", () => {
-      this.draw(false);
-      this.#pointAtCross();
-    });
-    top.addEventListener("blur", () => this.draw(false));
+    top.addEventListener("focus", () => this.#pointAtCross());
   }
 
   /** @param {PointerEvent} event */
@@ -285,7 +281,7 @@ export class MapView {
   #drawBase() {
     const context = /** @type {CanvasRenderingContext2D} */ (this.base.getContext("2d"));
     context.setTransform(1, 0, 0, 1, 0, 0);
-    context.fillStyle = this.layer ? this.style.outside : this.style.land;
+    context.fillStyle = this.style.land;
     context.fillRect(0, 0, this.base.width, this.base.height);
     this.written = [];
     this.layer?.draw(context, this);
@@ -411,26 +407,11 @@ export class MapView {
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, camera.width, camera.height);
     const kept = this.written.length; // of the base
-    this.marks.forEach((mark, number) => {
-      const roomy = (mark.x1 - mark.x0) * camera.scale >= this.roomForNumber;
-      this.#outline(context, mark, style.mark, roomy ? String(number + 1) : "");
-    });
+    this.marks.forEach((mark, number) => this.#outline(context, mark, style.mark, this.numbered ? String(number + 1) : ""));
     const drawn = this.down && this.far && cameras.selection(camera, this.domain, this.down, this.far);
     if (drawn) this.#outline(context, drawn, style.mark);
     for (const area of this.layer?.pointed ?? []) this.#outline(context, area, style.text);
-    if (this.top.matches(":focus-visible")) this.#drawCross(context);
     this.written.length = kept;
-  }
-
-  /** @param {CanvasRenderingContext2D} context */
-  #drawCross(context) {
-    const [x, y] = this.middle;
-    const cross = new Path2D();
-    for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
-      cross.moveTo(x + 4 * dx, y + 4 * dy);
-      cross.lineTo(x + 13 * dx, y + 13 * dy);
-    }
-    this.#stroke(context, cross, this.style.text);
   }
 
   /** A line with a halo. @param {CanvasRenderingContext2D} context @param {Path2D} line @param {string} colour */

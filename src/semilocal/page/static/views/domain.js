@@ -21,7 +21,7 @@ export class DomainMap {
     void api.json("/world").then(({ domain, ground }) => {
       this.places = domain.places;
       this.map = new MapView(domain, { onSelect: (area) => area && take(textOf(area)) });
-      this.map.roomForNumber = Infinity; // there is one box only
+      this.map.numbered = false;
       this.map.setGround(ground);
       this.#mark();
       changed();

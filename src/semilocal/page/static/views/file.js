@@ -4,7 +4,6 @@
 import { html, render } from "#vendor/lit-html.js";
 import { CountTree } from "#map/answer.js";
 import { areaOf, pairs } from "#map/camera.js";
-import { REGION } from "#map/cells.js";
 import { Ask } from "#views/ask.js";
 import { MapPanel } from "#views/panel.js";
 import { count, onceAFrame, promiseCard } from "#views/parts.js";
@@ -56,7 +55,7 @@ export function open(data) {
           ${tree || ask.answers.length ? ask.card(true, true) : ""}
           <section class="card"><h2>Numbers</h2><dl>
             ${Object.entries(data.numbers).map(([name, value]) => html`<dt>${name}</dt><dd><strong>${value}</strong></dd>`)}
-            <dt>regions shown</dt><dd><strong>${count(frame.count(REGION))}</strong></dd></dl></section>
+            <dt>regions shown</dt><dd><strong>${count(frame.size - frame.open)}</strong></dd></dl></section>
           ${promiseCard(data.promise, data.public)}
         </div>
       </div>

@@ -86,7 +86,7 @@ class JoinView {
     const { domain } = this.about;
     const map = new MapView(domain, { words: MAP, onClick: (x, y) => this.pick([x, y]) });
     this.map = map;
-    map.roomForNumber = Infinity;
+    map.numbered = false;
     if (domain.lower.length === 2) void api.json(`/tasks/${this.name}/coast`).then((ground) => map.setGround(ground)).catch(() => {});
   }
 

@@ -10,11 +10,11 @@ import { checkTask, policyOf, refusals } from "#device/task.js";
 /** @typedef {{task: import("#device/task.js").Task, plan: import("#device/plan.js").Plan, pair: null} | {task: null, plan: null, pair: import("#device/pair.js").PairTask}} Pinned */
 
 const LIMITS = [
-  { name: "max_epsilon", label: "Largest loss of all your campaigns here (epsilon, delta 0)", start: 10 },
-  { name: "min_k", label: "Smallest crowd (k)", start: 20 },
-  { name: "max_delta", label: "Largest chance of no crowd (delta)", start: 0.001, most: 1 },
+  { name: "max_epsilon", label: "Largest loss of all your campaigns here (epsilon, delta 0)", start: "10" },
+  { name: "min_k", label: "Smallest crowd (k)", start: "20" },
+  { name: "max_delta", label: "Largest chance of no crowd (delta)", start: "0.001", most: 1 },
+  { name: "min_side", label: "Shortest side of a place that it names", start: "" },
 ];
-const SIDE = "Shortest side of a place that it names";
 
 /** A number as it was typed; NaN for nothing and for words. @param {string} text */
 const numberOf = (text) => (text.trim() === "" ? NaN : Number(text));
@@ -31,8 +31,7 @@ export class JoinForm {
     this.own = pinned.pair ? ownOfPair(pinned.pair) : ownOf(pinned.plan);
     this.needsPosition = !this.own || pinned.pair?.maps !== false;
     this.valueText = "";
-    this.limits = Object.fromEntries(LIMITS.map(({ name, start }) => [name, String(start)]));
-    this.minSide = "";
+    this.limits = Object.fromEntries(LIMITS.map(({ name, start }) => [name, start]));
     this.token = "";
     this.consent = false;
     this.note = ""; // what the browser said when it was asked
@@ -45,18 +44,11 @@ export class JoinForm {
     return numbers.every((x, axis) => lower[axis] <= x && x <= upper[axis]) ? numbers : null;
   }
 
-  /** Which of the names the position has; -1 while there is no position. */
-  get leaf() {
-    return this.position ? Number(this.tree.codeOf(this.position)) : -1;
-  }
-
   /** What there is to say about the position in the fields; empty while one of them is. */
   get where() {
     const { names, lower, upper } = this.tree.box;
     if (this.texts.some((text) => text.trim() === "")) return "";
-    const strange = this.texts.findIndex((text) => Number.isNaN(numberOf(text)));
-    if (strange >= 0) return `${names[strange]} needs a number; got ${this.texts[strange]}.`;
-    if (this.position) return `Your position: ${this.tree.leafNames[this.leaf] ?? this.texts.join(", ")}.`;
+    if (this.position) return `Your position: ${this.texts.join(", ")}.`;
     return `That is outside the domain of this campaign: ${names.map((name, axis) => `${name} ${lower[axis]} to ${upper[axis]}`).join(", ")}.`;
   }
 
@@ -67,26 +59,15 @@ export class JoinForm {
   }
 
   get policy() {
-    const limits = Object.fromEntries(LIMITS.map(({ name }) => [name, numberOf(this.limits[name])]));
-    return policyOf(/** @type {any} */ ({ ...limits, min_side: this.sides }));
-  }
-
-  /** The shortest sides as numbers: none, one for all axes, or one per axis. */
-  get sides() {
-    return this.minSide.trim() === "" ? [] : this.minSide.split(",").map(numberOf);
-  }
-
-  /** Limits that are not numbers, in words. */
-  get strange() {
-    const found = LIMITS.filter(({ name, most = Infinity }) => !(numberOf(this.limits[name]) >= 0 && numberOf(this.limits[name]) <= most))
-      .map(({ name, label, most }) => `“${label}” needs a number ${most ? `from 0 to ${most}` : "of at least 0"}; got ${this.limits[name].trim() || "nothing"}`);
-    return this.sides.every((side) => side >= 0 && side < Infinity) ? found : [...found, `“${SIDE}” holds lengths of at least 0; got ${this.minSide}`];
+    const { min_side: side, ...limits } = Object.fromEntries(LIMITS.map(({ name }) => [name, numberOf(this.limits[name])]));
+    return policyOf(/** @type {any} */ ({ ...limits, min_side: this.limits.min_side.trim() ? [side] : [] }));
   }
 
   /** Why the device would refuse, in words; empty if it would not. */
   get reasons() {
     const { task, plan, pair } = this.pinned;
-    if (this.strange.length) return this.strange;
+    const strange = LIMITS.find(({ name, start, most = Infinity }) => (start || this.limits[name].trim()) && !(numberOf(this.limits[name]) >= 0 && numberOf(this.limits[name]) <= most));
+    if (strange) return [`“${strange.label}” needs a number ${strange.most ? `from 0 to ${strange.most}` : "of at least 0"}.`];
     try {
       const policy = this.policy;
       if (pair) {
@@ -132,36 +113,30 @@ export class JoinForm {
     );
   }
 
-  /** The names to choose from. */
-  #names() {
-    const { tree, leaf } = this;
-    const choose = (/** @type {Event} */ event) => "middle" in tree && this.setPosition(tree.middle(BigInt(/** @type {HTMLSelectElement} */ (event.target).value)));
-    return html`<label class="wide">${tree.box.names[0]} <select @change=${choose}>
-      <option disabled .selected=${leaf < 0}>choose…</option>
-      ${this.tree.leafNames.map((name, place) => html`<option value=${place} .selected=${place === leaf}>${name}</option>`)}</select></label>`;
+  /** A field of the form. @param {string} label @param {string} value @param {(text: string) => void} set */
+  #field(label, value, set) {
+    return html`<label>${label} <input inputmode="decimal" autocomplete="off" .value=${value} @input=${(/** @type {Event} */ event) => {
+      set(/** @type {HTMLInputElement} */ (event.target).value);
+      this.note = "";
+      this.changed();
+    }}></label>`;
   }
 
   /** @param {() => void} start */
   render(start) {
-    const { pinned, tree } = this;
-    const edit = (/** @type {() => void} */ change) => {
-      change();
-      this.changed();
-    };
-    const text = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
+    const { pinned, tree, texts, limits } = this;
     const stay = (/** @type {Event} */ event) => event.preventDefault();
     const words = this.about.participant;
+    const unit = ` (${tree.isGeographic ? "km" : "units of the axes"}; may be empty)`;
+    const shown = LIMITS.filter(({ name }) => name === "max_epsilon" || (name === "min_side" ? this.needsPosition : pinned.task));
     return html`
       ${this.own ? html`<section class="card" aria-labelledby="own"><h2 id="own">Your value</h2>
         <p class="quiet">${words.value}</p>
-        <form @submit=${stay}><label class="wide">${ownWords(this.own)}
-          <input inputmode="decimal" autocomplete="off" .value=${this.valueText} @input=${(/** @type {Event} */ event) => edit(() => (this.valueText = text(event)))}></label></form></section>` : ""}
+        <form @submit=${stay}>${this.#field(ownWords(this.own), this.valueText, (text) => (this.valueText = text))}</form></section>` : ""}
       <section class="card" aria-labelledby="where" ?hidden=${!this.needsPosition}><h2 id="where">1. Where you are</h2>
-        <p class="quiet">${words.position} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it)${this.tree.leafNames.length ? ", or choose its name" : tree.isGeographic ? ", type it, or ask your browser" : ", or type it"}.</p>
+        <p class="quiet">${words.position} Click on the map (by keys: Tab to it, arrows move it under the cross, Enter takes it)${tree.isGeographic ? ", type it, or ask your browser" : ", or type it"}.</p>
         <form @submit=${stay}>
-          ${this.tree.leafNames.length ? this.#names() : tree.box.names.map((name, axis) => html`<label>${name}
-            <input inputmode="decimal" autocomplete="off" .value=${this.texts[axis]}
-              @input=${(/** @type {Event} */ event) => edit(() => Object.assign(this, { texts: this.texts.with(axis, text(event)), note: "" }))}></label>`)}
+          ${tree.box.names.map((name, axis) => this.#field(name, texts[axis], (text) => (this.texts = texts.with(axis, text))))}
           ${tree.isGeographic ? html`<button class="wide" type="button" @click=${() => this.locate()}>Ask my browser</button>` : ""}
         </form>
         <p role="status">${this.note || this.where}</p></section>
@@ -170,17 +145,14 @@ export class JoinForm {
       </section>
       <section class="card" aria-labelledby="limits"><h2 id="limits">3. Your limits</h2>
         <p class="quiet">This device refuses what goes beyond them, now and later.</p>
-        <form @submit=${stay}>
-          ${LIMITS.filter(({ name }) => pinned.task || name.startsWith("max_e")).map(({ name, label }) => html`<label>${label}
-            <input inputmode="decimal" autocomplete="off" .value=${this.limits[name]} @input=${(/** @type {Event} */ event) => edit(() => (this.limits = { ...this.limits, [name]: text(event) }))}></label>`)}
-          ${this.needsPosition ? html`<label>${SIDE} (${tree.isGeographic ? "km" : this.tree.leafNames.length ? "labels" : "units of the axes"}; one number, or one per axis with commas; may be empty)
-            <input inputmode="decimal" autocomplete="off" .value=${this.minSide} @input=${(/** @type {Event} */ event) => edit(() => (this.minSide = text(event)))}></label>` : ""}
-        </form>
+        <form @submit=${stay}>${shown.map(({ name, label }) => this.#field(label + (name === "min_side" ? unit : ""), limits[name], (text) => (limits[name] = text)))}</form>
         ${this.reasons.map((reason) => html`<p class="error">${reason}</p>`)}</section>
       <section class="card" aria-labelledby="agree"><h2 id="agree">4. Take part</h2>
-        ${this.about.enrolment === "tokens" ? html`<form @submit=${stay}><label class="wide">Token from the campaign
-          <input autocomplete="off" .value=${this.token} @input=${(/** @type {Event} */ event) => edit(() => (this.token = text(event)))}></label></form>` : ""}
-        <p><label><input type="checkbox" .checked=${this.consent} @change=${() => edit(() => (this.consent = !this.consent))}> I have read what will be known, and agree.</label></p>
+        ${this.about.enrolment === "tokens" ? html`<form @submit=${stay}>${this.#field("Token from the campaign", this.token, (text) => (this.token = text))}</form>` : ""}
+        <p><label><input type="checkbox" .checked=${this.consent} @change=${() => {
+          this.consent = !this.consent;
+          this.changed();
+        }}> I have read what will be known, and agree.</label></p>
         <div class="buttons"><button class="start" ?disabled=${this.missing !== ""} @click=${start}>Take part</button>
           <span class="quiet">${this.missing}</span></div></section>`;
   }

@@ -16,7 +16,7 @@ const plain = (name) => name.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCas
 
 /** @param {CellLayer} layer @param {MapView} map @param {import("#map/camera.js").Domain} domain */
 function cellCard({ frame, hovered, piece: place }, map, domain) {
-  const row = frame.rows[hovered], piece = frame.pieces[place];
+  const row = frame.row(hovered), piece = frame.pieces[place];
   if (!row) return html`<section class="cell" aria-live="polite" aria-label="Region" hidden></section>`;
   const { crowd, half, area, state, x0, y0, x1, y1, label, rings } = row;
   const known = Number.isFinite(crowd);
@@ -131,7 +131,7 @@ export class MapPanel {
       <div class="over">${map.element}${cellCard(layer, map, domain)}</div>
       <div class="under">
         ${layer.legend(map.theme, domain.unit)}
-        <div class="keys">${layer.frame.count(OPEN) ? html`<span class="key open"></span> open` : ""}</div>
+        <div class="keys">${layer.frame.open ? html`<span class="key open"></span> open` : ""}</div>
         ${last > 1 ? html`<button @click=${() => this.play()}>${this.playing ? "Pause" : "Play"}</button>` : ""}
         ${last > 1 || live ? html`<label class="slider">after round <output>${this.shown}</output> of ${last}
           <input type="range" min="0" max=${last} .value=${String(this.shown)} ?disabled=${!last} @input=${(/** @type {Event} */ event) => {
