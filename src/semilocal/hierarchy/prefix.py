@@ -110,6 +110,22 @@ class PrefixTree(Hierarchy, frozen=True):
         below = (np.uint64(1) << (_bit_length((first - np.uint64(1)) ^ last) - 1).astype(np.uint64)) - np.uint64(1)
         return np.asarray(last & ~below)
 
+    def interval_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Integers, Cells]:
+        low, high = checked(self, lower, upper)
+        size = len(low)
+        row, rows, found = np.arange(size), [np.empty(0, dtype=np.int64)], [low[:0]]
+        while len(row):  # the longest cell that begins where the last one ended
+            bits = np.minimum(_bit_length(low & (~low + np.uint64(1))), _bit_length(high - low)) - 1
+            shift = (bits // self.level_bits * self.level_bits).astype(np.uint64)
+            rows.append(row)
+            found.append(low >> shift)
+            low = low + (np.uint64(1) << shift)
+            left = low < high
+            row, low, high = row[left], low[left], high[left]
+        every = np.concatenate(rows)
+        first = np.append(0, np.cumsum(np.bincount(every, minlength=size)))
+        return first, np.concatenate(found)[np.argsort(every, kind="stable")]
+
     def largest_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Cells:
         low, high = checked(self, lower, upper)
         level = (_bit_length(high - low) - 1) // self.level_bits

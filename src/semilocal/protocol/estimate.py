@@ -24,7 +24,7 @@ __all__ = ["PRIOR", "STEPS", "Pieces", "Walls", "estimate"]
 
 PRIOR = 0.5  # people: the strength of the prior by which cuts are chosen
 STEPS = 60
-_BATCH = 1 << 14  # numbers in a padded array: all of them stay in the processor's cache
+_BATCH = 1 << 13  # numbers in a padded array: all of them stay in the processor's cache
 _LONG = 64  # regions side by side: from then on sums are made row by row
 
 

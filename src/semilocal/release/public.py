@@ -81,10 +81,11 @@ def _strengths(partition: Partition) -> Floats:
         [evidence(estimate(lower, upper, walls, chance, prior=each), walls, chance, each) for each in _STRENGTHS]
     )
     likelihood, often = np.exp(found - found.max(axis=0)), np.full(len(together), 1.0 / len(together))
-    for _ in range(_STEPS):
-        posterior = likelihood * often[:, None]
-        posterior /= posterior.sum(axis=0)
-        often = posterior[:, asked].mean(axis=1)
+    some = np.compress(asked, likelihood, axis=1)
+    for _ in range(_STEPS - 1):
+        often *= some @ (1.0 / (often @ some)) / some.shape[1]
+    posterior = likelihood * often[:, None]
+    posterior /= posterior.sum(axis=0)
     return np.asarray(1.0 / (together @ posterior) - 1.0)
 
 
