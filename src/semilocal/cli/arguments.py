@@ -23,8 +23,7 @@ import numpy as np
 
 from ..errors import InvalidInput, OutsideDomain
 from ..functions import BoundedFunction
-from ..geometry.box import Box
-from ..geometry.mistakes import mistake_words
+from ..geometry.box import Box, mistake_words
 from ..geometry.places import LATITUDE, LONGITUDE, PLACES, as_box, parse_numbers
 from ..geometry.units import is_geographic
 from ..hierarchy import AnyTree, SphereTree

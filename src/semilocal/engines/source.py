@@ -25,8 +25,7 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats
 from ..errors import InvalidInput, OutsideDomain, listed_columns
-from ..geometry.box import Box
-from ..geometry.mistakes import mistake_words
+from ..geometry.box import Box, mistake_words
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
 from .histogram import GrowingHistogram, Histogram, Lookup

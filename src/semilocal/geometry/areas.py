@@ -1,28 +1,41 @@
-"""What is asked about, as a walk down a tree sees it: boxes or polygons, seen from cells.
+"""What is asked about: boxes or polygons, as people have them, and as a walk down a tree sees them from cells.
+
+Boxes are corners, names of places or bounds. Polygons are shapely geometries, GeoSeries and GeoDataFrames, or GeoJSON;
+they are checked one by one and refused with their number, and nothing is repaired. Shapely cuts them.
 
 Knows shapes and the domain. Knows no counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import Flags, Floats, Integers, as_boxes
-from ..errors import InvalidInput
+from ..arrays import Flags, Floats, Integers, as_boxes, is_number, short_repr, shown
+from ..errors import InvalidInput, MissingExtra, printable
 from ..words import number_of
 from .box import Box
 from .places import as_box
-from .polygons import Polygons
-from .units import is_geographic, latitude_first
+from .units import check_crs, is_geographic, latitude_first
 
-__all__ = ["Areas", "Asked", "Boxes", "area_names", "as_areas", "outside_words"]
+__all__ = [
+    "BETWEEN", "NOT_ROUNDED", "ON_A_LINE", "Areas", "Asked", "Boxes", "Lattice", "Polygons", "area_names", "as_areas",
+    "as_polygons", "as_shapes", "has_shapes", "outside_words",
+]  # fmt: skip
 
 _BOXES_AT_ONCE = 1 << 10  # working arrays stay in the processor's cache
-Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the plane
+_POINTS_AT_ONCE = 1 << 15  # corners of polygons
+_LARGE = 256  # corners: such polygons are cut on the way down
+_WHOLE = 1.0 - 1e-12  # of a rectangle's area; the rest is rounding
+ON_A_LINE = 1e-6  # steps; a side so close to a line is on it: 0.01 is not a float
+BETWEEN = 1e-6  # lines that the room of a step counts for beside its own, so that no cell is flat
+_MOST_LINES = 1e10  # that are told apart: far more than any file has
+Shapes: TypeAlias = npt.NDArray[np.object_]  # shapely geometries
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,17 +91,82 @@ class Boxes:
             yield self.corners[:, 0, axis], self.corners[:, 1, axis], boxes[:, 0, axis], boxes[:, 1, axis]
 
 
+@dataclass(frozen=True, eq=False)
+class Polygons:
+    """Valid shapely (multi)polygons in the order of the domain's axes, object[q]; :func:`as_polygons` makes them.
+
+    Examples
+    --------
+    >>> import shapely
+    >>> one = Polygons(np.array([shapely.box(0, 0, 2, 2)]))
+    >>> one.covered(np.array([[[1.0, 0.0], [5.0, 1.0]]])).tolist()
+    [0.25]
+    """
+
+    shapes: Shapes
+
+    __repr__ = short_repr
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def bounds(self) -> Floats:
+        """Lower and upper corners of the boxes around them, NaN where there is nothing: float64[q, 2, 2]."""
+        return np.asarray(_shapely().bounds(self.shapes).reshape(-1, 2, 2))
+
+    def batches(self) -> Iterator[Integers]:
+        """The numbers of all polygons, in groups of bounded size and near each other."""
+        shapely, order = _shapely(), np.argsort(self.bounds[:, 0, 0])
+        group = np.cumsum(shapely.get_num_coordinates(self.shapes[order])) // _POINTS_AT_ONCE
+        yield from np.split(order, np.flatnonzero(np.diff(group)) + 1)
+
+    def take(self, rows: Integers) -> Polygons:
+        """Some of the polygons, in the order of ``rows`` int64[m]; one may be taken several times."""
+        return Polygons(self.shapes[rows])
+
+    def within(self, boxes: Floats) -> tuple[Polygons, Flags, Flags]:
+        """What is left of them in one box each, float64[q, 2, 2]; whether they meet it, and whether they hold it."""
+        shapely, rectangles = _shapely(), _rectangles(boxes)
+        shapely.prepare(self.shapes)
+        meets = shapely.intersects(self.shapes, rectangles)
+        meets[meets] = ~shapely.touches(self.shapes[meets], rectangles[meets])
+        holds = meets.copy()
+        holds[meets] = shapely.covers(self.shapes[meets], rectangles[meets])
+        large = meets & ~holds & (shapely.get_num_coordinates(self.shapes) > _LARGE)
+        out = self.shapes.copy()
+        out[large] = shapely.intersection(out[large], rectangles[large])
+        return Polygons(out), meets, holds
+
+    def covered(self, boxes: Floats) -> Floats:
+        """Share of one box each, float64[q, 2, 2], that the polygons cover: float64[q]."""
+        (lower, upper), (begin, end) = self.bounds.transpose(1, 0, 2), boxes.transpose(1, 0, 2)
+        shapely, near = _shapely(), np.flatnonzero(((lower < end) & (upper > begin)).all(axis=1))
+        out = np.zeros(len(boxes))
+        parts = shapely.intersection(self.shapes[near], _rectangles(boxes[near]))
+        out[near] = shapely.area(parts) / np.prod(end[near] - begin[near], axis=1)
+        return np.where(out >= _WHOLE, 1.0, out)
+
+    def contain(self, places: Floats) -> Flags:
+        """Whether the first polygon holds places float64[n, 2]: bool[n]."""
+        _shapely().prepare(self.shapes[:1])
+        return np.asarray(_shapely().contains_xy(self.shapes[0], places), dtype=bool)
+
+
+def _rectangles(boxes: Floats) -> npt.NDArray[Any]:
+    return np.asarray(_shapely().box(*boxes.reshape(-1, 4).T))
+
+
 Areas: TypeAlias = Boxes | Polygons  # m of them, each seen from one cell
+Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the plane
 
 
 def as_areas(areas: Any, box: Box) -> Asked:
     """Boxes float64[q, 2, d] or polygons in the order of the domain's axes, or a refusal.
 
     ``areas`` are numbers of that shape, names of places, one box or its 2d numbers (see
-    :func:`semilocal.geometry.places.as_box`), or polygons (see :func:`semilocal.geometry.shapes.as_polygons`).
+    :func:`semilocal.geometry.places.as_box`), or polygons (see :func:`as_polygons`).
     """
-    from .shapes import as_polygons, has_shapes
-
     if names := area_names(areas):
         areas = [_corners(name, box) for name in names]
     elif isinstance(areas, Box):
@@ -155,3 +233,159 @@ def outside_words(areas: Any, box: Box) -> str:
         f"asked: {', '.join(found)}. Check their units and the order of their axes, cut them to the domain, or "
         "leave them out"
     )
+
+
+# -- polygons as people have them --------------------------------------------------------------------------------------
+
+
+def has_shapes(areas: Any) -> bool:
+    """Whether something holds polygons, and not the corners of boxes."""
+    if isinstance(areas, np.ndarray):
+        return areas.dtype == object and areas.ndim <= 1
+    return _is_shape(areas) or _is_frame(areas) or (isinstance(areas, list | tuple) and any(map(_is_shape, areas[:1])))
+
+
+def as_polygons(areas: Any, box: Box) -> Polygons:
+    """Polygons in the order of a domain's axes, or a refusal that names the first bad one.
+
+    Parameters
+    ----------
+    areas : polygons
+        Shapely geometries, alone or in a list or array; a GeoSeries or GeoDataFrame, whose CRS must fit the domain;
+        GeoJSON (a geometry, Feature, FeatureCollection or a list of them); anything with ``__geo_interface__``.
+        Coordinates are longitude and latitude, or x and y, in this order.
+    box : Box
+        The domain, with two dimensions. Parts of polygons outside of it hold nobody.
+    """
+    shapes = as_shapes(areas, box)
+    if latitude_first(box):
+        shapes = _shapely().transform(shapes, lambda points: points[:, ::-1])
+    return Polygons(shapes)
+
+
+def as_shapes(areas: Any, box: Box) -> Shapes:
+    """The same as shapely geometries, checked: object[q]."""
+    if _is_frame(areas):
+        check_crs(areas.crs, box, what="the polygons")
+        shapes = np.asarray(areas.geometry.values if hasattr(areas, "geometry") else areas, dtype=object)
+    else:
+        several = [areas] if _is_shape(areas) else areas
+        shapes = np.concatenate([np.empty(0, dtype=object), *map(_shapes_of, several)])
+    if not len(shapes):
+        raise InvalidInput("there are no polygons; give at least one")
+    _check(shapes)
+    return shapes
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+
+def _shapely() -> Any:
+    try:
+        import shapely
+    except ImportError:
+        raise MissingExtra("shapely", "maps") from None
+    return shapely
+
+
+def _is_frame(areas: Any) -> bool:
+    """A GeoSeries, GeoDataFrame or GeometryArray: it has a CRS, perhaps None."""
+    return hasattr(areas, "crs") and (hasattr(areas, "geometry") or hasattr(areas, "geom_type"))
+
+
+def _is_shape(area: Any) -> bool:
+    return hasattr(area, "geom_type") or hasattr(area, "__geo_interface__") or isinstance(area, Mapping)
+
+
+def _shapes_of(area: Any) -> Shapes:
+    """The geometries of one thing: several for a FeatureCollection."""
+    if hasattr(area, "geom_type"):
+        return _objects([area])
+    document = area if isinstance(area, Mapping) else getattr(area, "__geo_interface__", None)
+    if not isinstance(document, Mapping):
+        raise InvalidInput(f"a polygon must be a shapely geometry or a GeoJSON object; got {type(area).__name__}")
+    if document.get("type") == "FeatureCollection":
+        features = document.get("features")
+        if not isinstance(features, list | tuple):
+            raise InvalidInput("a GeoJSON FeatureCollection needs a list of features; this one has none")
+        return _objects([_geometry(feature, f"feature {number}: ") for number, feature in enumerate(features)])
+    return _objects([_geometry(document)])
+
+
+def _geometry(document: Any, where: str = "") -> Any:
+    shapely = _shapely()
+    if isinstance(document, Mapping) and document.get("type") == "Feature":
+        document = document.get("geometry")
+    if not isinstance(document, Mapping) or document.get("type") not in ("Polygon", "MultiPolygon"):
+        kind = document.get("type") if isinstance(document, Mapping) else document
+        raise InvalidInput(f"{where}a geometry must be a Polygon or MultiPolygon; got {printable(repr(kind))}")
+    try:
+        return shapely.from_geojson(json.dumps(dict(document)))
+    except (TypeError, ValueError, RecursionError, shapely.errors.GEOSException) as error:
+        why = printable(str(error))
+        raise InvalidInput(
+            f"{where}a {document['type']} has coordinates that are not rings of numbers ({why})"
+        ) from None
+
+
+def _objects(shapes: list[Any]) -> Shapes:
+    out = np.empty(len(shapes), dtype=object)
+    out[:] = shapes
+    return out
+
+
+def _check(shapes: Shapes) -> None:
+    """Refuse the first that is not a valid polygon, with its number."""
+    shapely = _shapely()
+    kinds = shapely.get_type_id(shapes)
+    for row in np.flatnonzero((kinds != 3) & (kinds != 6)).tolist():
+        kind = getattr(shapes[row], "geom_type", None)
+        what = "missing" if shapes[row] is None else f"a {kind}" if kind else printable(repr(shapes[row]))
+        raise InvalidInput(f"polygon {row} is {what}; every area must be a Polygon or MultiPolygon")
+    for row in np.flatnonzero(shapely.is_empty(shapes)).tolist():
+        raise InvalidInput(f"polygon {row} is empty; remove it")
+    for row in np.flatnonzero(~shapely.is_valid(shapes)).tolist():
+        reason, _, place = shapely.is_valid_reason(shapes[row]).rstrip("]").partition("[")
+        raise InvalidInput(f"polygon {row} is invalid, near {place}: {reason}; repair it with shapely.make_valid")
+
+
+# -- positions that were rounded ---------------------------------------------------------------------------------------
+
+
+class Lattice(NamedTuple):
+    """Lines at the multiples of a step along each axis; no steps at all if positions are not rounded.
+
+    Coordinates that were rounded all lie on these lines. Where cells are about as small as the step, a cell has one
+    line or two, and what a side of a box takes of it is a matter of lines, not of lengths: by lengths all cells along
+    the side would err alike. So boxes are measured by how many lines lie before their sides, and people lie evenly
+    again. The step is a public fact about the data. Polygons are measured by area, whatever the step.
+    """
+
+    steps: tuple[float, ...] = ()
+
+    @staticmethod
+    def of(rounding: Any, box: Box) -> Lattice:
+        """From one step for all axes or one for each; none if it is 0 or left out."""
+        if rounding is None or (is_number(rounding) and rounding == 0):
+            return NOT_ROUNDED
+        steps = tuple(rounding) if hasattr(rounding, "__iter__") else (rounding,) * box.dimensions
+        if len(steps) != box.dimensions or not all(
+            is_number(step) and max(abs(low), abs(high)) / _MOST_LINES <= step <= high - low
+            for step, low, high in zip(steps, box.lower, box.upper, strict=True)
+        ):
+            raise InvalidInput(
+                f"rounding must be the step that coordinates are multiples of, at most a side of the domain and not "
+                f"below {1 / _MOST_LINES:.0e} of its coordinates, or one per axis ({box.dimensions}); 0 for none; "
+                f"got {shown(rounding)}"
+            )
+        return Lattice(tuple(float(step) for step in steps))
+
+    def measure(self, corners: Floats) -> Floats:
+        """How many lines lie before each coordinate, and a trifle for the room between them: float64[..., d]."""
+        if not self.steps:
+            return corners
+        steps = corners / np.array(self.steps)
+        return np.asarray(np.ceil(steps - ON_A_LINE) + BETWEEN * steps)
+
+
+NOT_ROUNDED = Lattice()

@@ -37,8 +37,8 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, as_integer
 from ..errors import InvalidInput
 from ..geometry import units
+from ..geometry.areas import Polygons as Shapes
 from ..geometry.box import Box
-from ..geometry.polygons import Polygons as Shapes
 
 __all__ = ["ROOT", "Cells", "Hierarchy", "Polygons", "checked", "rows_of"]
 

@@ -30,8 +30,8 @@ import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, is_integer
 from ..errors import InvalidInput
+from ..geometry.areas import Polygons as Shapes
 from ..geometry.box import Box
-from ..geometry.polygons import Polygons as Shapes
 from ..geometry.units import RADIUS_KM
 from .base import Cells, Polygons
 from .prefix import PrefixTree, cell_array

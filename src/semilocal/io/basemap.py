@@ -1,13 +1,16 @@
 """What lies behind a map: land and sea in 1:10m, and names of cities.
 
 Land is never drawn finer than it is: a map takes the corners that it can show, and one that is narrower than half a
-degree has none. Knows the data that ships with the package. Knows no regions.
+degree has none. The cities are an extract of GeoNames (CC BY 4.0, geonames.org), made by ``tools/mapdata.py``.
+
+Knows the public data that ships with the package. Knows no regions and no participants.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -16,11 +19,11 @@ import numpy.typing as npt
 
 from ..arrays import Floats
 from ..geometry.box import Box
-from ..geometry.cities import CREDIT, cities_in
 from ..geometry.units import is_map
 
-__all__ = ["NARROWEST", "Lines", "basemap_json", "cut", "land"]
+__all__ = ["CREDIT", "NARROWEST", "City", "Lines", "basemap_json", "cities", "cities_in", "cut", "land"]
 
+CREDIT = "Places: GeoNames, CC BY 4.0."
 NARROWEST = 0.5  # degrees: what is drawn at 1:10m says nothing about less
 _AROUND = 0.02  # of a map's sides: so far outside land is cut off, where nobody sees the edge
 _SHOWN = 3000  # pixels of a picture's width
@@ -127,3 +130,28 @@ def basemap_json(box: Box, *, most: int = _SENT) -> dict[str, Any]:
 def _steps(lines: Lines, step: float) -> list[list[int]]:
     whole = [np.rint(line / step).astype(np.int64) for line in lines]
     return [np.diff(line, axis=0, prepend=np.zeros((1, 2), dtype=np.int64)).ravel().tolist() for line in whole]
+
+
+class City(NamedTuple):
+    """A city: its country as two letters, the position of its middle in degrees, and its inhabitants."""
+
+    name: str
+    country: str
+    longitude: float
+    latitude: float
+    population: int
+
+
+@cache
+def cities() -> tuple[City, ...]:
+    """All cities, those with most inhabitants first."""
+    text = gzip.decompress(files("semilocal").joinpath("data", "cities.tsv.gz").read_bytes()).decode()
+    rows = (line.split("\t") for line in text.split("\n"))
+    return tuple(City(name, country, float(x), float(y), int(people)) for name, country, x, y, people in rows)
+
+
+def cities_in(box: Box, most: int) -> list[City]:
+    """The largest cities inside a box of longitude and latitude."""
+    (west, south), (east, north) = box.lower, box.upper
+    found = (city for city in cities() if west < city.longitude < east and south < city.latitude < north)
+    return [city for _, city in zip(range(most), found, strict=False)]

@@ -15,12 +15,11 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
-from ..geometry.cities import cities_in
 from ..geometry.units import aspect, is_map
 from ..hierarchy.base import Hierarchy
 from ..pooled.partition import PooledPartition
 from ..protocol.mark import Mark
-from .basemap import land
+from .basemap import cities_in, land
 from .files import replacing
 from .map_rows import Rows, area_unit, partition_rows
 from .queries import Asked

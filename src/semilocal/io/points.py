@@ -17,8 +17,7 @@ import numpy as np
 from ..arrays import Floats, Integers, on_all_cores, short_repr, sort_on_all_cores
 from ..engines.files import TableFile, open_file
 from ..errors import InvalidInput, OutsideDomain
-from ..geometry.box import Box
-from ..geometry.mistakes import mistake_words
+from ..geometry.box import Box, mistake_words
 from ..geometry.places import LATITUDE
 from ..geometry.units import is_geographic
 from ..hierarchy.base import Hierarchy

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from ..arrays import Floats, short_repr
 from ..engines.files import TableFile, open_file
 from ..errors import InvalidInput
+from ..geometry.areas import as_shapes
 from ..geometry.box import Box
-from ..geometry.shapes import as_shapes
 from ..geometry.units import latitude_first
 from ..hierarchy import AnyTree, TableTree
 from .basemap import Lines

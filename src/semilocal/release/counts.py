@@ -23,10 +23,8 @@ from ..arrays import Floats, Integers
 from ..engines.run import SourceRun, count_source
 from ..engines.source import Source
 from ..errors import InvalidInput, OutsideWarning
-from ..geometry.areas import area_names, as_areas, outside_words
+from ..geometry.areas import NOT_ROUNDED, Lattice, Polygons, area_names, as_areas, outside_words
 from ..geometry.box import Box
-from ..geometry.lattice import NOT_ROUNDED, Lattice
-from ..geometry.polygons import Polygons
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.ranks import SortedCodes
 from ..outputs import output
@@ -121,7 +119,7 @@ class Mapped(OfRows, WaysOut):
         areas : array_like of shape (q, 2, d), or polygons
             Lower and upper corners of boxes, half-open. In two dimensions also (multi)polygons with any holes: shapely
             geometries, a GeoSeries or GeoDataFrame with a CRS that fits the domain, GeoJSON objects, anything with
-            ``__geo_interface__``; see :func:`semilocal.geometry.shapes.as_polygons`.
+            ``__geo_interface__``; see :func:`semilocal.geometry.areas.as_polygons`.
         rounding : float or one per axis, optional
             If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public:
             boxes take whole places of the lattice then; by lengths the errors of cells along a side would agree.

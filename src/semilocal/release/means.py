@@ -32,8 +32,7 @@ from ..engines.run import SourceRun
 from ..engines.source import Source
 from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function, check_values
-from ..geometry.areas import Areas, Boxes, as_areas
-from ..geometry.polygons import Polygons
+from ..geometry.areas import Areas, Boxes, Polygons, as_areas
 from ..hierarchy.base import Hierarchy
 from ..pooled.estimate import estimate
 from ..pooled.loss import presence_note

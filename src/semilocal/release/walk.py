@@ -24,9 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, on_all_cores, ranges
-from ..geometry.areas import Areas, Asked, Boxes
-from ..geometry.lattice import NOT_ROUNDED, Lattice
-from ..geometry.polygons import Polygons
+from ..geometry.areas import NOT_ROUNDED, Areas, Asked, Boxes, Lattice, Polygons
 from .answers import CountAnswers
 from .lines import Lines
 from .tree import CountTree

@@ -12,7 +12,7 @@ import shapely
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
-from semilocal.geometry.lattice import NOT_ROUNDED, Lattice
+from semilocal.geometry.areas import NOT_ROUNDED, Lattice
 from semilocal.lab.index import count_points
 
 STEP = 0.01

@@ -11,7 +11,7 @@ import semilocal as sl
 from semilocal import Box
 from semilocal.arrays import Floats
 from semilocal.errors import OutsideDomain
-from semilocal.geometry.mistakes import FEWEST, mistake_words
+from semilocal.geometry.box import FEWEST, mistake_words
 from semilocal.geometry.places import named_box
 from tests.helpers.engine_runs import PointsSource
 

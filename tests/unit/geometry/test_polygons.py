@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
+from semilocal.geometry.areas import Polygons, as_polygons, has_shapes
 from semilocal.geometry.box import Box
-from semilocal.geometry.polygons import Polygons
-from semilocal.geometry.shapes import as_polygons, has_shapes
 
 shapely = pytest.importorskip("shapely")
 UNIT = Box((0, 0), (1, 1))

@@ -8,7 +8,7 @@ import pytest
 from reference_trees import Curve
 
 from semilocal import BinaryTree, Box, Quadtree
-from semilocal.hierarchy.hilbert import along_curve, ends_on_grid, next_halving
+from semilocal.hierarchy.dyadic import along_curve, ends_on_grid, next_halving
 
 SMALL = [(d, levels) for d in range(1, 9) for levels in (1, 2, 3) if d * levels <= 14] + [(1, 9), (2, 6), (2, 7)]
 small = pytest.mark.parametrize(("d", "levels"), SMALL)

@@ -9,8 +9,7 @@ import pytest
 import shapely
 
 import semilocal as sl
-from semilocal.geometry.lattice import Lattice
-from semilocal.geometry.polygons import Polygons
+from semilocal.geometry.areas import Lattice, Polygons
 from semilocal.protocol.estimate import Walls
 from semilocal.protocol.partition import Away, Partition
 from semilocal.release.public import public_tree
