@@ -19,7 +19,7 @@ import numpy as np
 
 import semilocal as sl
 from bench import machine
-from semilocal.protocol.promise_words import Trust
+from semilocal.protocol.promise import Trust
 
 PARTICIPANTS = 1_000_000
 TURNS = 7

@@ -17,8 +17,7 @@ from .arrays import exact
 from .errors import BudgetExceeded, InvalidInput
 from .pooled.task import PooledTask
 from .protocol.partition import Partition
-from .protocol.promise import Guarantee, marked, promise
-from .protocol.promise_words import BETWEEN, crowd_words, losses_words, several_words
+from .protocol.promise import BETWEEN, Guarantee, crowd_words, losses_words, marked, promise, several_words
 from .protocol.task import Task
 from .words import number_of
 

@@ -21,8 +21,8 @@ from semilocal.geometry.box import Box
 from semilocal.geometry.places import named_box
 from semilocal.hierarchy.tables import from_labels
 from semilocal.page.single import write_html
-from semilocal.protocol.mark import Mark
 from semilocal.protocol.policy import Policy
+from semilocal.protocol.promise import Mark
 from semilocal.protocol.task import Task
 from semilocal.release import counts
 from semilocal.service.campaign import CampaignForm, ReleaseForm

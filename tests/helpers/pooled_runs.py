@@ -9,7 +9,7 @@ from semilocal import Box
 from semilocal.hierarchy import BinaryTree
 from semilocal.pooled import MemoryCounter, PooledTask, Published, Tree, play
 from semilocal.pooled.noise import from_generator
-from semilocal.protocol.mark import Mark
+from semilocal.protocol.promise import Mark
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

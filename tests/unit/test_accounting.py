@@ -13,7 +13,8 @@ import semilocal as sl
 from semilocal.accounting import Ledger
 from semilocal.arrays import exact
 from semilocal.errors import BudgetExceeded, InvalidInput
-from semilocal.protocol.partition import Away, Partition, Walls
+from semilocal.protocol.estimate import Walls
+from semilocal.protocol.partition import Away, Partition
 
 UNIT = sl.Box((0,), (1,))
 

@@ -19,7 +19,7 @@ from ..hierarchy import AnyTree, TableTree
 from ..io.files import write_text
 from ..io.queries import Queries, corner_names, grid_queries, label_queries, read_queries
 from ..io.regions import SEED, csv_text, feature_collection, seed_column
-from ..protocol.mark import Mark
+from ..protocol.promise import Mark
 from ..release.answers import CountAnswers
 from ..tabular import known
 from .options import advanced, file, flat, number, option, share

@@ -20,7 +20,7 @@ from ..arrays import exact
 from ..errors import BudgetExceeded, InvalidInput
 from ..protocol.participant import Participant
 from ..protocol.plan import Plan
-from ..protocol.promise_words import INSIDE
+from ..protocol.promise import INSIDE
 from ..protocol.task import Task
 
 Amount = float | str | Fraction

@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from ..arrays import short_repr
-from ..protocol.promise import participant_sentence
-from ..protocol.promise_words import losses_words
+from ..protocol.promise import losses_words, participant_sentence
 from ..protocol.task import Task
 from ..sharing.pair import PairTask
 from ..sharing.wire import Receipt

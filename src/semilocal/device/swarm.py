@@ -23,7 +23,7 @@ from ..errors import InvalidInput, SemilocalError
 from ..io.progress import Progress, duration
 from ..protocol.path import Path as Rounds
 from ..protocol.policy import Policy
-from ..protocol.promise_words import losses_words
+from ..protocol.promise import losses_words
 from ..protocol.task import Task
 from ..sharing.pair import EXPERIMENTAL, PairTask
 from ..words import number_of

@@ -26,8 +26,8 @@ from ..pooled.counter import RankedCounter
 from ..pooled.play import Published
 from ..pooled.play import play as play_pooled
 from ..pooled.task import PooledTask
-from ..protocol.mark import Mark
 from ..protocol.partition import Partition
+from ..protocol.promise import Mark
 from ..protocol.task import Task
 from ..simulation.population import Splits, play
 from ..simulation.simulate import check_task, partition_of, warn_if_small

@@ -18,7 +18,7 @@ from ..geometry.box import Box
 from ..geometry.units import aspect, is_map
 from ..hierarchy.base import Hierarchy
 from ..pooled.partition import PooledPartition
-from ..protocol.mark import Mark
+from ..protocol.promise import Mark
 from .basemap import cities_in, land
 from .files import replacing
 from .map_rows import Rows, area_unit, partition_rows

@@ -20,8 +20,8 @@ from ..errors import InvalidInput
 from ..geometry.units import areas, latitude_first
 from ..hierarchy.base import Polygons
 from ..pooled.partition import PooledPartition
-from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
+from ..protocol.promise import Mark
 from ..tabular import known, rounded
 from .files import replacing, write_text
 from .tables import geoparquet, map_boxes, marked

@@ -20,8 +20,8 @@ from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..geometry.units import crs_of, latitude_first
-from ..protocol.cellmap import CodeMap
-from ..protocol.mark import NAME, Mark
+from ..protocol.partition import CodeMap
+from ..protocol.promise import MARK_NAME, Mark
 from ..tabular import rounded
 from .files import replacing
 
@@ -56,7 +56,7 @@ def marked(mark: Mark | None) -> dict[str, str]:
     >>> marked(Mark(seeded=True, seed=7)), marked(None)
     ({'simulation': 'SIMULATION: the noise has seed 7 and protects nobody'}, {})
     """
-    return {} if mark is None else {NAME: mark.words}
+    return {} if mark is None else {MARK_NAME: mark.words}
 
 
 def to_geodataframe(columns: Columns, drawn: CodeMap) -> Any:

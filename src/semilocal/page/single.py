@@ -28,9 +28,8 @@ from ..io.files import write_text
 from ..io.map_rows import Rows, domain_json, on_a_strip, partition_rows, split_rows
 from ..io.queries import Asked
 from ..pooled.partition import PooledPartition
-from ..protocol.mark import Mark
 from ..protocol.partition import UNPROTECTED, Partition
-from ..protocol.promise import Guarantee
+from ..protocol.promise import Guarantee, Mark
 from ..release.counts import Mapped, counts
 from ..release.pooled import pooled_tree
 from ..release.public import public_tree

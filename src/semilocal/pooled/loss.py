@@ -9,8 +9,7 @@ Knows what a task costs. Knows no tree and no data.
 
 from __future__ import annotations
 
-from ..protocol.mark import Mark
-from ..protocol.promise import Guarantee, marked
+from ..protocol.promise import Guarantee, Mark, marked
 from .task import PooledTask
 
 __all__ = ["guarantee", "presence_note"]

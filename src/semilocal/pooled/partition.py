@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ..arrays import Floats, Integers, short_repr
 from ..hierarchy.dyadic import Cells
-from ..protocol.cellmap import WaysOut
-from ..protocol.mark import Mark
+from ..protocol.partition import WaysOut
+from ..protocol.promise import Mark
 from .estimate import Estimates
 from .task import PooledTask
 
@@ -33,10 +33,6 @@ class PooledPartition(WaysOut):
 
     def __len__(self) -> int:
         return len(self.cells)
-
-    @property
-    def _map(self) -> PooledPartition:
-        return self
 
     @property
     def task(self) -> PooledTask:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import Cells
-from ..protocol.mark import Mark
+from ..protocol.promise import Mark
 from .rule import Level, next_level, root_level
 from .task import PooledTask
 

@@ -21,8 +21,7 @@ from ..geometry.box import Box
 from ..geometry.units import at_least, lengths_words, side_unit
 from ..hierarchy import BinaryTree, Halved, SphereTree, TableTree
 from ..hierarchy.tables import in_twos
-from ..protocol.canonical import Identified, read_canonical
-from ..protocol.task import check_alone
+from ..protocol.task import Identified, check_alone, read_canonical
 
 __all__ = ["MAX_LEVELS", "UNITS", "PooledTask", "Trust"]
 

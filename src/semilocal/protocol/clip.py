@@ -6,8 +6,8 @@ is taken whose expected squared error of the region's sum is smallest: with n pe
 
     n v (b - a)^2 + bias^2 + clumps.
 
-The bias is what is cut off above b and below a. Inside a piece people may sit in few places (strength.py), so what is
-cut off of it is uncertain: these are the clumps. Where nobody answered the range is that of the region.
+The bias is what is cut off above b and below a. Inside a piece people may sit in few places (the partition's strength),
+so what is cut off of it is uncertain: these are the clumps. Where nobody answered the range is that of the region.
 
 Everything here is public, so the range costs nothing. It is quality, not safety: a value costs the same epsilon
 whatever the range.
@@ -17,27 +17,18 @@ Knows a partition and a function. Knows no participants.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..arrays import Floats, Integers
 from ..functions import BoundedFunction
-from ..hierarchy.base import Cells
-from ..randomizer import RandomizedResponse
 from ..randomizer.values import best
 from .column import Column
-from .density import parts_of
-from .estimate import Pieces, Walls, estimate
+from .estimate import parts_of
 
 if TYPE_CHECKING:
     from .partition import Partition
-
-__all__ = [
-    "STRENGTHS", "CutOff", "clips", "cut_off", "evidence", "learn_strength", "lengths", "shares_above", "strength_of",
-    "truth_chance", "unit_value",
-]  # fmt: skip
 
 GRID = 32  # steps of the first look; the second one divides two of them by as many
 _BATCH = 1 << 20  # numbers in a table of ranges
@@ -90,7 +81,7 @@ def clips(partition: Partition, function: BoundedFunction, epsilon: float) -> Fl
     starts = held.first_part[held.first_piece]
     low, high = np.minimum.reduceat(held.low, starts), np.maximum.reduceat(held.high, starts)
     noise = best(epsilon).worst_variance / np.maximum(partition.crowds, 1)
-    clumped, step = 1.0 / (1.0 + strength_of(partition)), (high - low) / GRID
+    clumped, step = 1.0 / (1.0 + partition.strength), (high - low) / GRID
     a, b = _look(held, low, low, step, high, noise, clumped)
     a, b = _look(held, np.maximum(a - step, low), np.maximum(b - step, low), 2.0 * step / GRID, high, noise, clumped)
     asked = np.diff(partition.walls.first)[:, None] > 0  # where nobody answered, nothing says where people are
@@ -103,7 +94,7 @@ def cut_off(partition: Partition, function: BoundedFunction, ranges: Floats) -> 
         return CutOff(*np.zeros((3, len(ranges))))
     held = _held(partition, function)
     (above, one), (below, two) = held.off(ranges[:, 1], 1.0), held.off(ranges[:, 0], -1.0)
-    return CutOff(above, below, (one + two) / (1.0 + strength_of(partition)))
+    return CutOff(above, below, (one + two) / (1.0 + partition.strength))
 
 
 def _held(partition: Partition, function: BoundedFunction) -> _Held:
@@ -142,78 +133,3 @@ def _look(
 def unit_value(value: float, low: float, high: float) -> float:
     """A value clipped to a range and scaled to [0, 1]; 1/2 where the range is one number."""
     return 0.5 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)
-
-
-# -- how smooth people lie: the strength of the prior, learnt from all answers of a run (empirical Bayes) ------------
-
-
-STRENGTHS = tuple(2.0**power for power in range(-2, 9))  # people
-_MOST_REGIONS = 1 << 11  # evenly taken: they teach the strength as well as all do
-
-
-@lru_cache(maxsize=4)
-def strength_of(partition: Partition) -> float:
-    """That of a partition, in people; the same for everybody who holds the public log."""
-    return learn_strength(partition.lower, partition.upper, partition.walls, truth_chance(partition))
-
-
-def truth_chance(partition: Partition) -> float:
-    """The chance that an answer about a wall tells the true side."""
-    noise = partition.task.randomizer
-    return noise.probabilities[0] if isinstance(noise, RandomizedResponse) and noise.fanout == 2 else 0.75
-
-
-def learn_strength(lower: Cells, upper: Cells, walls: Walls, chance: float) -> float:
-    """The strength of the prior that makes all answers most likely, of :data:`STRENGTHS`.
-
-    The marginal likelihood of a region by Laplace's approximation, in the logarithms of the shares, over the same
-    approximation of the prior's own integral. Without walls it is 1. ``chance`` is that an answer tells the true side.
-    """
-    asked = np.flatnonzero(np.diff(walls.first))
-    if not len(asked):
-        return 1.0
-    asked = asked[:: -(-len(asked) // _MOST_REGIONS)]
-    lower, upper, walls = lower[asked], upper[asked], walls.rows(asked)
-    found = [
-        evidence(estimate(lower, upper, walls, chance, prior=strength), walls, chance, strength).sum()
-        for strength in STRENGTHS
-    ]
-    return STRENGTHS[int(np.argmax(found))]
-
-
-def evidence(pieces: Pieces, walls: Walls, chance: float, strength: float) -> Floats:
-    """Log marginal likelihood of the answers in each region, up to what does not depend on the strength: float64[m]."""
-    counts, first = np.diff(walls.first), pieces.first[:-1]
-    share, length = np.maximum(pieces.share, 1e-300), lengths(pieces)
-    says_yes = 1.0 - chance + (2.0 * chance - 1.0) * shares_above(pieces, counts)
-    no = walls.asked - walls.yes
-    likelihood = np.concatenate([[0.0], np.cumsum(walls.yes * np.log(says_yes) + no * np.log(1.0 - says_yes))])
-    known = (2.0 * chance - 1.0) ** 2 * (walls.yes / says_yes**2 + no / (1.0 - says_yes) ** 2)
-    stiff = strength * length / share**2
-    # The determinant of a tridiagonal matrix, wall after wall, all regions side by side.
-    determinant, alone = np.zeros((2, len(counts)))
-    for wall in range(int(counts.max(initial=0))):
-        rows = np.flatnonzero(counts > wall)
-        at, piece = walls.first[rows] + wall, first[rows] + wall
-        # stiff - stiff^2 / (alone + stiff), written without a difference.
-        kept = stiff[piece] * alone[rows] / (alone[rows] + stiff[piece]) if wall else stiff[piece]
-        alone[rows] = known[at] + kept
-        determinant[rows] += np.log(alone[rows] + stiff[piece + 1])
-    posterior = np.add.reduceat((strength * length - 1.0) * np.log(share), first) - determinant / 2
-    prior = np.add.reduceat((strength * length - 0.5) * np.log(length), first) - counts * np.log(strength) / 2
-    return np.asarray(np.diff(likelihood[walls.first]) + posterior - prior)
-
-
-def lengths(pieces: Pieces) -> Floats:
-    """Lengths of pieces as shares of their regions."""
-    length = (pieces.upper - pieces.lower).astype(np.float64)
-    whole = np.add.reduceat(length, pieces.first[:-1])
-    return np.asarray(length / np.repeat(whole, np.diff(pieces.first)))
-
-
-def shares_above(pieces: Pieces, counts: Integers) -> Floats:
-    """Share of the region above each wall: float64[w]."""
-    passed = np.cumsum(pieces.share)
-    ends = np.repeat(passed[pieces.first[1:] - 1], counts)
-    piece = np.arange(len(ends)) + np.repeat(np.arange(len(counts)), counts)
-    return np.clip(ends - passed[piece], 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""The joint estimate: where the people of a region are, from all noisy answers about the walls inside it.
+"""Where the people of a region are: the joint estimate from all noisy answers about the walls inside it.
 
 The pieces between a region's walls have unknown shares. An answer about a wall says "at it or above" with probability p
 if its sender is there, else q. All answers of present members speak together: expectation-maximisation for the shares
@@ -8,7 +8,13 @@ A wall splits the pieces into those below and those above, so every sum over pie
 much as there are walls. Many regions are estimated side by side, padded to the longest of a batch. Sums are taken in
 order, never pairwise, so that padding changes no bit of the result.
 
-Knows cuts and counts of answers. Knows no participants, geometry or rule.
+Two things follow. :func:`learn_strength` finds how smooth people lie: the strength of the prior, learnt from all
+answers of a run (empirical Bayes). :func:`parts_of` smooths inside pieces: answers do not tell where in a piece people
+are, but beside a crowd most of them are near it. Cells of pieces are divided further, and people shared out by the mean
+density around each: the piecewise constant density, smoothed by a kernel as wide as the cell and scaled so that pieces
+keep their people (pycnophylactic smoothing). Where cells are no boxes people lie evenly over codes.
+
+Knows cuts, counts of answers and a hierarchy. Knows no participants or rule.
 """
 
 from __future__ import annotations
@@ -18,9 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..hierarchy.base import Cells
-
-__all__ = ["PRIOR", "STEPS", "Pieces", "Walls", "estimate"]
+from ..hierarchy.base import Cells, Hierarchy
 
 PRIOR = 0.5  # people: the strength of the prior by which cuts are chosen
 STEPS = 60
@@ -148,3 +152,120 @@ def _running(values: Floats, out: Floats | None = None) -> Floats:
     for row in range(1, len(values)):
         np.add(out[row - 1], values[row], out=out[row])
     return out
+
+
+# -- how smooth people lie --------------------------------------------------------------------------------------------
+
+
+STRENGTHS = tuple(2.0**power for power in range(-2, 9))  # people
+_MOST_REGIONS = 1 << 11  # evenly taken: they teach the strength as well as all do
+
+
+def learn_strength(lower: Cells, upper: Cells, walls: Walls, chance: float) -> float:
+    """The strength of the prior that makes all answers most likely, of :data:`STRENGTHS`.
+
+    The marginal likelihood of a region by Laplace's approximation, in the logarithms of the shares, over the same
+    approximation of the prior's own integral. Without walls it is 1. ``chance`` is that an answer tells the true side.
+    """
+    asked = np.flatnonzero(np.diff(walls.first))
+    if not len(asked):
+        return 1.0
+    asked = asked[:: -(-len(asked) // _MOST_REGIONS)]
+    lower, upper, walls = lower[asked], upper[asked], walls.rows(asked)
+    found = [
+        evidence(estimate(lower, upper, walls, chance, prior=strength), walls, chance, strength).sum()
+        for strength in STRENGTHS
+    ]
+    return STRENGTHS[int(np.argmax(found))]
+
+
+def evidence(pieces: Pieces, walls: Walls, chance: float, strength: float) -> Floats:
+    """Log marginal likelihood of the answers in each region, up to what does not depend on the strength: float64[m]."""
+    counts, first = np.diff(walls.first), pieces.first[:-1]
+    share, length = np.maximum(pieces.share, 1e-300), lengths(pieces)
+    says_yes = 1.0 - chance + (2.0 * chance - 1.0) * shares_above(pieces, counts)
+    no = walls.asked - walls.yes
+    likelihood = np.concatenate([[0.0], np.cumsum(walls.yes * np.log(says_yes) + no * np.log(1.0 - says_yes))])
+    known = (2.0 * chance - 1.0) ** 2 * (walls.yes / says_yes**2 + no / (1.0 - says_yes) ** 2)
+    stiff = strength * length / share**2
+    # The determinant of a tridiagonal matrix, wall after wall, all regions side by side.
+    determinant, alone = np.zeros((2, len(counts)))
+    for wall in range(int(counts.max(initial=0))):
+        rows = np.flatnonzero(counts > wall)
+        at, piece = walls.first[rows] + wall, first[rows] + wall
+        # stiff - stiff^2 / (alone + stiff), written without a difference.
+        kept = stiff[piece] * alone[rows] / (alone[rows] + stiff[piece]) if wall else stiff[piece]
+        alone[rows] = known[at] + kept
+        determinant[rows] += np.log(alone[rows] + stiff[piece + 1])
+    posterior = np.add.reduceat((strength * length - 1.0) * np.log(share), first) - determinant / 2
+    prior = np.add.reduceat((strength * length - 0.5) * np.log(length), first) - counts * np.log(strength) / 2
+    return np.asarray(np.diff(likelihood[walls.first]) + posterior - prior)
+
+
+def lengths(pieces: Pieces) -> Floats:
+    """Lengths of pieces as shares of their regions."""
+    length = (pieces.upper - pieces.lower).astype(np.float64)
+    whole = np.add.reduceat(length, pieces.first[:-1])
+    return np.asarray(length / np.repeat(whole, np.diff(pieces.first)))
+
+
+def shares_above(pieces: Pieces, counts: Integers) -> Floats:
+    """Share of the region above each wall: float64[w]."""
+    passed = np.cumsum(pieces.share)
+    ends = np.repeat(passed[pieces.first[1:] - 1], counts)
+    piece = np.arange(len(ends)) + np.repeat(np.arange(len(counts)), counts)
+    return np.clip(ends - passed[piece], 0.0, 1.0)
+
+
+# -- where they are inside a piece ------------------------------------------------------------------------------------
+
+
+_HALVINGS = 2  # of each axis, in the cells of a piece
+_MOST_CELLS = 1 << 18  # beyond that, fewer halvings
+_PASSES = 3  # of the kernel; later ones change nothing that matters
+_NOBODY = 1e-100
+
+
+class Parts(NamedTuple):
+    """Cells of all pieces, along the order."""
+
+    cells: Cells  # uint64[c]
+    piece: Integers  # int64[c]: ascending
+    share: Floats  # float64[c]: expected share of the piece's people; those of a piece add up to 1
+
+
+def parts_of(hierarchy: Hierarchy, pieces: Pieces, people: Floats) -> Parts:
+    """Divide the people of pieces, float64[m] of each region, among their cells."""
+    first, cells = hierarchy.interval_cells(pieces.lower, pieces.upper)
+    piece = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    codes = (pieces.upper - pieces.lower).astype(np.float64)
+    if not hierarchy.cells_are_boxes:
+        begin, end = hierarchy.span(cells)
+        return Parts(cells, piece, ((end - begin).astype(np.float64) + 1.0) / codes[piece])
+    lower, upper = hierarchy.boxes(cells).transpose(1, 0, 2)
+    reach = (upper - lower) / 2.0
+    dimensions, levels = hierarchy.box.dimensions, _HALVINGS
+    while levels and len(cells) * 2 ** (levels * dimensions) > _MOST_CELLS:
+        levels -= 1
+    for _ in range(levels * (dimensions if hierarchy.fanout == 2 else 1)):
+        opened = hierarchy.depth(cells) < hierarchy.max_depth
+        row = np.repeat(np.arange(len(cells)), np.where(opened, hierarchy.fanout, 1))
+        below = cells[row]
+        below[opened[row]] = hierarchy.children(cells[opened])
+        cells, piece, reach = below, piece[row], reach[row]
+    begin, end = hierarchy.span(cells)
+    size = (end - begin).astype(np.float64) + 1.0
+    total = (pieces.share * np.repeat(people, np.diff(pieces.first)))[piece]
+    starts, share = np.searchsorted(piece, np.arange(len(codes))), size / codes[piece]
+    middle, box = hierarchy.boxes(cells).mean(axis=1), hierarchy.box
+    beside = [np.arange(len(cells))]
+    for axis in range(box.dimensions):
+        for sign in (-1.0, 1.0):
+            place = middle.copy()
+            place[:, axis] = np.clip(middle[:, axis] + sign * reach[:, axis], box.lower[axis], box.upper[axis])
+            beside.append(np.searchsorted(begin, hierarchy.codes(place), side="right") - 1)
+    for _ in range(_PASSES):
+        density = total * share / size
+        weight = size * (sum(density[at] for at in beside) + _NOBODY)
+        share = weight / np.add.reduceat(weight, starts)[piece]
+    return Parts(cells, piece, share)

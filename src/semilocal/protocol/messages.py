@@ -26,9 +26,8 @@ import msgspec
 
 from ..arrays import short_repr
 from ..errors import InvalidInput
-from .canonical import read_canonical
 from .plan import MAX_RELEASES, Plan
-from .task import ID_BYTES, Task
+from .task import ID_BYTES, Task, read_canonical
 
 __all__ = [
     "AnyClosed", "AnyQuery", "AnyReport", "Checkpoint", "Clip", "Closed", "Entry", "Event", "Head", "Message", "Query",

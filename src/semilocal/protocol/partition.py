@@ -1,30 +1,120 @@
 """The partition that a run found: regions, their crowds, and what members answered about walls inside them.
 
 A region is an interval of codes of the public order: a union of few cells, and connected on a box. Regions, crowds and
-answers are public by design; only the place inside a region is protected. Knows codes and counts. Knows no participants
-and no randomness.
+answers are public by design; only the place inside a region is protected. What is drawn and written of regions, and of
+the cells of a tree, is in :class:`WaysOut`; files and drawing are above (outputs.py). Knows codes and counts. Knows no
+participants and no randomness.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, Integers, short_repr
 from ..hierarchy.base import Cells, Polygons
-from .cellmap import CodeMap, WaysOut
-from .estimate import Pieces, Walls, estimate
-from .mark import Mark
-from .promise_words import PROTECTED
+from ..outputs import output
+from ..tabular import Tabular
+from .estimate import Pieces, Walls, estimate, learn_strength
+from .promise import PROTECTED, Mark
 from .task import Task
 
-__all__ = ["UNPROTECTED", "Away", "Partition", "Walls"]
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from matplotlib.axes import Axes
 
 UNPROTECTED = f"Regions and crowds are public by design; {PROTECTED}."
+
+
+class CodeMap(Protocol):
+    """What drawings and files take: regions of a task's hierarchy as intervals of codes, one row each."""
+
+    @property
+    def task(self) -> Any: ...  # has a hierarchy and a box
+
+    @property
+    def intervals(self) -> tuple[Cells, Cells]:
+        """First code of each region and the code after its last: uint64[m] each."""
+
+    @property
+    def are_cells(self) -> bool:
+        """Whether every region is one cell of the hierarchy."""
+
+    @property
+    def boxes(self) -> Floats:
+        """Corners of the smallest box around each region: float64[m, 2, d]."""
+
+    @property
+    def mark(self) -> Mark | None: ...
+
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """The regions as columns, one row each."""
+
+
+class WaysOut(Tabular):
+    """Regions on a map as tables, files and pictures of other libraries, which are loaded when used.
+
+    A subclass is a :class:`CodeMap` or has one as ``_map``, and may add columns in ``_regions``.
+    """
+
+    @property
+    def _map(self) -> CodeMap:
+        own: Any = self
+        return own  # type: ignore[no-any-return]
+
+    @property
+    def _mark(self) -> Mark | None:
+        return self._map.mark
+
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """The regions as columns, one row each."""
+        return self._regions()
+
+    def _regions(self) -> dict[str, npt.NDArray[Any]]:
+        """The regions as columns, one row each, in the order of the map."""
+        return self._map.to_table()
+
+    def to_geodataframe(self) -> Any:
+        """The regions with outlines as a geopandas.GeoDataFrame (two dimensions only).
+
+        The CRS is EPSG:4326 if the axes are longitude and latitude. If it is simulated, ``attrs["simulation"]`` says
+        so.
+        """
+        return output("tables").to_geodataframe(self._regions(), self._map)
+
+    def to_geoparquet(self, path: str | PathLike[str]) -> None:
+        """Write the regions as GeoParquet (two dimensions only); estimates have the digits that are known."""
+        output("tables").write_geoparquet(self._regions(), self._map, path)
+
+    def to_geojson(self) -> dict[str, Any]:
+        """A GeoJSON FeatureCollection of the regions (two dimensions only).
+
+        Longitude comes first; axes with other names are written in their order. If the result is simulated, the
+        member ``simulation`` says so.
+        """
+        document: dict[str, Any] = output("regions").regions_geojson(self._map)
+        return document
+
+    @property
+    def __geo_interface__(self) -> dict[str, Any]:
+        """:meth:`to_geojson`, for everything that takes geometries."""
+        return self.to_geojson()
+
+    def save_geojson(self, path: str | PathLike[str]) -> None:
+        """Write :meth:`to_geojson` to a file."""
+        output("regions").write_geojson(self._map, path)
+
+    def plot(self, ax: Axes | None = None, *, points: npt.ArrayLike | None = None) -> Axes:
+        """Draw the regions coloured by density, the lines inside them thin; optionally points float[n, 2] on top, of
+        public data only.
+        """
+        drawn: Axes = output("plots").draw_regions(self._map, ax, points=points)
+        return drawn
 
 
 class Away(NamedTuple):
@@ -76,10 +166,6 @@ class Partition(WaysOut):
         return len(self.lower)
 
     @property
-    def _map(self) -> CodeMap:
-        return self
-
-    @property
     def intervals(self) -> tuple[Cells, Cells]:
         """First code of each region and the code after its last: uint64[m] each."""
         return self.lower, self.upper
@@ -97,9 +183,18 @@ class Partition(WaysOut):
     @cached_property
     def pieces(self) -> Pieces:
         """Between the walls of each region, with estimated shares (the rule's estimate)."""
-        if self.task.rule != "cut":
-            return estimate(self.lower, self.upper, Walls.none(len(self)), 0.75)
-        return estimate(self.lower, self.upper, self.walls, self.task.truth)
+        walls = self.walls if self.task.rule == "cut" else Walls.none(len(self))
+        return estimate(self.lower, self.upper, walls, self.truth)
+
+    @property
+    def truth(self) -> float:
+        """The chance that an answer about a wall tells the true side; any number where no answer does."""
+        return self.task.truth if self.task.randomizer.fanout == 2 and self.task.randomizer.words == 1 else 0.75
+
+    @cached_property
+    def strength(self) -> float:
+        """How smooth people lie, learnt from all answers; the same for everybody who holds the public log."""
+        return learn_strength(self.lower, self.upper, self.walls, self.truth)
 
     @cached_property
     def boxes(self) -> Floats:

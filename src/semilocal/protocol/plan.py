@@ -20,7 +20,7 @@ from ..functions import BoundedFunction, coordinate, gaussian_bump, indicator, l
 from ..geometry.box import Box
 from ..randomizer.values import AnyMechanism, best
 from .column import Column, as_range, own_value
-from .promise_words import INSIDE
+from .promise import INSIDE
 from .task import ID_BYTES, Task
 
 __all__ = ["MAX_RELEASES", "OWN", "Plan", "Release", "named_function"]

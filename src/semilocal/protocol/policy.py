@@ -16,7 +16,7 @@ from ..arrays import is_integer, is_number, plain, require, shown
 from ..errors import InvalidInput, ServerViolation
 from ..geometry.units import at_least, lengths_words, side_unit
 from .plan import Plan
-from .promise_words import BETWEEN, loss_words, values_words
+from .promise import BETWEEN, loss_words, values_words
 from .task import MAX_K, Task
 
 __all__ = [

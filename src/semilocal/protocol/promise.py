@@ -1,14 +1,16 @@
-"""What is promised, as a value: computed once from a task, worded once, shown everywhere.
+"""What is promised, as a value and in words: computed once from a task, worded once, shown everywhere.
 
-Statements, ledgers, device summaries, releases, baselines, legends and pages take numbers *and* words from here. The
-theorems behind the words are in PROOF.md. Knows numbers and words. Knows no positions and no state of a run.
+Statements, ledgers, device summaries, releases, baselines, legends and pages take numbers *and* words from here: who is
+trusted, which places are compared, what is public, and whether a result is simulated. The theorems behind the words are
+in PROOF.md. Knows numbers and words. Knows no positions and no state of a run.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 import numpy as np
@@ -16,18 +18,180 @@ import numpy as np
 from ..errors import InvalidInput
 from ..geometry.units import lengths_words, side_unit
 from ..words import number_of
-from . import promise_words as wording
-from .promise_words import INSIDE, LIMITS, PARTICIPANT, Adjacency, Trust
 
 if TYPE_CHECKING:
-    from .mark import Mark
     from .plan import Plan
     from .task import Task
 
-__all__ = [
-    "INSIDE", "Adjacency", "Guarantee", "Trust", "device_words", "marked", "participant_parts", "participant_sentence",
-    "promise",
-]  # fmt: skip
+Trust = Literal["nobody", "two-servers", "curator"]
+Adjacency = Literal["inside", "bucket", "anywhere", "presence", "nothing"]
+
+INSIDE = "any two places of one's region"
+INSIDE_ALL = "any two places inside all of one's regions"
+PROTECTED = "of a position, only the place inside a region is protected"
+_BUCKET, _BUCKETS = "inside the public bucket that they named", "inside all public buckets that they named"
+BETWEEN: dict[Adjacency, str] = {
+    "inside": INSIDE,
+    "bucket": f"any two positions of one person {_BUCKET}",
+    "anywhere": "any two positions of one person anywhere in the domain",
+    "presence": "a person taking part or not",
+    "nothing": "nothing: this is no differential privacy",
+}
+_GUESS = "nobody who sees what is published can tell with more than {odds} certainty"
+IN_WORDS: dict[Adjacency, str] = {
+    "inside": "Everybody may learn which region a person is in. Which of two places in it is theirs, if both seemed "
+    f"equally likely, {_GUESS}.",
+    "bucket": "Everybody learns which public bucket a person named. Which of two places in it is theirs, if both "
+    f"seemed equally likely, {_GUESS}.",
+    "anywhere": f"Which of two places is a person's, if both seemed equally likely, {_GUESS}.",
+    "presence": f"Whether a person took part, if both seemed equally likely, {_GUESS}.",
+    "nothing": "Nothing is promised: what is published may show where a person is.",
+}
+TRUSTED: dict[Trust, str] = {
+    "nobody": "nobody: each device randomizes its own answers",
+    "two-servers": "cryptography, and two operators not to collude: together they could read every position",
+    "curator": "a curator who holds all positions",
+}
+EITHER = "and, as long as the cryptography holds (computationally), against either operator alone"
+MODELS: dict[Trust, str] = {
+    "nobody": "local DP",
+    "two-servers": "computational DP by two servers",
+    "curator": "central DP",
+}
+CHANGES: dict[Adjacency, str] = {  # what one person may do, in a few words
+    "inside": "any move inside their region",
+    "bucket": "any move inside their public bucket",
+    "anywhere": "any move",
+    "presence": "taking part or not",
+}
+SIMULATED = (
+    "SIMULATION: one program holds all positions, so the person who runs it is a curator. The promise is what "
+    "participants would get if each answered from a device of their own."
+)
+SEEDED = (
+    "SIMULATION: the noise comes from a seeded generator, and who knows the seed can remove it. The promise is that of "
+    "the same task with noise from the operating system."
+)
+
+# The promise to one participant. Which parts are said, and in which order, is in ``promise.participant_parts``.
+PARTICIPANT: dict[str, str] = {
+    "region": "Everybody learns, under your pseudonym, which region you are in.",
+    "crowd": "When it was drawn, at least {k} participants, you included, were in it (the chance that this failed for "
+    "you is at most {delta})",
+    "crowd-late": "When it was drawn, at least {k} participants were in it, you not counted (the chance that this "
+    "failed for you is at most {delta})",
+    "no-crowd": "No crowd is kept: it may have been drawn around you alone",
+    "now": "; now there are {members}.",
+    "none": "You answered no question.",
+    "outside": "You answered {answered}, about lines outside of your region: they tell nothing more.",
+    "mixed": "You answered {answered}. All but {inside} of them are about lines outside of your region and tell "
+    "nothing more.",
+    "inside": "You answered {answered}.",
+    "few": "You answer a few questions. All but at most {answers} of them are about lines outside of your region and "
+    "tell nothing more.",
+    "lines": "Noisy answers about the lines drawn here do not help anybody to choose between two places on the same "
+    "side of every line, and between two places on different sides they move the odds by at most a factor e^{epsilon}: "
+    "from even to at most {odds}.",
+    "values": "Values that you give are noisy, too, and differ between any two places: with them it is at most a "
+    "factor e^{total}, from even to at most {total_odds}.",
+    "rest": "What people know about you anyway, and what the others' answers say about the region as a whole, is not "
+    "limited by this.",
+}
+# What the promise does not say. "fixed" is for rule "cut", "paper" for rule "all"; "map" and "others" are about crowds.
+LIMITS: dict[str, str] = {
+    "fixed": "These numbers are for what was published, once the region is known (ex post). A split may separate two "
+    "places that are fixed beforehand, and between different regions the loss is infinite.",
+    "paper": "As the paper defines it: (epsilon, delta)-SLDP, epsilon = {epsilon}, delta = {delta}, for two places of "
+    "the cell that is reached by splitting while every child has {k}. Between different regions the loss is infinite.",
+    "map": "The chance {delta} is for each participant, not for the map: of N participants up to {delta} N are "
+    "expected to miss the crowd in the worst case.",
+    "others": "Against somebody who knows where all others are the crowd is worth nothing; only the factor holds.",
+    "lies": "Fake members, or a server that forges, can make up a crowd and lead a device to the smallest region that "
+    "its owner allows. Inside it the factor holds.",
+    "several": "Losses of several tasks add up; crowds do not compose.",
+}
+
+
+def loss_words(epsilon: float, delta: float = 0.0) -> str:
+    """A loss with its delta."""
+    return f"epsilon = {epsilon:g} (delta = {delta:g})"
+
+
+def losses_words(epsilon: float, *, own: str = "", between: str = INSIDE) -> str:
+    """A loss with its adjacency and delta; ``own`` as in a :class:`Guarantee`."""
+    return f"{loss_words(epsilon)} between {between}{values_words(own)}"
+
+
+def several_words(partitions: int, buckets: int) -> str:
+    """Between what the sum of losses holds that are inside regions of partitions, and inside public buckets."""
+    where = _BUCKET if buckets == 1 else _BUCKETS
+    if not partitions:
+        return BETWEEN["bucket"].replace(_BUCKET, where)
+    return (INSIDE if partitions == 1 else INSIDE_ALL) + (f" and {where}" if buckets else "")
+
+
+def values_words(own: str) -> str:
+    """What else may differ between the two places."""
+    return f", with any two values of {own}" if own else ""
+
+
+def crowd_words(k: int, delta: float, rows: int = 1) -> str:
+    """A crowd of k participants; of as many rows, where one person may have several.
+
+    Examples
+    --------
+    >>> crowd_words(50, 1e-6)
+    'at least 50 in it except with probability 1e-06'
+    >>> crowd_words(50, 1e-6, rows=3)
+    'at least 50 rows in it, of at least 17 people, except with probability 1e-06'
+    """
+    people = f" rows in it, of at least {number_of(-(-k // rows), 'person', 'people')}," if rows > 1 else " in it"
+    return f"at least {k}{people} except with probability {delta:g}"
+
+
+def odds_words(epsilon: float) -> str:
+    """To how many percent a factor of e^epsilon moves even odds: "73 %" for 1, "98 %" for 4."""
+    rest = 1.0 / (1.0 + math.exp(min(epsilon, 700.0)))
+    if rest < 1e-8:
+        return "almost 100 %"
+    digits = max(0, math.ceil(-math.log10(rest)) - 2)
+    return f"{100 * (1 - rest):.{digits}f} %"
+
+
+# -- the mark of a result that no devices made, or whose noise can be repeated; every way out says it -----------------
+
+
+MARK_NAME = "simulation"  # under which files and frames carry a mark
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One program played all participants or both servers, or the noise came from a seeded generator."""
+
+    seeded: bool  # whether the noise came from a generator that somebody can seed again
+    seed: int | None = None  # of that generator, where it is known: a generator does not tell its own
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not self.seeded:
+            raise InvalidInput(f"noise with seed {self.seed} is seeded; say so, or leave the seed out")
+
+    @property
+    def words(self) -> str:
+        """For people: above a map, in a picture, in a file."""
+        if self.seed is not None:
+            return f"SIMULATION: the noise has seed {self.seed} and protects nobody"
+        if self.seeded:
+            return "SIMULATION: the noise comes from a seeded generator and protects nobody"
+        return "SIMULATION: one program held all positions, and the person who ran it is a curator"
+
+
+def seeded_by(rng: Any, mark: Mark | None = None) -> Mark | None:
+    """The mark after more noise, from a given generator or, if it is None, from the operating system."""
+    return mark if rng is None or (mark is not None and mark.seeded) else Mark(seeded=True)
+
+
+# -- the promise ------------------------------------------------------------------------------------------------------
+
 
 _RULES = {
     "cut": "a region is cut where both sides show k people",
@@ -163,7 +327,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def between(self) -> str:
         """Between what ``epsilon`` holds, in words."""
-        return wording.BETWEEN[self.adjacency] + self._with_values
+        return BETWEEN[self.adjacency] + self._with_values
 
     @property
     def crowd(self) -> str:
@@ -172,7 +336,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return ""
         if not self.k:
             return "no crowd is promised: a region may hold one person"
-        return wording.crowd_words(self.k, self.delta, self.rows)
+        return crowd_words(self.k, self.delta, self.rows)
 
     def in_words(self) -> str:
         """What the loss means to a person, before any formula.
@@ -182,20 +346,20 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         >>> print(Guarantee.plain("curator", 1.0).in_words())
         Which of two places is a person's, if both seemed equally likely, nobody who sees what is published can tell with more than 73 % certainty.
         """  # noqa: E501
-        return _fill(wording.IN_WORDS[self.adjacency], {"odds": wording.odds_words(self.epsilon or 0.0)})
+        return _fill(IN_WORDS[self.adjacency], {"odds": odds_words(self.epsilon or 0.0)})
 
     def sentence(self) -> str:
         """The promise in one line: every loss with its adjacency and delta."""
         if self.epsilon is None:
             parts = ["no loss is bounded: this is no differential privacy"]
         else:
-            parts = [f"{wording.loss_words(self.epsilon, self._delta)} between {self.between}"]
+            parts = [f"{loss_words(self.epsilon, self._delta)} between {self.between}"]
         if self.adjacency == "presence" and self.anywhere is not None:
-            parts.append(f"{wording.loss_words(self.anywhere, self._delta)} between {wording.BETWEEN['anywhere']}")
+            parts.append(f"{loss_words(self.anywhere, self._delta)} between {BETWEEN['anywhere']}")
         if self.crowd:
             parts.append(self.crowd)
         if self.adjacency != "inside":
-            parts.append(f"trusts {wording.TRUSTED[self.trust]}")
+            parts.append(f"trusts {TRUSTED[self.trust]}")
         return "; ".join([*parts, *self._simulation]) + "."
 
     @property
@@ -209,8 +373,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.epsilon is None:
             return "no loss is bounded: this is no differential privacy"
         whom = "one person" if self.rows == 1 else f"one person with up to {self.rows} rows"
-        loss, model = wording.loss_words(self.epsilon, self._delta), wording.MODELS[self.trust]
-        parts = [f"{loss}, {model}, {whom}, {wording.CHANGES[self.adjacency]}{self._with_values}"]
+        loss, model = loss_words(self.epsilon, self._delta), MODELS[self.trust]
+        parts = [f"{loss}, {model}, {whom}, {CHANGES[self.adjacency]}{self._with_values}"]
         parts += [self.crowd] if self.crowd else []
         return "; ".join([*parts, *self._simulation])
 
@@ -218,8 +382,8 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def lines(self) -> list[str]:
         """The whole statement, one paragraph per line."""
-        out = [wording.SIMULATED] if self._played else []
-        out += [wording.SEEDED] if self.seeded else []
+        out = [SIMULATED] if self._played else []
+        out += [SEEDED] if self.seeded else []
         out += [self.about] if self.about else []
         out += self._regions() if self.adjacency == "inside" else self._plain()
         if self.rows > 1:
@@ -276,7 +440,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def _with_values(self) -> str:
-        return wording.values_words(self.own)
+        return values_words(self.own)
 
     def _regions(self) -> list[str]:
         assert self.epsilon is not None
@@ -294,13 +458,13 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def _plain(self) -> list[str]:
         if self.epsilon is None:
-            return [f"No loss is bounded: this is no differential privacy. It trusts {wording.TRUSTED[self.trust]}."]
-        out = [f"Trusted: {wording.TRUSTED[self.trust]}."]
+            return [f"No loss is bounded: this is no differential privacy. It trusts {TRUSTED[self.trust]}."]
+        out = [f"Trusted: {TRUSTED[self.trust]}."]
         loss = self.anywhere if self.anywhere is not None else self.epsilon
-        whom = f" {wording.EITHER}" if self.trust == "two-servers" else ""
+        whom = f" {EITHER}" if self.trust == "two-servers" else ""
         inside = " inside the bucket; the bucket itself is public" if self.adjacency == "bucket" else ""
         value = ", and their own value" if self.own else ""
-        between = wording.BETWEEN["bucket" if self.adjacency == "bucket" else "anywhere"] + self._with_values
+        between = BETWEEN["bucket" if self.adjacency == "bucket" else "anywhere"] + self._with_values
         out.append(
             f"Protected: where a person is{inside}{value}. epsilon = {loss:g}, delta = {self.delta:g} between "
             f"{between}, against everyone who sees what is published{whom}: it changes the odds between "
@@ -341,8 +505,8 @@ def _fill(text: str, fields: dict[str, str]) -> str:
 
 def _filled(k: int, delta: float, epsilon: float, values: float, *, answers: int) -> dict[str, str]:
     fields = {
-        "k": f"{k}", "delta": f"{delta:g}", "epsilon": f"{epsilon:g}", "odds": wording.odds_words(epsilon),
-        "total": f"{epsilon + values:g}", "total_odds": wording.odds_words(epsilon + values), "answers": f"{answers}",
+        "k": f"{k}", "delta": f"{delta:g}", "epsilon": f"{epsilon:g}", "odds": odds_words(epsilon),
+        "total": f"{epsilon + values:g}", "total_odds": odds_words(epsilon + values), "answers": f"{answers}",
     }  # fmt: skip
     parts = {name: _fill(text, fields) for name, text in PARTICIPANT.items()}
     return parts if k else parts | {"crowd": parts["no-crowd"], "crowd-late": parts["no-crowd"]}
@@ -351,7 +515,7 @@ def _filled(k: int, delta: float, epsilon: float, values: float, *, answers: int
 def participant_parts(task: Task, values: float = 0.0) -> dict[str, str]:
     """The parts of the participant's sentence with the task's numbers: data for a page that plays a device.
 
-    They have the names of ``promise_words.PARTICIPANT``; the fields {members}, {answered} and {inside} are open, and
+    They have the names of :data:`PARTICIPANT`; the fields {members}, {answered} and {inside} are open, and
     ``values`` is the loss of the values that the participant gives. Said are, in this order: region; crowd
     (crowd-late) and now, without a space between them; none if nothing was answered, outside if no answer is inside,
     inside if all are, else mixed; lines if any is inside; values if any was given; rest.

@@ -6,25 +6,25 @@ Knows parameters and promises. Knows no state of a run.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from ..arrays import is_integer, is_number, plain, require, shown
+from ..arrays import cut_repr, is_integer, is_number, plain, require, shown
 from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.units import at_least, is_geographic, lengths_words, side_unit
 from ..hierarchy import MAX_BITS, ROOT, AnyTree, BinaryTree, Hierarchy, Quadtree
 from ..randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from ..randomizer.base import EPSILON_RANGE
-from .canonical import Identified
 from .promise import promise
 
-__all__ = ["DELTA", "ID_BYTES", "KEY_BYTES", "MAX_ROUNDS", "K", "Rule", "Task", "answers_inside", "check_alone"]
-
 Rule = Literal["cut", "all"]
+T = TypeVar("T")
 
 K, DELTA = 20, 1e-6  # what a task has unless it says otherwise
 MAX_K = 2**20  # a device must be able to compute the crowd test of any task
@@ -35,7 +35,34 @@ ID_BYTES = 32
 _TICK_BITS = 20  # 2**20 slices per axis unless max_depth says otherwise
 _MAX_LABEL = 64
 _KILOMETRES = 0.01  # default resolution of a map: a phone does not know its position better than to about 10 metres
+_encoder = msgspec.msgpack.Encoder()
 _AN_ANSWER = 2.0  # up to this epsilon, few people at full epsilon tell more than many at a part of it
+
+
+class Identified(msgspec.Struct, frozen=True, dict=True):
+    """A value that everybody names by the hash of its bytes."""
+
+    __repr__ = cut_repr
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
+        return _encoder.encode(self)
+
+    @cached_property  # of this object: equal values may differ in bytes, as 0.0 and -0.0 do
+    def id(self) -> bytes:
+        """SHA-256 of the canonical bytes (32 bytes)."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+
+def read_canonical(data: bytes, decoder: msgspec.msgpack.Decoder[T], name: str) -> T:
+    """What a decoder makes of canonical bytes; anything else is refused with a reason."""
+    try:
+        message = decoder.decode(data)
+    except (msgspec.DecodeError, InvalidInput, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidInput(f"not a {name}: {error}") from None
+    if _encoder.encode(message) != data:
+        raise InvalidInput(f"not the canonical bytes of a {name}")
+    return message
 
 
 def answers_inside(epsilon: float) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats, is_number, require
-from ..protocol.mark import Mark
+from ..protocol.promise import Mark
 from ..tabular import Tabular, known
 
 __all__ = ["CountAnswers", "check_level", "mean_above_zero", "standard_errors", "what_helps"]

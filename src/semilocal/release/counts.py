@@ -35,10 +35,8 @@ from ..pooled.loss import guarantee
 from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, play
 from ..pooled.task import PooledTask
-from ..protocol.cellmap import WaysOut
-from ..protocol.mark import Mark
-from ..protocol.partition import Partition
-from ..protocol.promise import Guarantee
+from ..protocol.partition import Partition, WaysOut
+from ..protocol.promise import Guarantee, Mark
 from ..simulation.simulate import Run
 from ..words import number_of
 from .answers import CountAnswers

@@ -33,10 +33,10 @@ from ..hierarchy.base import Hierarchy
 from ..hierarchy.ranks import SortedCodes
 from ..pooled.task import PooledTask
 from ..protocol.column import Column, own_value, read_column, stored_column
+from ..protocol.estimate import Walls
 from ..protocol.keys import SECRET_BYTES
-from ..protocol.mark import Mark
-from ..protocol.partition import Away, Partition, Walls
-from ..protocol.promise import Trust
+from ..protocol.partition import Away, Partition
+from ..protocol.promise import Mark, Trust
 from ..protocol.task import DELTA, K, Task, answers_inside, check_alone
 from ..protocol.thresholds import level, needed
 from ..randomizer.base import EPSILON_RANGE

@@ -53,11 +53,10 @@ from ..pooled.values import (
 )
 from ..protocol.clip import CutOff, clips, cut_off
 from ..protocol.column import Column, own_value
-from ..protocol.mark import seeded_by
 from ..protocol.messages import ValueClosed
 from ..protocol.partition import Partition
 from ..protocol.plan import Release
-from ..protocol.promise import Guarantee, marked
+from ..protocol.promise import Guarantee, marked, seeded_by
 from ..randomizer.values import AnyMechanism, best
 from ..simulation.simulate import LOST
 from ..tabular import Tabular, known

@@ -16,8 +16,8 @@ import numpy as np
 from ..hierarchy.base import Hierarchy
 from ..pooled.estimate import Estimates
 from ..pooled.spread import spread_inside
-from ..protocol.density import Parts
-from ..protocol.mark import Mark
+from ..protocol.estimate import Parts
+from ..protocol.promise import Mark
 from .prior import Halved, clumped, leaning
 from .tree import CountTree
 

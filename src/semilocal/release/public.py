@@ -21,9 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..protocol.clip import evidence, lengths, shares_above, truth_chance
-from ..protocol.density import parts_of
-from ..protocol.estimate import Pieces, estimate
+from ..protocol.estimate import Pieces, estimate, evidence, lengths, parts_of, shares_above
 from ..protocol.partition import Partition
 from .prior import told_together
 from .tree import CountTree
@@ -68,12 +66,12 @@ def public_tree(partition: Partition) -> CountTree:
 def pieces_of(partition: Partition) -> tuple[Pieces, Floats]:
     """The pieces of all regions with the learnt prior, and its strength in each region, in people: float64[m]."""
     strength, walls = _strengths(partition), partition.walls
-    return estimate(partition.lower, partition.upper, walls, truth_chance(partition), prior=strength), strength
+    return estimate(partition.lower, partition.upper, walls, partition.truth, prior=strength), strength
 
 
 def _strengths(partition: Partition) -> Floats:
     """Strength of the prior of each region: the posterior mean of 1 / (1 + strength), the chance to be together."""
-    lower, upper, walls, chance = partition.lower, partition.upper, partition.walls, truth_chance(partition)
+    lower, upper, walls, chance = partition.lower, partition.upper, partition.walls, partition.truth
     asked, together = np.diff(walls.first) > 0, 1.0 / (1.0 + np.array(_STRENGTHS))
     if not asked.any():
         return np.ones(len(partition))
@@ -91,7 +89,7 @@ def _strengths(partition: Partition) -> Floats:
 
 def clumped(partition: Partition) -> float:
     """Chance that two people of a piece are in the same place, apart from what its parts show."""
-    walls, chance, regions = partition.walls, truth_chance(partition), np.arange(len(partition))
+    walls, chance, regions = partition.walls, partition.truth, np.arange(len(partition))
     region = np.repeat(regions, np.diff(walls.first))
     # As if there were no walls: each region is one piece, and its neighbours say where its people are.
     whole = Pieces(np.append(regions, len(regions)), partition.lower, partition.upper, np.ones(len(regions)))
@@ -196,7 +194,7 @@ def _covariances(partition: Partition, pieces: Pieces, rows: Integers, strength:
 
     Row and column 0 are zeros, for what is known exactly: the share above a region's begin and above its end.
     """
-    walls, chance = partition.walls.rows(rows), truth_chance(partition)
+    walls, chance = partition.walls.rows(rows), partition.truth
     some = _some(pieces, rows)
     counts, crowd = np.diff(walls.first), np.maximum(partition.crowds[rows], 1).astype(np.float64)
     above, asked = shares_above(some, counts), walls.asked

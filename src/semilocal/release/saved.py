@@ -28,9 +28,9 @@ from ..pooled.partition import PooledPartition
 from ..pooled.play import Published, Tree
 from ..pooled.rule import Level
 from ..pooled.task import PooledTask
-from ..protocol.mark import Mark
-from ..protocol.partition import Away, Partition, Walls
-from ..protocol.promise import Guarantee
+from ..protocol.estimate import Walls
+from ..protocol.partition import Away, Partition
+from ..protocol.promise import Guarantee, Mark
 from ..protocol.task import Task
 from ..randomizer.values import AnyMechanism
 from ..whole_file import whole_file

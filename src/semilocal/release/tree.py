@@ -18,8 +18,8 @@ import numpy as np
 
 from ..arrays import Floats, Integers, short_repr
 from ..hierarchy.base import Cells, Hierarchy
-from ..protocol.density import Parts
-from ..protocol.mark import Mark
+from ..protocol.estimate import Parts
+from ..protocol.promise import Mark
 
 __all__ = ["CountTree"]
 

@@ -22,9 +22,8 @@ from ..hierarchy.base import Cells
 from ..pooled.asked import AskedValue
 from ..pooled.loss import guarantee, presence_note
 from ..pooled.task import PooledTask
-from ..protocol.canonical import Identified, read_canonical
-from ..protocol.promise import Guarantee
-from ..protocol.promise_words import EITHER
+from ..protocol.promise import EITHER, Guarantee
+from ..protocol.task import Identified, read_canonical
 from ..words import check_name
 from .report import Shape
 from .sealing import KEY, Role

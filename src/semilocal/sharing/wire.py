@@ -26,7 +26,7 @@ from msgspec import Meta
 from ..arrays import short_repr
 from ..errors import InvalidInput
 from ..pooled.play import Published
-from ..protocol.canonical import read_canonical
+from ..protocol.task import read_canonical
 from ..words import check_name
 from .pair import PairTask
 from .point import correction_bytes

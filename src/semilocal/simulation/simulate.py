@@ -22,9 +22,9 @@ from ..outputs import output
 from ..protocol.clip import unit_value
 from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES, HashChain, nonce, pseudonym, report_entropy, value_entropy
-from ..protocol.mark import Mark
 from ..protocol.messages import Closed, Event, Query, Question, Report, ValueQuery, ValueReport
 from ..protocol.partition import Away, Partition
+from ..protocol.promise import Mark
 from ..protocol.rule import randomizer_for
 from ..protocol.task import Task
 from ..words import number_of

@@ -24,9 +24,8 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from ..errors import DamagedFile, InvalidInput
-from ..protocol.canonical import read_canonical
 from ..protocol.messages import Closed, Event, ValueClosed, encode
-from ..protocol.task import Task
+from ..protocol.task import Task, read_canonical
 from .checkpoints import Checkpoint, Seal, seal_round
 from .merkle import MerkleLog
 

@@ -17,8 +17,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.cli.main import main
-from semilocal.protocol.mark import Mark
-from semilocal.protocol.promise import Guarantee, promise
+from semilocal.protocol.promise import Guarantee, Mark, promise
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 from tests.helpers.pages import data_of
 

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from pyarrow import parquet
 
-from semilocal.protocol.mark import Mark
+from semilocal.protocol.promise import Mark
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
 JOBS = {"partition": ("--out",), "counts": ("--grid", "4x4", "--out"), "points": ("--out",)}

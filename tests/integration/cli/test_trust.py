@@ -11,7 +11,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.pooled import Published
-from semilocal.protocol.mark import Mark
+from semilocal.protocol.promise import Mark
 from tests.helpers.commands import UNIT, crowd, refused, run, run_json, write_people
 
 JOBS = {"partition": (), "counts": ("--grid", "4x4"), "mean": ("--function", "coordinate:lon"), "points": ()}

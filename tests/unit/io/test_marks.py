@@ -16,7 +16,7 @@ from pyarrow import parquet
 import semilocal as sl
 from semilocal.page.single import result_html
 from semilocal.pooled.play import Published
-from semilocal.protocol.mark import Mark
+from semilocal.protocol.promise import Mark
 from semilocal.release.counts import pooled_counts, run_pooled
 
 SEEDED = "SIMULATION: the noise comes from a seeded generator and protects nobody"

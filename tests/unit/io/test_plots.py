@@ -14,7 +14,7 @@ from semilocal.datasets import california_housing
 from semilocal.geometry.places import named_box
 from semilocal.io.map_rows import partition_rows
 from semilocal.io.plots import robust_limits, save_side_by_side
-from semilocal.protocol.mark import Mark
+from semilocal.protocol.promise import Mark
 from semilocal.release import counts
 from semilocal.simulation.simulate import Run
 from semilocal.testing import cluster, unit_box

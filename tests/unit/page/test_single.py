@@ -21,7 +21,7 @@ from semilocal.errors import InvalidInput
 from semilocal.io.map_rows import NORMAL, domain_json
 from semilocal.page import single
 from semilocal.page.single import map_html, rounds_of, tree_json
-from semilocal.protocol.density import Parts
+from semilocal.protocol.estimate import Parts
 from semilocal.protocol.promise import promise
 from semilocal.release import counts
 from semilocal.release.tree import CountTree

@@ -19,7 +19,7 @@ from semilocal import Box
 from semilocal.pooled import UNITS, PooledTask, Tree, play, replay
 from semilocal.pooled.loss import guarantee
 from semilocal.pooled.rule import Level, next_level
-from semilocal.protocol.mark import Mark
+from semilocal.protocol.promise import Mark
 from tests.helpers.pooled_runs import largest_log_ratio, seeded, small_task
 
 OTHERS = np.array([0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.6, 0.8, 0.9])

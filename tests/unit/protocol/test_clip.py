@@ -49,7 +49,7 @@ def test_the_range_is_the_best_of_a_finer_grid(epsilon: float) -> None:
     """Oracle: the same cost at all pairs of 200 ends. The chosen one costs at most 2 % more."""
     partition = line(600, 260)
     held, noise = clip._held(partition, X), best(epsilon).worst_variance / 1_000
-    clumped = 1.0 / (1.0 + clip.strength_of(partition))
+    clumped = 1.0 / (1.0 + partition.strength)
 
     def side(end: float, sign: float) -> float:
         mean, spread = held.off(np.array([end]), sign)

@@ -8,8 +8,7 @@ import pytest
 import semilocal as sl
 from semilocal.hierarchy import tables
 from semilocal.hierarchy.base import Hierarchy
-from semilocal.protocol.density import parts_of
-from semilocal.protocol.estimate import Pieces, Walls, estimate
+from semilocal.protocol.estimate import Pieces, Walls, estimate, parts_of
 
 TREES: dict[str, Hierarchy] = {
     "line": sl.BinaryTree(sl.Box((0,), (1,)), 12),

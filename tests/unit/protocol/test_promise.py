@@ -12,11 +12,19 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.protocol.mark import Mark
-from semilocal.protocol.partition import Away, Partition, Walls
+from semilocal.protocol.estimate import Walls
+from semilocal.protocol.partition import Away, Partition
 from semilocal.protocol.plan import Plan, Release
-from semilocal.protocol.promise import Guarantee, participant_parts, participant_sentence, promise
-from semilocal.protocol.promise_words import LIMITS, PARTICIPANT, odds_words
+from semilocal.protocol.promise import (
+    LIMITS,
+    PARTICIPANT,
+    Guarantee,
+    Mark,
+    odds_words,
+    participant_parts,
+    participant_sentence,
+    promise,
+)
 
 SQUARE = sl.Box((0, 0), (1, 1))
 

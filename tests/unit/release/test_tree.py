@@ -9,7 +9,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.arrays import Floats
-from semilocal.protocol.density import Parts
+from semilocal.protocol.estimate import Parts
 from semilocal.release.tree import CountTree
 
 

@@ -14,7 +14,7 @@ from semilocal.errors import InvalidInput
 from semilocal.pooled import Published, play
 from semilocal.pooled.counter import MemoryCounter
 from semilocal.pooled.noise import from_generator
-from semilocal.protocol.mark import Mark
+from semilocal.protocol.promise import Mark
 from semilocal.sharing import wire
 from semilocal.sharing.wire import BucketTree, Receipt, SignedTree, Upload
 from tests.helpers.pairs import SIGNING, crowd, pair_task, report_id, upload_of

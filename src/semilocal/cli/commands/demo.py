@@ -28,9 +28,8 @@ from ...io.queries import Asked, Queries, asked_on_map
 from ...io.regions import AnyPartition
 from ...page.single import write_html
 from ...pooled.task import PooledTask
-from ...protocol.mark import Mark
 from ...protocol.policy import Policy
-from ...protocol.promise import Guarantee
+from ...protocol.promise import Guarantee, Mark
 from ...protocol.task import Task
 from ...release import Counts, onecall
 from ...release.job import TRUSTS

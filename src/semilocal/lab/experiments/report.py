@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...io.files import write_text
-from ...protocol.promise import Guarantee
-from ...protocol.promise_words import PROTECTED
+from ...protocol.promise import PROTECTED, Guarantee
 from ..tables import markdown
 from .methods import CROWD, DELTA, crowd_kept, look, promise_of
 from .summary import FigureOptions, Gathered, Study, average, select
