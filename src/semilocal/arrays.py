@@ -117,7 +117,9 @@ def as_floats(values: Any, what: str, *, kinds: str = "fiu", infinite: bool = Fa
             raise ValueError(f"dtype {array.dtype}; convert it first, for instance with .astype(float)")
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be an array of numbers: {error}") from None
+        ragged = "inhomogeneous" in str(error)  # numpy's word
+        why = "some parts have more numbers than others" if ragged else error
+        raise InvalidInput(f"{what} must be an array of numbers: {why}") from None
     return array if infinite else finite(array, what)
 
 

@@ -16,8 +16,8 @@ __all__ = ["run"]
 
 
 def run(
-    data: Any, *, columns: Sequence[str] | None = None, box: Box | None = None, task: AnyTask | None = None,
-    **options: Any,
+    data: Any, *, columns: Sequence[str] | None = None, box: Box | str | Sequence[float] | None = None,
+    task: AnyTask | None = None, **options: Any,
 ) -> Done:  # fmt: skip
     """Count a crowd whose rows DuckDB reads.
 
@@ -27,8 +27,8 @@ def run(
         Parquet or CSV files, a folder, a pattern such as ``"points/*.parquet"``, a query, or a relation.
     columns : sequence of str, optional
         Numeric columns with the positions, one per axis; the names of the box's axes if left out.
-    box : Box
-        The public domain. Left out with ``task`` or ``hierarchy``.
+    box : Box, name of a place, or bounds
+        The public domain; bounds need ``columns`` beside. Left out with ``task`` or ``hierarchy``.
     task : Task or PooledTask, optional
         What to play, instead of ``box`` and ``options``.
     person : str, optional

@@ -86,10 +86,11 @@ class BudgetExceeded(SemilocalError):
 
 
 class MissingExtra(SemilocalError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed; without ``extra`` it is in none of ours."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"this needs {package}; install it with: pip install 'semilocal[{extra}]'")
+    def __init__(self, package: str, extra: str = "") -> None:
+        what = f"'semilocal[{extra}]'" if extra else package
+        super().__init__(f"this needs {package}; install it with: pip install {what}")
 
 
 class EngineFailed(SemilocalError):

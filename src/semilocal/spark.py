@@ -16,8 +16,8 @@ __all__ = ["run"]
 
 
 def run(
-    frame: Any, columns: Sequence[str] | None = None, task: AnyTask | None = None, *, box: Box | None = None,
-    **options: Any,
+    frame: Any, columns: Sequence[str] | None = None, task: AnyTask | None = None, *,
+    box: Box | str | Sequence[float] | None = None, **options: Any,
 ) -> Done:  # fmt: skip
     """Count a crowd whose rows are in a DataFrame of Spark.
 

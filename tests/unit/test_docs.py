@@ -70,6 +70,8 @@ def test_the_examples_of_a_page_run_and_print_what_it_says(page: Path, tmp_path:
 def test_an_output_that_is_not_real_would_be_seen(tmp_path: Path) -> None:
     assert not Example("python", "", "6,926 people\n").holds("6,927 people\n")
     assert Example("sh", "", "task … is open\n").holds("task 4f0c is open\n")
+    slow = Example("sh", "echo counting: done in 1.2 s; echo 4 queries\n", "")
+    assert run([slow], tmp_path) == ["4 queries\n"]
     page = tmp_path / "page.md"
     page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
     write(page)

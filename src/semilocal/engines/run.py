@@ -72,7 +72,7 @@ def run_source(
     check_task(task)
     check_generator(rng, needed=True)
     ranks = _ranks(source, task.hierarchy, lambda: task.hierarchy.max_depth)
-    warn_if_small(len(ranks), task, stacklevel=2)
+    warn_if_small(len(ranks), task)
     played = play(task, ranks, rng, progress=progress)
     partition = partition_of(task, played, Mark(seeded=True))
     return SourceRun(

@@ -63,6 +63,7 @@ class Source:
     """
 
     rows_per_person = 1  # the most rows that anybody has, chosen by the source
+    person: str | None = None  # the column that says whose row it is, if rows are chosen by it
     guarded = False  # whether `sample` and `histogram` refuse bad rows themselves, so that no scan is needed for it
 
     def __init__(self, box: Box) -> None:
@@ -96,6 +97,11 @@ class Source:
     def count(self) -> int:
         """Number of rows."""
         return self._surveyed.rows
+
+    @property
+    def rows_in_all(self) -> int:
+        """All rows, chosen or not."""
+        return self.count()
 
     def check(self) -> None:
         """Refuse rows that are not finite or outside (``OutsideDomain``), with how many there are and what to do."""

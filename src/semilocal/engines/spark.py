@@ -47,7 +47,7 @@ class SparkSource(Source):
         load_spark()
         super().__init__(box)
         self.rows, self.columns = rows, tuple(columns)
-        self.rows_per_person = rows_per_person
+        self.rows_per_person, self.person = rows_per_person, person
         self.everybody = self  # all rows, chosen or not
         check_axes(columns, box)
         self._check_numbers(columns)
@@ -86,11 +86,17 @@ class SparkSource(Source):
     def check(self) -> None:
         """Refuse rows that have no value, are not finite or lie outside, with how many there are. One scan."""
         rows, missing, outside = self._conditions(self.columns, self.box)
+        self._rows = rows
         refuse_bad_rows(self.box, rows=rows, missing=missing, outside=outside, some=lambda: self._first(_FIRST_ROWS))
 
     def count(self) -> int:
         """Number of rows."""
         return self._rows
+
+    @property
+    def rows_in_all(self) -> int:
+        """All rows, chosen or not: known since they were checked."""
+        return self.everybody.count()
 
     @cached_property
     def _rows(self) -> int:

@@ -164,22 +164,19 @@ Asked: TypeAlias = Floats | Polygons  # float64[q, 2, d], or polygons in the pla
 def as_areas(areas: Any, box: Box) -> Asked:
     """Boxes float64[q, 2, d] or polygons in the order of the domain's axes, or a refusal.
 
-    ``areas`` are numbers of that shape, names of places, one box or its 2d numbers (see
+    ``areas`` are numbers of that shape, names of places, boxes or their 2d numbers, also mixed (see
     :func:`semilocal.geometry.places.as_box`), or polygons (see :func:`as_polygons`).
     """
-    if names := area_names(areas):
-        areas = [_corners(name, box) for name in names]
-    elif isinstance(areas, Box):
-        areas = [[areas.lower, areas.upper]]
+    if isinstance(areas, str | Box):
+        areas = [areas]
     if isinstance(areas, Polygons) or has_shapes(areas):
         if box.dimensions != 2:
             raise InvalidInput(f"polygons need two dimensions; the domain has {box.dimensions}; ask about boxes")
         return areas if isinstance(areas, Polygons) else as_polygons(areas, box)
     d = box.dimensions
     bounds = [areas] if _are_bounds(areas, d) else areas
-    several = isinstance(bounds, list | tuple) or (isinstance(bounds, np.ndarray) and bounds.ndim == 2)
-    if several and len(bounds) and all(_are_bounds(each, d) for each in bounds):
-        areas = [[each[:d], each[d:]] for each in bounds]
+    if isinstance(bounds, list | tuple) or (isinstance(bounds, np.ndarray) and bounds.ndim == 2):
+        areas = [_corners(each, box) for each in bounds]
     return as_boxes(areas, dimensions=d, infinite=True)
 
 
@@ -189,7 +186,7 @@ def _are_bounds(given: Any, d: int) -> bool:
         return bool(given.shape == (2 * d,))
     if not isinstance(given, list | tuple) or len(given) != 2 * d:
         return False
-    return not any(isinstance(each, list | tuple | np.ndarray) for each in given)
+    return not any(isinstance(each, list | tuple | np.ndarray | str | Box) for each in given)
 
 
 def area_names(areas: Any) -> tuple[str, ...]:
@@ -198,9 +195,13 @@ def area_names(areas: Any) -> tuple[str, ...]:
     return tuple(texts) if all(isinstance(text, str) for text in texts) else ()
 
 
-def _corners(name: str, box: Box) -> Floats:
-    """The corners float64[2, d] of a place or of bounds as text, in the order of the domain's axes."""
-    found = as_box(name)
+def _corners(area: Any, box: Box) -> Any:
+    """The corners float64[2, d] of a place, of bounds as text or numbers, or of a box; anything else as it is."""
+    if isinstance(area, Box):
+        return area.lower, area.upper
+    if not isinstance(area, str):
+        return (area[: box.dimensions], area[box.dimensions :]) if _are_bounds(area, box.dimensions) else area
+    name, found = area, as_box(area)
     if "," not in name and not is_geographic(box):
         raise InvalidInput(
             f"{name!r} is in degrees, and the axes of the domain are {' and '.join(map(repr, box.names))}; call them "

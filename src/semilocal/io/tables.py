@@ -35,12 +35,12 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 def to_pandas(columns: Columns, mark: Mark | None) -> Any:
     """A pandas.DataFrame."""
-    return _attributed(_library("pandas", "frames").DataFrame(dict(columns)), mark)
+    return _attributed(_library("pandas").DataFrame(dict(columns)), mark)
 
 
 def to_polars(columns: Columns) -> Any:
     """A polars.DataFrame."""
-    return _library("polars", "frames").DataFrame(dict(columns))
+    return _library("polars").DataFrame(dict(columns))
 
 
 def to_arrow(columns: Columns, mark: Mark | None) -> Any:
@@ -138,7 +138,7 @@ def _outlines(drawn: CodeMap) -> Any:
     return out
 
 
-def _library(name: str, extra: str) -> Any:
+def _library(name: str, extra: str = "") -> Any:
     try:
         return import_module(name)
     except ImportError:

@@ -201,7 +201,7 @@ class Mapped(OfRows, WaysOut):
         return self.partition.locate(points)
 
     def __repr__(self) -> str:
-        found = f"{type(self).__name__}: {self.counted} in {number_of(len(self.partition), 'region')}"
+        found = f"{type(self).__name__}: {number_of(len(self.partition), 'region')} with {self.counted}"
         return f"{found}\n{self.guarantee}"
 
     def _repr_html_(self) -> str:

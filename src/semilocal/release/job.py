@@ -133,7 +133,8 @@ class Done:
     split: Split | None = None
     data: Any = None
 
-    __repr__ = short_repr
+    def __repr__(self) -> str:
+        return repr(self.result)
 
     def attach(self, **options: Any) -> Any:
         """Every row of a source with the index of its region in ``result.partition``, in the engine's own form.
@@ -224,7 +225,7 @@ class Job:
         are_people = named.pop("rows_are_people", False)
         for name, setting in named.items():
             if name not in Options.__annotations__:
-                near = difflib.get_close_matches(name, ValueOptions.__annotations__, n=1)
+                near = ["rng"] * (name == "seed") or difflib.get_close_matches(name, ValueOptions.__annotations__, n=1)
                 advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(Options.__annotations__)}"
                 raise InvalidInput(f"there is no option {name!r} here; {advice}")
             options[name] = setting
@@ -294,9 +295,10 @@ class Job:
         done = self._on_regions() if self.trust == "nobody" else self._pooled()
         if self.question in ("counts", "points") and len(done.result.partition) < FEW_REGIONS:
             _warn_of_few(done.result)
-        if self.users is None or self.rows > 1:
-            return done
-        return replace(done, result=replace(done.result, of_rows=np.size(self.users)))
+        rows = None if self.users is None else np.size(self.users)
+        if isinstance(self.data, Source) and self.data.person is not None:
+            rows = self.data.rows_in_all
+        return done if rows is None or self.rows > 1 else replace(done, result=replace(done.result, of_rows=rows))
 
     def _on_regions(self) -> Done:
         """Nobody is trusted: a partition and what is released on it; values alone where no partition can help."""
@@ -436,7 +438,7 @@ class Job:
 
 
 def run_on_engine(
-    engine: Engine, rows: Any, columns: Sequence[str] | None, box: Box | None, task: AnyTask | None,
+    engine: Engine, rows: Any, columns: Sequence[str] | None, box: Any, task: AnyTask | None,
     options: dict[str, Any],
 ) -> Done:  # fmt: skip
     """Counts of rows that an engine has, of a task, or of a box and options; see :func:`semilocal.duckdb.run`."""
@@ -455,6 +457,10 @@ def run_on_engine(
             raise InvalidInput("the box is missing: the public domain; or give a hierarchy or a task")
         if "epsilon" not in options:
             raise InvalidInput("epsilon is missing: the most that anybody may lose")
+        if not isinstance(box, Box | str | None):
+            if columns is None:
+                raise InvalidInput("bounds name no columns: give columns=[...] too, or a Box with names=(...)")
+            box = as_box(box, names=tuple(columns))
         given = {"trust": None, **options, "rng": rng, "rows_are_people": True}
         job = replace(Job.of("counts", np.empty((0, 1)), None, box, **given), rows=each)
         job.planned()
@@ -506,7 +512,7 @@ def _warn_of_few(result: Mapped) -> None:
         crowd = f" and k = {task.k}" if isinstance(task, Task) else ""
         smaller = ', a smaller k, or trust="two-servers"' if isinstance(task, Task) else ""
         warnings.warn(
-            f"{number_of(participants, 'person', 'people')} are few for epsilon = {task.epsilon:g}{crowd}: about "
+            f"{number_of(participants, 'person is', 'people are')} few for epsilon = {task.epsilon:g}{crowd}: about "
             f"{number_of(max(1, round(expected)), 'region')} can be expected, and hardly any detail. More people would "
             f"help, or a larger epsilon{smaller}",
             WeakWarning, stacklevel=outside_level(),

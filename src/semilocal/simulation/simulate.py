@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, check_generator, short_repr, sort_on_all_cores
-from ..errors import InvalidInput, NoCrowdWarning
+from ..errors import InvalidInput, NoCrowdWarning, outside_level
 from ..hierarchy.base import Cells
 from ..hierarchy.ranks import SortedCodes
 from ..outputs import output
@@ -97,7 +97,7 @@ def simulate(
     _check_arguments(task, rng, dropout, secrets)
     check_frame(points, POPULATION)
     positions = task.box.shaped(points)
-    warn_if_small(len(positions), task, stacklevel=2)
+    warn_if_small(len(positions), task)
     if secrets is not None:
         return _derived(positions, task, secrets, chain, dropout, rng)
     assert rng is not None
@@ -161,13 +161,13 @@ def check_task(task: Task) -> None:
         raise InvalidInput(f"task must be a semilocal.Task, such as Task.build(box, …); got {task!r}")
 
 
-def warn_if_small(participants: int, task: Task, *, stacklevel: int) -> None:
+def warn_if_small(participants: int, task: Task) -> None:
     """Warn if there are fewer than k participants in all."""
     if participants < task.k:
         verb = "is" if participants == 1 else "are"
         words = f"{number_of(participants, 'participant')} {verb} fewer than k = {task.k}"
         warnings.warn(
-            f"{words}: the only region is the whole domain, without a crowd", NoCrowdWarning, stacklevel=stacklevel + 1
+            f"{words}: the only region is the whole domain, without a crowd", NoCrowdWarning, stacklevel=outside_level()
         )
 
 

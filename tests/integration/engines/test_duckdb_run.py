@@ -43,6 +43,15 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_bounds_may_be_numbers_if_the_columns_are_named(folder: Path) -> None:
+    named: dict[str, Any] = {"box": [-10.1, -10.1, 9.7, 9.7], "epsilon": 1.0, "trust": "curator"}
+    found = sl.duckdb.run(f"{folder}/points", columns=["x", "y"], rows_are_people=True, **named)
+    assert (found.result.partition.task.box.names, found.result.total) == (("x", "y"), 6000)
+    assert repr(found) == repr(found.result)
+    with pytest.raises(InvalidInput, match="bounds name no columns"):
+        sl.duckdb.run(f"{folder}/points", **named)
+
+
 @pytest.mark.parametrize("trust", ["nobody", "curator", "two-servers"])
 def test_files_give_what_memory_gives(folder: Path, trust: Any) -> None:
     options: dict[str, Any] = {"k": 20, "delta": 0.05} if trust == "nobody" else {}

@@ -103,6 +103,11 @@ def test_rows_with_a_column_of_people_need_a_word_about_them(opens_also: Any, tm
     assert opens_also(folder, person="user").count() == len(np.unique(USERS))
 
 
+def test_results_say_of_how_many_rows_one_each_was_drawn(opens_also: Any, tmp_path: Path) -> None:
+    found = sl.counts(opens_also(write(tmp_path, "parquet"), person="user"), BOX, epsilon=1.0, trust="curator")
+    assert f"{len(np.unique(USERS)):,} people, one row each of {ROWS:,}" in repr(found)
+
+
 @pytest.mark.parametrize(("named", "words"), [
     ({"value": "fare", "range": (0, 10)}, "fare: .* of 3,000 values are outside the public range 0 to 10"),
     ({"value": "tip", "range": (0, 10)}, "no column 'tip'"),

@@ -10,7 +10,7 @@ from semilocal.errors import InvalidInput
 from semilocal.geometry.areas import as_areas, outside_words
 
 
-@pytest.mark.parametrize("areas", [[None], None, [[[0, 0], [1, 1]], None], [Box((0, 0), (1, 1))]])
+@pytest.mark.parametrize("areas", [[None], None, [[[0, 0], [1, 1]], None], [[0, 0, 1, 1], [2]]])
 def test_what_is_no_area_is_refused(areas: object) -> None:
     with pytest.raises(InvalidInput, match="boxes must"):
         as_areas(areas, Box((0, 0), (1, 1)))
@@ -24,6 +24,13 @@ def test_boxes_may_be_rows_of_bounds() -> None:
         assert np.array_equal(found.reshape(2, -1), given)
     with pytest.raises(InvalidInput, match="shape"):
         as_areas([[0, 0, 1]], square)
+
+
+def test_names_boxes_and_numbers_may_be_mixed() -> None:
+    found = as_areas(["london", Box((1, 2), (3, 4)), [1, 2, 3, 4], [[1, 2], [3, 4]]], Box.world())
+    assert isinstance(found, np.ndarray)
+    assert found[1:].tolist() == [[[1, 2], [3, 4]]] * 3
+    assert found[:1].tolist() == as_areas("london", Box.world()).tolist()  # type: ignore[union-attr]
 
 
 BOX = Box((0, 0), (2, 1))

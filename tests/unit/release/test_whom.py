@@ -53,6 +53,8 @@ def test_what_belongs_to_nobody_is_refused_with_the_pooled_modes(name: str, trus
 def test_an_option_that_no_job_has_is_named_with_the_one_that_was_meant(name: str, trust: str) -> None:
     with pytest.raises(InvalidInput, match="there is no option 'resoluton' here; did you mean resolution"):
         JOBS[name](epsilon=1.0, trust=trust, resoluton=0.1)
+    with pytest.raises(InvalidInput, match="there is no option 'seed' here; did you mean rng"):
+        JOBS[name](epsilon=1.0, trust=trust, seed=7)
     with pytest.raises(InvalidInput, match="there is no option 'xyz' here; there are delta, k, "):
         JOBS[name](epsilon=1.0, trust=trust, xyz=1)
 
