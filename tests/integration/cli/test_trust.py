@@ -140,7 +140,7 @@ def test_verify_replays_a_pooled_transcript_and_catches_a_changed_number(
     assert text.startswith("DIFFERENT: ")
     out.write_bytes(out.read_bytes()[:-3])
     assert run(capsys, "verify", out)[0] == 1
-    assert "do not apply" in refused(capsys, "verify", out, "--against", out)
+    assert "--against does not apply" in refused(capsys, "verify", out, "--against", out)
 
 
 @pytest.mark.parametrize("job", ["partition", "counts", "points"])
