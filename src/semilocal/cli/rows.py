@@ -226,7 +226,8 @@ def person_labels(people: People) -> Callable[[Sequence[str]], Sequence[str]]:
 def warn_of_others(user: str, columns: Sequence[str]) -> None:
     """Warn if --user names a column that does not look like a person, and another one does."""
     others = [name for name in person_columns(columns) if name.lower() != user.lower()]
-    if others and not person_columns([user]):
+    there = any(name.lower() == user.lower() for name in columns)  # else it is refused as soon as it is read
+    if others and there and not person_columns([user]):
         warnings.warn(
             f"--user {user!r}: column {others[0]!r} looks like a person, too; a person with several {user!r} loses "
             "epsilon for each of them and fills a crowd alone",

@@ -510,11 +510,12 @@ def _warn_of_few(result: Mapped) -> None:
     expected = participants / people_per_region(task)
     if expected < FEW_REGIONS:
         crowd = f" and k = {task.k}" if isinstance(task, Task) else ""
-        smaller = ', a smaller k, or trust="two-servers"' if isinstance(task, Task) else ""
+        ways = [] if task.epsilon > WEAK_EPSILON else ["a larger epsilon"]
+        ways += ["a smaller k", "two servers"] if isinstance(task, Task) else []
         warnings.warn(
             f"{number_of(participants, 'person is', 'people are')} few for epsilon = {task.epsilon:g}{crowd}: about "
             f"{number_of(max(1, round(expected)), 'region')} can be expected, and hardly any detail. More people would "
-            f"help, or a larger epsilon{smaller}",
+            f"help{''.join(f', or {way}' for way in ways)}",
             WeakWarning, stacklevel=outside_level(),
         )  # fmt: skip
 

@@ -29,7 +29,7 @@ from ...io.regions import AnyPartition
 from ...page.single import write_html
 from ...pooled.task import PooledTask
 from ...protocol.policy import Policy
-from ...protocol.promise import Guarantee, Mark
+from ...protocol.promise import Mark
 from ...protocol.task import Task
 from ...release import Counts, onecall
 from ...release.job import TRUSTS
@@ -113,8 +113,8 @@ def _ask(points: Floats, place: str) -> int:
     truth = int(np.count_nonzero(inside.all(axis=1)))
     (west, south), (east, north) = where.lower, where.upper
     print(
-        f"How many of {len(points):,} people are in {place}'s box, {south:g} to {north:g} degrees north and {-east:g} "
-        f"to {-west:g} west?\nThe truth is {truth:,}. Block groups of a census stand for people, so it is public here."
+        f"How many of {len(points):,} people are in the box {place}, {south:g} to {north:g} degrees north and "
+        f"{-east:g} to {-west:g} west?\nThe truth is {truth:,}. Block groups of a census stand for people, so it is public here."
     )
     return truth
 
@@ -125,14 +125,14 @@ def _answer(counts: Counts, place: str) -> tuple[str, str]:
     return f"{row['estimate'][0]:,.0f}", f"95 % interval {row['low'][0]:,.0f} to {row['high'][0]:,.0f}"
 
 
-def _tell(found: Mapping[str, Counts], place: str, promise: Guarantee | None = None) -> None:
-    """Print answers, and by whom the participants trust, what is promised; ``promise`` covers more than counts."""
+def _tell(found: Mapping[str, Counts], place: str) -> None:
+    """Print answers, and by whom the participants trust, what is promised."""
     print()
     rows = [(trust, *_answer(each, place)) for trust, each in found.items()]
     print("\n".join(aligned([("they trust", "answer", ""), *rows])))
-    print("1 in 20 of such intervals misses the truth.\n")
+    print("About 1 in 20 of such intervals misses the truth.\n")
     for trust, each in found.items():
-        print(f"{trust}: {promise or each.guarantee}")
+        print(f"{trust}: {each.guarantee}")
 
 
 def _on_map(counts: Counts, place: str) -> list[Asked]:
@@ -148,20 +148,19 @@ def _live(points: Floats, folder: Path, out: Path) -> int:
 
     with running_server(f"sqlite:///{folder / 'demo.db'}") as server, AdminClient(server.url, ADMIN_TOKEN) as client:
         task = Task.build(named_box("california"), epsilon=2.0, delta=1e-3, window=60, server_key=client.key())
-        wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
-        form = CampaignForm("demo", task, wanted, "tokens", DEVICES, 60)
+        form = CampaignForm("demo", task, (ReleaseForm("counts"),), "tokens", DEVICES, 60)
         identity = client.create(form)
         _join(client, identity, points, form.build().total_epsilon)
         found = found_of(client, identity)
     print("\n".join(found.words))
-    _show(found, "nobody", out / "live.html", f"{len(points)} devices in California")
+    _show(found, "nobody", out / "live.html", f"{len(points):,} devices in California")
     return DONE
 
 
 def _show(found: Found, trust: str, path: Path, title: str) -> None:
     """Print answer and promise of a live collection, and write its map."""
     assert isinstance(found.counts, Counts)
-    _tell({trust: found.counts}, PLACE, found.promise)
+    _tell({trust: found.counts}, PLACE)
     if trust == "two-servers":
         print("If both operators collude they have every position.")
     write_map(found, path, title=title, asked=_on_map(found.counts, PLACE))
@@ -172,7 +171,7 @@ def _join(client: AdminClient, task: str, points: Floats, epsilon: float) -> Non
     """Let a device at every point take part."""
     from ...device.swarm import run_swarm
 
-    print(f"\n{len(points)} devices join {client.url}/tasks/{task[:16]}…", flush=True)
+    print(f"\n{len(points):,} devices join {client.url}/tasks/{task[:16]}…", flush=True)
     policy, tokens = Policy(max_epsilon=epsilon), client.tokens(task, len(points))
     result = asyncio.run(run_swarm(f"{client.url}/tasks/{task}", points, policy=policy, tokens=tokens))
     print(result.text().splitlines()[0])
@@ -207,7 +206,7 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> int:
     if not checked.sound:
         raise InvalidInput("\n".join(["the transcript does not hold", *checked.lines()]))
     print("Both servers published the same, and it follows from what was sent.")
-    _show(found, "two-servers", out / "two-servers.html", f"{len(points)} devices, two servers")
+    _show(found, "two-servers", out / "two-servers.html", f"{len(points):,} devices, two servers")
     with replacing(out / "two-servers.slt") as stream:
         stream.write(data)
     print(f"What both servers published: semilocal verify {out / 'two-servers.slt'}")
