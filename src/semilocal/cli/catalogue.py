@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "demo": Command(
             _ASK,
-            "partition, mean and counts on a public sample; --live or --two-servers with devices over HTTP",
+            "one question to a public sample under each kind of trust; --live, --two-servers: with devices",
             ("semilocal demo", "semilocal demo --live --out demo-live"),
         ),
         "serve": Command(

@@ -114,7 +114,8 @@ def _ask(points: Floats, place: str) -> int:
     (west, south), (east, north) = where.lower, where.upper
     print(
         f"How many of {len(points):,} people are in the box {place}, {south:g} to {north:g} degrees north and "
-        f"{-east:g} to {-west:g} west?\nThe truth is {truth:,}. Block groups of a census stand for people, so it is public here."
+        f"{-east:g} to {-west:g} west?\nThe truth is {truth:,}. "
+        "Block groups of a census stand for people, so it is public here."
     )
     return truth
 
