@@ -10,15 +10,28 @@ Knows rectangles. Knows no cells, codes or participants.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Flags, Integers
+from ..arrays import Flags, Floats, Integers
 
 __all__ = ["Rings", "borders", "rings"]
 
-Rings = list[Integers]  # of one region, int64[n, 2] each, closed: the outer ring (or rings) first, then holes
+
+class Rings(NamedTuple):
+    """Closed rings of regions, one after another: of each region the outer ring (or rings) first, then holes."""
+
+    points: Integers  # int64[n, 2]
+    first: Integers  # int64[r + 1]: where the points of each ring begin
+    first_ring: Integers  # int64[m + 1]: where the rings of each region begin
+
+    def of(self, places: Floats) -> list[list[list[list[float]]]]:
+        """Their points in other coordinates, float64[n, 2], ring by ring and region by region."""
+        points, first, ends = places.tolist(), self.first.tolist(), self.first_ring.tolist()
+        rings = [points[begin:end] for begin, end in pairwise(first)]
+        return [rings[begin:end] for begin, end in pairwise(ends)]
 
 
 class _Pieces(NamedTuple):
@@ -30,7 +43,7 @@ class _Pieces(NamedTuple):
     stop: Integers
 
 
-def rings(region: Integers, lower: Integers, upper: Integers) -> list[Rings]:
+def rings(region: Integers, lower: Integers, upper: Integers) -> Rings:
     """Outlines of regions, each the union of its rectangles, which do not overlap.
 
     ``region`` int64[m] is that of each rectangle, 0, 1 and so on; ``lower`` and ``upper`` int64[m, 2] its corners.
@@ -38,8 +51,8 @@ def rings(region: Integers, lower: Integers, upper: Integers) -> list[Rings]:
     Examples
     --------
     >>> two = rings(np.zeros(2, np.int64), np.array([[0, 0], [1, 0]]), np.array([[1, 1], [2, 1]]))
-    >>> two[0][0].tolist()
-    [[0, 0], [2, 0], [2, 1], [0, 1], [0, 0]]
+    >>> two.points.tolist(), two.first.tolist(), two.first_ring.tolist()
+    ([[0, 0], [2, 0], [2, 1], [0, 1], [0, 0]], [0, 5], [0, 1])
     """
     (x0, y0), (x1, y1) = lower.T, upper.T
     level = _pieces(region, y0, y1, x0, x1)  # the lower side to the right, the upper one to the left
@@ -53,21 +66,25 @@ def rings(region: Integers, lower: Integers, upper: Integers) -> list[Rings]:
     ends = np.lexsort((-right, level.across, level.stop, level.region))  # after "right" comes "down"
     after_level = np.empty_like(ends)
     after_level[ends] = begins
-    order = np.lexsort((level.start, level.across, level.region))  # from the lowest point of each region
-    corners = np.stack([level.start, level.across], axis=1), np.stack([level.stop, level.across], axis=1)
-    following = after_upright[after_level].tolist()
-    out: list[Rings] = [[] for _ in range(int(region.max(initial=-1)) + 1)]
-    seen = [False] * len(following)
-    for piece, number in zip(order.tolist(), level.region[order].tolist(), strict=True):
-        walk = []
-        while not seen[piece]:
-            seen[piece] = True
-            walk.append(piece)
-            piece = following[piece]
-        if walk:
-            points = np.stack([side[walk] for side in corners], axis=1).reshape(-1, 2)
-            out[number].append(np.concatenate([points, points[:1]]))
-    return out
+    following, each = after_upright[after_level], np.arange(len(level.region))
+    rank = np.empty_like(each)
+    rank[np.lexsort((level.start, level.across, level.region))] = each
+    # A ring begins at its lowest point: the least rank of all pieces ahead, so many at first and then twice as many.
+    least, ahead = rank, following
+    while ((lower_rank := np.minimum(least, least[ahead])) != least).any():
+        least, ahead = lower_rank, ahead[ahead]
+    # How many pieces follow up to the ring's last one, by the same doubling.
+    left = (rank[following] != least).astype(np.int64)
+    ahead = np.where(left > 0, following, each)
+    while (more := left[ahead]).any():
+        left, ahead = left + more, ahead[ahead]
+    order = np.lexsort((-left, least))
+    begin = np.flatnonzero(rank[order] == least[order])
+    corners = np.stack([level.start, level.across, level.stop, level.across], axis=1)[order].reshape(-1, 2)
+    points = np.insert(corners, np.append(2 * begin[1:], len(corners)), corners[2 * begin], axis=0)
+    first = np.append(2 * begin + np.arange(len(begin)), len(points))
+    regions = np.arange(int(region.max(initial=-1)) + 2)
+    return Rings(points, first, np.searchsorted(level.region[order[begin]], regions))
 
 
 def borders(region: Integers, second: Flags, lower: Integers, upper: Integers) -> list[Integers]:

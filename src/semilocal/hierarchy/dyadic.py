@@ -254,9 +254,11 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         if self.box.dimensions != 2:
             raise InvalidInput(f"outlines need two dimensions; got {self.box.dimensions}")
         first, cells = self.interval_cells(lower, upper)
+        if len(cells) == len(first) - 1:  # one cell each
+            return self.polygons(cells)
         begin, last = self.tick_bounds(cells)
         found = outline.rings(rows_of(first), begin, last + 1)
-        return [[np.stack([*map(self._end, (0, 1), ring.T)], axis=1).tolist() for ring in rings] for rings in found]
+        return found.of(np.stack([*map(self._end, (0, 1), found.points.T)], axis=1))
 
     def wall_lines(self, lower: npt.ArrayLike, cuts: npt.ArrayLike, upper: npt.ArrayLike) -> list[Polygons]:
         if self.box.dimensions != 2:

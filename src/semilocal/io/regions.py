@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 AnyPartition = Partition | PooledPartition
+_AT_ONCE = 1 << 12  # regions whose outlines are made together
 SEED = "simulation_seed"  # the column of files whose noise can be repeated
 
 
@@ -83,8 +84,7 @@ def regions_json(partition: AnyPartition) -> bytes:
         columns = {"region": partition.names, "crowd": crowds.tolist(), "density": densities, "walls": walls, **columns}
     kind = "cell" if isinstance(partition, PooledPartition) else "region"
     rows = ({"kind": kind, **dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True))
-    features = list(map(_Feature, region_geometries(partition), rows))
-    return msgspec.json.encode({"type": "FeatureCollection", "features": features, **marked(mark), **note})
+    return feature_collection(region_geometries(partition), rows, mark, **note)
 
 
 def areas_in_units(partition: AnyPartition) -> Floats:
@@ -95,16 +95,18 @@ def areas_in_units(partition: AnyPartition) -> Floats:
     return np.asarray(np.add.reduceat(areas(tree.boxes(cells), geographic=False), first[:-1]))
 
 
-def region_geometries(partition: AnyPartition) -> list[dict[str, Any]]:
+def region_geometries(partition: AnyPartition) -> Iterator[dict[str, Any]]:
     """The outline of every region as a GeoJSON geometry, x (longitude) first.
 
     A region of boxes is one polygon with its holes; on the sphere each of its cells is a part.
     """
     tree = partition.task.hierarchy
     map_boxes(partition.boxes, tree.box)  # refuses other than two dimensions
-    turned = latitude_first(tree.box)
-    outlines = tree.interval_polygons(*partition.intervals)
-    return [_geometry(_turned(rings) if turned else rings, boxes=tree.cells_are_boxes) for rings in outlines]
+    turned, (lower, upper) = latitude_first(tree.box), partition.intervals
+    for start in range(0, len(lower), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        for rings in tree.interval_polygons(lower[part], upper[part]):
+            yield _geometry(_turned(rings) if turned else rings, boxes=tree.cells_are_boxes)
 
 
 def _turned(rings: Polygons) -> Polygons:
@@ -132,11 +134,13 @@ def box_geometries(boxes: Floats) -> list[dict[str, Any]]:
 
 
 def feature_collection(
-    geometries: Iterable[Any], properties: Iterable[Mapping[str, Any]], mark: Mark | None = None
+    geometries: Iterable[Any], properties: Iterable[Mapping[str, Any]], mark: Mark | None = None, **members: str
 ) -> bytes:
-    """GeoJSON of geometries with their properties, and the mark of a simulation."""
-    features = list(map(_Feature, geometries, properties))
-    return msgspec.json.encode({"type": "FeatureCollection", "features": features, **marked(mark)})
+    """GeoJSON of geometries with their properties, the mark of a simulation and further members."""
+    # One after the other: lists of a million points would keep the collector of garbage busy.
+    lines = map(msgspec.json.Encoder().encode, map(_Feature, geometries, properties))
+    features = msgspec.Raw(b"[" + b",".join(lines) + b"]")
+    return msgspec.json.encode({"type": "FeatureCollection", "features": features, **marked(mark), **members})
 
 
 def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from semilocal.arrays import Integers
-from semilocal.geometry.outline import Rings, rings
+from semilocal.geometry.outline import rings
 
 
-def outline(squares: list[tuple[int, int]]) -> Rings:
-    """Of unit squares by their lower corners."""
-    corners = np.array(squares)
-    return rings(np.zeros(len(corners), dtype=np.int64), corners, corners + 1)[0]
+def outlines(region: Integers, lower: Integers, upper: Integers) -> list[list[Integers]]:
+    found = rings(region, lower, upper)
+    return [[np.array(ring) for ring in own] for own in found.of(found.points)]  # type: ignore[arg-type]
 
 
 def area(ring: Integers) -> float:
@@ -21,7 +20,8 @@ def area(ring: Integers) -> float:
 
 
 def test_where_corners_touch_no_ring_touches_itself() -> None:
-    found = outline([(x, y) for x in range(3) for y in range(3) if (x, y) not in {(1, 1), (2, 0)}])
+    squares = np.array([(x, y) for x in range(3) for y in range(3) if (x, y) not in {(1, 1), (2, 0)}])
+    (found,) = outlines(np.zeros(len(squares), dtype=np.int64), squares, squares + 1)
     assert [area(ring) for ring in found] == [8.0, -1.0]
     for ring in found:
         points = ring[:-1].tolist()
@@ -41,7 +41,7 @@ def test_any_rectangles_have_outlines_of_their_area_without_points_on_straight_l
             region.append(which)
             lower.append(low)
             upper.append(high)
-    found = rings(np.array(region), np.array(lower), np.array(upper))
+    found = outlines(np.array(region), np.array(lower), np.array(upper))
     for which, own in enumerate(found):
         assert sum(map(area, own)) == taken[:, :, which].sum()
         for ring in own:
