@@ -125,17 +125,20 @@ def two_binomial_threshold(sizes: npt.ArrayLike, members: int, p_in: float, p_ou
     different, place = np.unique(np.asarray(sizes, dtype=np.int64), return_inverse=True)
     values, chances = _inside(members, p_in, delta)
     at_once = max(_TERMS // len(values), 1)
-    thresholds = np.empty_like(different)
-    for begin in range(0, len(different), at_once):
-        size = different[begin : begin + at_once]
-        low, high = np.zeros_like(size), size + 1  # bisection: high is known to be unlikely enough
-        while np.any(low < high):
-            middle = (low + high) // 2
-            upper = _binomial_tail(middle[:, None] - values, (size - members)[:, None], p_out)
+    # A larger group's threshold is no smaller: every second one is found between its neighbours, coarse to fine.
+    found = np.append(0, different + 1)
+    step = 1 << len(different).bit_length()
+    while step := step // 2:
+        own = np.arange(step, len(found), 2 * step)
+        size, beyond = different[own - 1], np.where(own + step < len(found), own + step, own)
+        low, high = found[own - step], np.minimum(found[beyond], size + 1)  # high is known to be unlikely enough
+        while len(rows := np.flatnonzero(low < high)[:at_once]):
+            middle = (low[rows] + high[rows]) // 2
+            upper = _binomial_tail(middle[:, None] - values, (size[rows] - members)[:, None], p_out)
             rare = upper @ chances + 2.0 * delta * _DROPPED <= delta * (1.0 - _GUARD)
-            low, high = np.where(rare, low, middle + 1), np.where(rare, middle, high)
-        thresholds[begin : begin + at_once] = high
-    return thresholds[place]
+            low[rows[~rare]], high[rows[rare]] = middle[~rare] + 1, middle[rare]
+        found[own] = high
+    return found[1 + place]
 
 
 @lru_cache(maxsize=64)
