@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .protocol.partition import Partition
     from .protocol.task import Task
     from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
-    from .release.onecall import cell_means, counts, mean, partition, points, values
+    from .release.job import cell_means, counts, mean, partition, points, values
     from .release.saved import load
     from .simulation.people import draw_rows
     from .simulation.simulate import Run, simulate
@@ -48,7 +48,7 @@ _HOMES = {
     "protocol.partition": ("Partition",),
     "protocol.task": ("Task",),
     "randomizer": ("DiscreteLaplace", "PaperLaplace", "RandomizedResponse"),
-    "release.onecall": ("cell_means", "counts", "mean", "partition", "points", "values"),
+    "release.job": ("cell_means", "counts", "mean", "partition", "points", "values"),
     "release.saved": ("load",),
     "simulation.people": ("draw_rows",),
     "simulation.simulate": ("Run", "simulate"),

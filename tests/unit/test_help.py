@@ -12,9 +12,14 @@ import pytest
 
 import semilocal as sl
 from semilocal import errors
-from semilocal.release.onecall import sections
 
 FUNCTIONS = {name: getattr(sl, name) for name in sl.__all__ if inspect.isfunction(getattr(sl, name))}
+
+
+def sections(text: str) -> dict[str, str]:
+    """The sections of a docstring by their headings; what comes before the first one is under ""."""
+    first, *rest = re.split(r"^(\w+)\n-+\n", text, flags=re.MULTILINE)
+    return {"": first, **dict(zip(rest[::2], rest[1::2], strict=True))}
 
 
 def documented(job: Callable[..., Any]) -> list[str]:
@@ -63,7 +68,7 @@ def test_every_public_name_has_a_docstring(name: str) -> None:
 
 
 def test_a_parameter_that_is_not_taken_would_be_seen() -> None:
-    def job(points: int, **named: typing.Unpack[sl.release.onecall.Options]) -> None:
+    def job(points: int, **named: typing.Unpack[sl.release.job.Options]) -> None:
         """A job.
 
         Parameters

@@ -2,7 +2,7 @@
 
 A job is checked, refused or run here and nowhere else; everything is refused before it is computed. Where nobody is
 trusted a budget for values is divided: partition first, values on it. The split depends on public numbers only: how
-many take part, epsilon, delta, k. Never on the data.
+many take part, epsilon, delta, k. Never on the data. The public calls stand at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -47,17 +47,20 @@ from ..simulation.population import Splits
 from ..simulation.simulate import Run, simulate
 from ..words import number_of
 from . import means
-from .counts import AnyRun, Mapped, Rounding, Rows, check_rounding, counts, pooled_counts, run_pooled
-from .means import asked_of, count_rows
-from .points import pooled_points, quantize
+from .counts import AnyRun, Counts, Mapped, Rounding, Rows, check_rounding, pooled_counts, run_pooled
+from .counts import counts as run_counts
+from .means import Mean, Means, Values, asked_of, count_rows
+from .points import Points, pooled_points, quantize
 
 __all__ = [
     "DELTA", "TREE_SHARE", "TRUSTS", "AnyTask", "Done", "Job", "K", "Options", "Question", "Rows", "Split",
-    "ValueOptions", "plan_split", "run_on_engine", "which_trust",
+    "ValueOptions", "Where", "cell_means", "counts", "mean", "partition", "plan_split", "points", "run_on_engine",
+    "values", "which_trust",
 ]  # fmt: skip
 
 AnyTask = Task | PooledTask
 Question = Literal["counts", "points", "mean", "means", "values"]
+Where: TypeAlias = Box | str | Sequence[float]  # a box, the name of a place, or west, south, east, north
 TREE_SHARE = 0.5  # of epsilon, for the partition below values
 WEAK_EPSILON = 10.0  # above it, a promise says next to nothing
 FEW_REGIONS = 20
@@ -75,7 +78,7 @@ TRUSTS: dict[Trust, str] = {
 
 
 class Options(TypedDict, total=False):
-    """What every job may be given beside; see :func:`mean`. The second part is for :meth:`Task.build` and its twin."""
+    """What every job may be given beside; see :func:`counts`. The second part is for :meth:`Task.build`."""
 
     delta: float | None
     k: int | None
@@ -152,40 +155,12 @@ class Done:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Job:
-    """What is asked for, with everything that decides about it. :meth:`of` builds it as a person gives it.
+    """What is asked for, with everything that decides about it. :meth:`of` builds it as a person gives it."""
 
-    Attributes
-    ----------
-    question : {"counts", "points", "mean", "means", "values"}
-        Of :func:`semilocal.counts` and so on; "means" is :func:`semilocal.cell_means`.
-    data : array_like of shape (n, d), Source, or SortedCodes
-        One row per participant; deepest cells are enough for counts where somebody is trusted.
-    f : BoundedFunction or None
-        Of means and values.
-    box : Box or None
-        The domain, if ``options`` has no hierarchy.
-    epsilon, trust, delta, k, rng, cap, ledger, users
-        As for :func:`semilocal.mean`.
-    rows : int
-        The most rows of a person, among those that stand for people.
-    options : dict
-        Further options of :meth:`Task.build` or :meth:`PooledTask.build`.
-    task : Task, PooledTask or None
-        What to play for counts, instead of box and options.
-    rounding : float, one per axis, or None
-        As for :func:`semilocal.counts`.
-    seed : int or None
-        Of ``rng``, if it is known: transcripts and files name it.
-    keyed : bool
-        Whether every participant has keys, so that the run has all reports of a transcript.
-    progress : callable or None
-        Called after every round where nobody is trusted.
-    """
-
-    question: Question
-    data: Any
-    f: BoundedFunction | None = None
-    box: Box | None = None
+    question: Question  # that of :func:`counts` and so on; "means" is :func:`cell_means`
+    data: Any  # array_like of shape (n, d), Source, or SortedCodes: enough for counts where somebody is trusted
+    f: BoundedFunction | None = None  # of means and values
+    box: Box | None = None  # the domain, if ``options`` has no hierarchy
     epsilon: float
     trust: Trust
     delta: float | None = None
@@ -194,13 +169,13 @@ class Job:
     cap: Any = None
     ledger: Any = None
     users: npt.ArrayLike | None = None
-    rows: int = 1
-    options: Mapping[str, Any] = field(default_factory=dict)
-    task: AnyTask | None = None
+    rows: int = 1  # the most rows of a person, among those that stand for people
+    options: Mapping[str, Any] = field(default_factory=dict)  # of Task.build or PooledTask.build
+    task: AnyTask | None = None  # what to play for counts, instead of box and options
     rounding: Rounding = None
-    seed: int | None = None
-    keyed: bool = False
-    progress: Callable[[int, int], None] | None = None
+    seed: int | None = None  # of ``rng``, if it is known: transcripts and files name it
+    keyed: bool = False  # every participant has keys, so that the run has all reports of a transcript
+    progress: Callable[[int, int], None] | None = None  # called after every round where nobody is trusted
 
     __repr__ = short_repr
 
@@ -216,10 +191,10 @@ class Job:
             f, box = None, f
         if not (box is None or isinstance(box, Box)):
             box = as_box(box, names=() if isinstance(box, str) else degree_names(points))
-        if question in ("counts", "points"):
-            points, named = _columns(points, None, box, trust, named)
-        else:
-            points, f, box, named = _about(points, f, box, trust, named)
+        value = named.get("value")
+        points, named = _columns(points, box, trust, named)
+        if question not in ("counts", "points"):
+            f = _about(points, f, box, value, named)
         rows, options = named.pop("rows_per_user", 1), {}
         known = {name: named.pop(name, None) for name in ("delta", "k", "rng", "cap", "ledger", "users")}
         are_people = named.pop("rows_are_people", False)
@@ -255,15 +230,7 @@ class Job:
     @property
     def domain(self) -> Box:
         """The box, or that of the hierarchy."""
-        if self.task is not None:
-            return self.task.box
-        hierarchy = self.options.get("hierarchy")
-        if hierarchy is not None:
-            check_alone(hierarchy, box=self.box)
-            return hierarchy.box  # type: ignore[no-any-return]
-        if self.box is None:
-            raise InvalidInput('the box is missing: the public domain, such as "california"; or give a hierarchy')
-        return self.box
+        return _domain(self.box, self.options.get("hierarchy")) if self.task is None else self.task.box
 
     def planned(self, epsilon: float | None = None) -> AnyTask:
         """The task that the job plays, or one with a part of its epsilon."""
@@ -320,7 +287,7 @@ class Job:
         run: Any = self._play(people, task, mark) if asked else _whole_domain(task, people, mark)
         result: Any
         if split is None:
-            result = counts(run, rounding=self.rounding) if self.question == "counts" else quantize(run, people)
+            result = run_counts(run, rounding=self.rounding) if self.question == "counts" else quantize(run, people)
         else:
             release = means.values if self.question == "values" else means.mean
             result = release(run, people, f, epsilon=split.value, rng=self.rng)
@@ -541,29 +508,38 @@ def people_per_region(task: AnyTask) -> float:
     return people / 2
 
 
-def _columns(points: Any, f: Any, box: Any, trust: Trust | None, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _domain(box: Box | None, hierarchy: Hierarchy | None) -> Box:
+    """The box, or that of the hierarchy; refused if both or neither is given."""
+    if hierarchy is not None:
+        check_alone(hierarchy, box=box)
+        return hierarchy.box
+    if box is None:
+        raise InvalidInput('the box is missing: the public domain, such as "california"; or give a hierarchy')
+    return box
+
+
+def _columns(points: Any, box: Box | None, trust: Trust | None, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Positions, and the options ``users`` and ``value`` where they are names of columns of the same frame.
 
     Refuses a frame in which a column tells people apart and repeats some, unless it was said whose rows they are; and
     columns beside a frame whose index is another one.
     """
+    columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
+    if isinstance(points, Source):
+        return points, named
+    if not is_frame(points):
+        for option, column in columns.items():
+            raise InvalidInput(
+                f"{option}={column!r} names a column; give the points as a data frame, or the column itself"
+            )
+        return points, named
     for option in ("users", "value"):
         check_index(points, named.get(option), option)
     if named.get("users") is None and not named.get("rows_are_people"):
-        ways = CALL._replace(pooled=which_trust(trust) != "nobody")
-        check_frame(points, ways, value=named["value"] if isinstance(named.get("value"), str) else None)
-    columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
-    if not columns or isinstance(points, Source):
+        check_frame(points, CALL._replace(pooled=which_trust(trust) != "nobody"), value=columns.get("value"))
+    if not columns:
         return points, named
-    hierarchy = named.get("hierarchy")
-    domain = (
-        hierarchy.box
-        if hierarchy is not None
-        else next((candidate for candidate in (f, box) if isinstance(candidate, Box)), None)
-    )
-    if domain is None or not is_frame(points):
-        option, column = next(iter(columns.items()))
-        raise InvalidInput(f"{option}={column!r} names a column; give the points as a data frame, or the column itself")
+    domain = _domain(box, named.get("hierarchy"))
     if "users" in columns:
         axes = [name for name in columns.values() if is_axis(name, domain)]
         refuse_content_as_person(columns["users"], [*axes, columns.get("value", "")], CALL)
@@ -571,26 +547,25 @@ def _columns(points: Any, f: Any, box: Any, trust: Trust | None, named: dict[str
     return read, {**named, **dict(zip(columns, others, strict=True))}
 
 
-def _about(
-    points: Any, f: Any, box: Box | None, trust: Trust | None, named: dict[str, Any]
-) -> tuple[Any, BoundedFunction, Box | None, dict[str, Any]]:
-    """What a mean is about: a function of the position, or people's own values; and the other options."""
-    called = named.get("value")
-    points, named = _columns(points, f, box, trust, named)
-    value, bounds = named.get("value"), named.get("range")
-    others = {name: option for name, option in named.items() if name not in ("value", "range")}
+def _about(points: Any, f: Any, box: Box | None, called: Any, named: dict[str, Any]) -> BoundedFunction:
+    """What a mean is about: a function of the position, or people's own values, which are taken out of the options.
+
+    ``called`` is what was given as ``value``, a name or the column itself.
+    """
+    value, bounds = named.pop("value", None), named.pop("range", None)
+    somewhere = box is not None or named.get("hierarchy") is not None
     if value is None:
         if bounds is not None:
             raise InvalidInput("range belongs to value, one number per row; a function of the position knows its range")
-        if box is None and named.get("hierarchy") is None:
+        if not somewhere:
             raise InvalidInput("give a function and the box, or the box with value and range")
-        return points, as_function(f), box, others
-    if f is not None or not (isinstance(box, Box) or (box is None and named.get("hierarchy") is not None)):
+        return as_function(f)
+    if f is not None or not somewhere:
         raise InvalidInput("give a function of the position, or value with its range, and one box; not both")
     if isinstance(points, Source) and isinstance(value, str):
-        return points, stored_column(value, bounds), box, others
+        return stored_column(value, bounds)
     name = called if isinstance(called, str) else getattr(value, "name", None)
-    return points, read_column(value, bounds, name=name if isinstance(name, str) and name else "value"), box, others
+    return read_column(value, bounds, name=name if isinstance(name, str) and name else "value")
 
 
 def _whole_domain(task: Task, rows: Rows, mark: Mark) -> AnyRun:
@@ -604,3 +579,289 @@ def _whole_domain(task: Task, rows: Rows, mark: Mark) -> AnyRun:
         rows.check()
         return SourceRun(task, partition, 0, splits, 0, 0, Lookup(lower), rows, participants, False)
     return Run(task, partition, np.zeros(participants, np.int32), 0, splits, 0, 0)
+
+
+# -- the public calls --------------------------------------------------------------------------------------------------
+
+
+def counts(
+    points: Rows,
+    box: Where | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    rounding: Rounding = None,
+    **named: Unpack[Options],
+) -> Counts:
+    """Counts in boxes and polygons, with intervals, and the map they come from.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d), data frame, or Source
+        Positions, or where to read them: see :func:`semilocal.engines.open_source`. The same seed gives the same
+        result either way. Of a frame (pandas, polars, Arrow, a DuckDB relation) the columns with the names of the box's
+        axes are taken; a GeoDataFrame or GeoSeries gives its points, and its CRS must fit the box.
+    box : Box, str, or 2d numbers
+        The public domain: a box, the name of a place such as "california", or west, south, east, north. It is halved
+        again and again, one axis after the other.
+    hierarchy : Hierarchy, optional
+        Another public tree instead of ``box``, such as :class:`semilocal.SphereTree` for the whole Earth.
+    epsilon : float
+        The loss. With "curator" and "two-servers": for any change of one person's position anywhere (delta = 0). With
+        "nobody": between any two positions inside one's region, both ways.
+    trust : {"curator", "two-servers", "nobody"}
+        Whom the participants trust; there is no default. This program holds all positions, so all but "curator" are
+        simulations of what devices and servers would do.
+    delta : float, optional
+        With "nobody" only: chance per participant of a crowd below k; 1e-6.
+    k : int, optional
+        With "nobody" only: the smallest crowd; 20.
+    rng : numpy.random.Generator, optional
+        For simulation: seeded noise protects nobody, and the result says so. Without it the noise of a curator and of
+        two servers is the operating system's, by exact samplers. With "nobody" this program plays the devices, whose
+        noise is that of numpy's generator then, with a seed from the operating system: real devices derive theirs from
+        secrets of their own.
+    cap : float, optional
+        The most that anybody may lose; more is refused.
+    ledger : Ledger, optional
+        What was spent on these people before, in any mode. If its cap does not allow this release, it is refused
+        before anything is computed. Afterwards add ``spent`` to it: ``ledger + result.spent``.
+    users : array_like, shape (n,), or str, optional
+        Whose row it is, or the name of the frame's column that says so. Rows are drawn at random, at most
+        ``rows_per_user`` of each person, and everything is about those; :func:`semilocal.draw_rows` draws them
+        beforehand where it matters which. Without it every row counts as another person; a frame in which a column
+        that looks like a person, such as ``user`` or ``taxi_id``, repeats some is refused then. A Series of
+        pandas beside a frame must have the same index.
+    rows_per_user : int
+        1 if left out. With "nobody" a person with M rows loses M times what is promised to one row; with the others
+        the noise grows by M instead. ``spent`` and ``guarantee`` say what a person loses.
+    rows_are_people : bool
+        Every row of the frame is another person, whatever its columns are called and hold.
+    rounding : float or one per axis, optional
+        If all coordinates are multiples of such a step, as 0.01 in a file with two decimals, and that is public: every
+        answer then takes it into account. It is never learned from the positions; 0 or nothing for none.
+    **named
+        Further options of :meth:`Task.build` ("nobody") or of :meth:`PooledTask.build` (resolution, max_depth, label).
+
+    Returns
+    -------
+    Counts
+        With ``query(boxes)``, ``density(grid)``, ``interval(level)``, ``partition``, ``plot()``,
+        ``to_geojson()``, ``to_table()``, ``total``, ``spent`` and ``guarantee``.
+
+    Raises
+    ------
+    InvalidInput
+        For a missing ``trust``, positions outside the box or not finite, and options of another kind of trust.
+    BudgetExceeded
+        If ``cap`` or the ledger's cap does not allow it. Nothing was computed then.
+
+    Notes
+    -----
+    Guarantee: for each person, what ``result.guarantee.explain()`` prints. "curator" and "two-servers": epsilon between
+    any two positions of the person (delta = 0). "nobody": epsilon between any two positions inside one's region, both
+    ways (delta = 0); a crowd of k in it except with probability ``delta``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(3)
+    >>> homes = rng.beta(2, 5, (20_000, 2))
+    >>> counted = sl.counts(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng)
+    >>> low, high = counted.query([[[0, 0], [0.25, 0.25]]]).interval(0.999999)[0]
+    >>> bool(low <= np.count_nonzero((homes < 0.25).all(axis=1)) <= high)
+    True
+    """
+    job = Job.of("counts", points, None, box, epsilon=epsilon, trust=trust, rounding=rounding, **named)
+    return job.run().result  # type: ignore[no-any-return]
+
+
+# The same run and the same result, read as a map: ``boxes``, ``crowds``, ``locate`` and the ways out.
+partition = counts
+
+
+def mean(
+    points: Rows,
+    f: Any,
+    box: Where | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[ValueOptions],
+) -> Mean:
+    """The mean of f over a population, or of people's own values: ``mean(points, box, value=..., range=...)``.
+
+    Parameters
+    ----------
+    points, box, epsilon, trust, **named
+        As of :func:`counts`, without ``rounding``.
+    f : BoundedFunction
+        A function that knows its range over a box; see :mod:`semilocal.functions`. Left out with ``value``.
+    value : array_like, shape (n,), or str, optional
+        One number per row that belongs to the person, such as a fare or an age, or the name of the frame's or
+        source's column that has it. Then epsilon also holds for any two values in the range. No map is made: it would
+        cost, and tell nothing about such values.
+    range : (float, float), optional
+        Smallest and largest value that anybody can have. Public, and never taken from the data; a value outside is
+        refused with its row. The noise grows with it.
+
+    Returns
+    -------
+    Mean
+        ``value``, ``stderr``, ``interval(level)`` and all that :class:`semilocal.release.counts.Mapped` answers.
+
+    Raises
+    ------
+    InvalidInput
+    BudgetExceeded
+        As of :func:`counts`; for a function without a range, and a value outside its range.
+
+    Notes
+    -----
+    Guarantee: with its epsilon and delta that of :func:`counts`, for a change of position and of value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(3)
+    >>> points = rng.normal(0, 1.5, size=(64_000, 2)).clip(-10, 10)
+    >>> box, f = sl.Box((-10, -10), (10, 10)), sl.functions.squared_norm()
+    >>> result = sl.mean(points, f, box, epsilon=2.0, trust="nobody", delta=0.05, k=20, rng=rng)
+    >>> bool(abs(result.value - (points**2).sum(axis=1).mean()) < 0.2)
+    True
+    >>> fare = rng.gamma(4.0, 5.0, size=64_000).clip(0, 100)
+    >>> result = sl.mean(points, box, value=fare, range=(0, 100), epsilon=1.0, trust="curator", rng=rng)
+    >>> bool(abs(result.value - fare.mean()) < 0.02)
+    True
+    """
+    return Job.of("mean", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
+
+
+def cell_means(
+    points: Rows,
+    f: Any,
+    box: Where | None = None,
+    *,
+    epsilon: float,
+    trust: Trust | None = None,
+    **named: Unpack[ValueOptions],
+) -> Means:
+    """The mean of f in every region of the map.
+
+    With "nobody" these are the means that :func:`mean` rests on. With the others half of epsilon is spent on the map
+    and half on one noisy sum per final cell. For the mean over everybody use :func:`mean`: the errors of many small
+    cells add up.
+
+    Parameters
+    ----------
+    points, f, box, epsilon, trust, **named
+        As of :func:`mean`.
+
+    Returns
+    -------
+    Means
+        ``value`` and ``stderr`` float64[m], ``interval(level)`` float64[m, 2], in the order of ``partition``, and all
+        that :class:`semilocal.release.counts.Mapped` answers.
+
+    Raises
+    ------
+    InvalidInput
+    BudgetExceeded
+        As of :func:`mean`.
+
+    Notes
+    -----
+    Guarantee: with its epsilon and delta that of :func:`mean`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(3)
+    >>> homes = rng.beta(2, 5, (20_000, 2))
+    >>> unit, height = sl.Box((0, 0), (1, 1)), sl.functions.coordinate(1)
+    >>> found = sl.cell_means(homes, height, unit, epsilon=2.0, trust="curator", rng=rng)
+    >>> len(found.value) == len(found.partition), float(found.spent.epsilon)
+    (True, 2.0)
+    """
+    return Job.of("means", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
+
+
+def values(points: Rows, f: Any, box: Where | None = None, *, epsilon: float, **named: Unpack[ValueOptions]) -> Values:
+    """One noisy value of f per participant; only where nobody is trusted is there such a thing.
+
+    Parameters
+    ----------
+    points, f, box, epsilon, **named
+        As of :func:`mean`, without ``trust``.
+
+    Returns
+    -------
+    Values
+        ``value`` float64[n], one per participant, and all that :class:`semilocal.release.counts.Mapped` answers.
+
+    Raises
+    ------
+    InvalidInput
+    BudgetExceeded
+        As of :func:`mean`.
+
+    Notes
+    -----
+    Guarantee: with its epsilon and delta that of :func:`mean` where nobody is trusted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(3)
+    >>> homes, unit = rng.beta(2, 5, (5_000, 2)), sl.Box((0, 0), (1, 1))
+    >>> found = sl.values(homes, sl.functions.coordinate(1), unit, epsilon=2.0, delta=1e-3, k=20, rng=rng)
+    >>> found.value.shape, float(found.spent.epsilon)
+    ((5000,), 2.0)
+    """
+    if "trust" in named:
+        raise InvalidInput("values has no trust: nobody is trusted where every participant has a value; leave it out")
+    return Job.of("values", points, f, box, epsilon=epsilon, trust="nobody", **named).run().result  # type: ignore[no-any-return]
+
+
+def points(
+    points: Rows, box: Where | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
+) -> Points:
+    """Positions that may be published instead of the true ones.
+
+    With "nobody": each position replaced by the estimated centre of its region's people. With the others: as many
+    synthetic positions, drawn from the estimated counts; none belongs to anybody.
+
+    Parameters
+    ----------
+    points, box, epsilon, trust, **named
+        As of :func:`counts`, without ``rounding``.
+
+    Returns
+    -------
+    Points
+        ``points`` float64[n, d], and all that :class:`semilocal.release.counts.Mapped` answers.
+
+    Raises
+    ------
+    InvalidInput
+    BudgetExceeded
+        As of :func:`counts`.
+
+    Notes
+    -----
+    Guarantee: with its epsilon and delta that of :func:`counts`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import semilocal as sl
+    >>> rng = np.random.default_rng(3)
+    >>> homes = rng.beta(2, 5, (5_000, 2))
+    >>> sl.points(homes, sl.Box((0, 0), (1, 1)), epsilon=1.0, trust="curator", rng=rng).points.shape
+    (5000, 2)
+    """
+    return Job.of("points", points, None, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]

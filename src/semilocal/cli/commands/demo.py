@@ -31,7 +31,7 @@ from ...pooled.task import PooledTask
 from ...protocol.policy import Policy
 from ...protocol.promise import Mark
 from ...protocol.task import Task
-from ...release import Counts, onecall
+from ...release import Counts, job
 from ...release.job import TRUSTS
 from ...tabular import aligned
 from ...testing import ADMIN_TOKEN, running_server
@@ -87,7 +87,7 @@ def _simulated(points: Floats, out: Path, seed: int | None) -> int:
     panels: dict[str, AnyPartition] = {}
     found: dict[str, Counts] = {}
     for trust in TRUSTS:
-        found[trust] = onecall.counts(points, "california", epsilon=EPSILON, trust=trust, rng=rng)
+        found[trust] = job.counts(points, "california", epsilon=EPSILON, trust=trust, rng=rng)
         regions, (count, between) = number_of(len(found[trust].partition), "region"), _answer(found[trust], PLACE)
         promised = str(found[trust].guarantee).split("; ")[0].replace("one person", "\none person")
         panels[f"trust {trust}: {regions}\n{PLACE}: {count}, {between} (truth {truth:,})\n{promised}"] = replace(

@@ -23,7 +23,7 @@ from ...geometry.box import Box
 from ...protocol.partition import Partition
 from ...protocol.promise import Guarantee, Trust, promise
 from ...protocol.task import Task
-from ...release import onecall
+from ...release import job
 from ...simulation.simulate import simulate
 from ...simulation.synthetic import UNIT_SQUARE, uniform
 from .. import baselines
@@ -104,20 +104,20 @@ def _of_people(trust: Trust, at: At) -> Guarantee:
 
 def our_mean(points: Floats, f: BoundedFunction, at: At, *, trust: Trust) -> Released:
     """The mean of a function."""
-    found: Any = onecall.mean(points, f, at.box, **_options(trust, at))
+    found: Any = job.mean(points, f, at.box, **_options(trust, at))
     return Released((found.value, found.stderr), found.guarantee, found.partition if trust == "nobody" else None)
 
 
 def our_values(points: Floats, f: BoundedFunction, at: At) -> Released:
     """Everybody's released value."""
-    found = onecall.values(points, f, at.box, epsilon=at.epsilon, delta=at.delta, k=at.k, rng=at.rng)
+    found = job.values(points, f, at.box, epsilon=at.epsilon, delta=at.delta, k=at.k, rng=at.rng)
     return Released(found.value, found.guarantee, found.partition)
 
 
 def our_counts(points: Floats, at: At, *, trust: Trust) -> Released:
     """Something that answers range queries; boxes around people reach beyond the domain, and should not warn."""
     depth = None if at.finest is None else 2 * at.finest
-    found: Any = onecall.counts(points, at.box, max_depth=depth, **_options(trust, at, moves=2))
+    found: Any = job.counts(points, at.box, max_depth=depth, **_options(trust, at, moves=2))
     if trust == "nobody":
         return Released(lambda boxes: found.answer(boxes).value, found.guarantee, found.partition)
     return Released(lambda boxes: found.answer(boxes).value, _of_people(trust, at))
@@ -130,10 +130,10 @@ def our_points(points: Floats, labels: Integers, at: At, *, trust: Trust) -> Rel
     """
     options = _options(trust, at, moves=2)
     if trust == "nobody":
-        found: Any = onecall.points(points, at.box, **options)
+        found: Any = job.points(points, at.box, **options)
         return Released((found.points, labels), found.guarantee, found.partition)
     classes = np.unique(labels)
-    drawn = [onecall.points(points[labels == label], at.box, **options) for label in classes]
+    drawn = [job.points(points[labels == label], at.box, **options) for label in classes]
     repeated = np.repeat(classes, [len(one.points) for one in drawn])
     return Released((np.concatenate([one.points for one in drawn]), repeated), _of_people(trust, at))
 
