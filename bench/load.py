@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 
 class Measured(NamedTuple):
-    """One run: reports per second, latencies in ms, and the server's processor time per report in microseconds."""
+    """One run: reports per second, latencies in ms, and the server's processor time per report in microseconds.
+
+    ``loop`` is that of the event loop's thread alone.
+    """
 
     rate: float
     p50: float
@@ -19,6 +22,7 @@ class Measured(NamedTuple):
     refused: int
     took: float
     processor: float = 0.0
+    loop: float = 0.0
 
 
 class Load:

@@ -68,7 +68,8 @@ class App:
             scope["app"] = self  # makes the router raise, so that every refusal is put into words here
             # Reports and uploads are nearly all there is to do: they go past the router, which has the same routes.
             if scope["method"] == "PUT":
-                report, upload = report_path(scope["path"]), upload_path(scope["path"])
+                report = report_path(scope["path"])
+                upload = upload_path(scope["path"]) if report is None else None
             if report is not None:
                 await put_report(self.context, scope, watched.receive, watched.send, *report)
             elif upload is not None:

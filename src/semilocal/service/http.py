@@ -60,19 +60,16 @@ class Watched:
     would be read for nothing.
     """
 
-    __slots__ = ("_has_body", "_metrics", "_receive", "_send", "status")
+    __slots__ = ("_metrics", "_more", "_receive", "_scope", "_send", "status")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, metrics: Metrics) -> None:
-        self._receive, self._send, self._metrics, self.status = receive, send, metrics, 0
-        self._has_body = any(
-            name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-            for name, value in scope["headers"]
-        )
+        self._scope, self._receive, self._send, self._metrics = scope, receive, send, metrics
+        self._more, self.status = True, 0
 
     async def receive(self) -> Any:
         """The next part of the request."""
         message = await self._receive()
-        self._has_body = self._has_body and message.get("more_body", False)
+        self._more = message.get("more_body", False)
         return message
 
     def send(self, message: Any) -> Awaitable[None]:
@@ -80,8 +77,16 @@ class Watched:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self._metrics.answered(self.status)
-            message["headers"] = [*message["headers"], NOSNIFF, *(CLOSE if self._has_body else ())]
+            close = CLOSE if self._more and _has_body(self._scope) else ()
+            message["headers"] = [*message["headers"], NOSNIFF, *close]
         return self._send(message)
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
 
 
 def report_path(path: str) -> tuple[bytes, int, bytes] | None:
@@ -141,21 +146,37 @@ async def read_body(receive: Receive, size: int, limit: int) -> bytes:
     """The body, unless it is longer than the limit or does not come."""
     if size > limit:
         raise Problem("too-large", f"the body has {size} bytes; {limit} are allowed")
+    deadline = asyncio.get_running_loop().time() + BODY_SECONDS
     parts, length, more = [], 0, True
+    while more:
+        message = _at_once(receive) or await _in_time(receive, deadline)
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        length += len(parts[-1])
+        if length > limit:
+            raise Problem("too-large", f"{limit} bytes are allowed")
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _at_once(receive: Receive) -> Any:
+    """A message that is there already, as nearly all are: it needs no timer. None: it must be waited for."""
+    asking: Any = receive()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                parts.append(message.get("body", b""))
-                length += len(parts[-1])
-                if length > limit:
-                    raise Problem("too-large", f"{limit} bytes are allowed")
-                more = message.get("more_body", False)
+        asking.send(None)
+    except StopIteration as end:
+        return end.value
+    asking.close()  # nothing has been taken yet; who waits asks again
+    return None
+
+
+async def _in_time(receive: Receive, deadline: float) -> Any:
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await receive()
     except TimeoutError:
         raise Problem("too-slow", "the body took too long") from None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def read_request(request: Request, limit: int) -> bytes:

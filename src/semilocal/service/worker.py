@@ -66,12 +66,12 @@ class LiveCampaign:
         """How far it is: grows with everything that happens to the campaign."""
         return self.status.closed, self.status.ended, self.status.round
 
-    def takes(self, round_: int) -> bool:
-        """Whether reports of a round can be checked here and now."""
-        return (
-            self.curator is not None and self.curator.round == round_ == self.status.round
-            and not self.status.ended and not self.moving.locked()
-        )  # fmt: skip
+    def curator_of(self, round_: int) -> Curator | None:
+        """The curator, if reports of a round can be checked here and now."""
+        curator = self.curator
+        if curator is None or not curator.round == round_ == self.status.round:
+            return None
+        return None if self.moving.locked() or self.status.ended else curator
 
     def follow(self, status: Status) -> None:
         """Take over a newer state and wake who waits."""

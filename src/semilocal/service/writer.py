@@ -70,16 +70,17 @@ class Writer:
             self._watcher.cancel()
         self._pool.shutdown(wait=True)
 
-    async def put(self, item: Any) -> Outcome:
-        """Queue one item; returns its outcome when it is on disk. A full queue raises ``Overloaded`` at once."""
+    def put(self, item: Any) -> Waiter:
+        """Queue one item; its outcome comes when it is on disk. A full queue raises ``Overloaded`` at once."""
         if self.running is None or self.running.done():
             raise Overloaded("reports are not written now")
         if len(self._queue) >= self._max_queue:
             raise Overloaded("the queue of reports is full")
         waiter: Waiter = asyncio.get_running_loop().create_future()
+        if not self._queue:
+            self._wake.set()
         self._queue.append((item, waiter))
-        self._wake.set()
-        return await waiter
+        return waiter
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

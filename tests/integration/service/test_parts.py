@@ -53,6 +53,10 @@ class Slow:
         return Applied(["stored"] * len(batch), set())
 
 
+async def put(writer: Writer, item: Enrolment) -> str:
+    return await writer.put(item)
+
+
 def test_the_writer_gathers_batches_answers_everybody_and_refuses_when_full() -> None:
     item = Enrolment(bytes(32), bytes(16), bytes(32), None, None)
 
@@ -62,17 +66,17 @@ def test_the_writer_gathers_batches_answers_everybody_and_refuses_when_full() ->
         with pytest.raises(Overloaded):
             await writer.put(item)
         writer.start()
-        answers = await asyncio.gather(*(writer.put(item) for _ in range(60)), return_exceptions=True)
+        answers = await asyncio.gather(*(put(writer, item) for _ in range(60)), return_exceptions=True)
         assert answers[:50] == ["stored"] * 50
         assert all(isinstance(answer, Overloaded) for answer in answers[50:])
         assert sum(store.batches) == 50
         assert max(store.batches) <= 20
         store.broken = True
-        lost = await asyncio.gather(*(writer.put(item) for _ in range(3)), return_exceptions=True)
+        lost = await asyncio.gather(*(put(writer, item) for _ in range(3)), return_exceptions=True)
         assert all(isinstance(answer, StoreUnavailable) for answer in lost)
         store.broken = False
         assert await writer.put(item) == "stored"
-        waiting = [asyncio.create_task(writer.put(item)) for _ in range(5)]
+        waiting = [asyncio.create_task(put(writer, item)) for _ in range(5)]
         await asyncio.sleep(0)
         await writer.stop()
         assert [await task for task in waiting] == ["stored"] * 5
@@ -88,7 +92,7 @@ def test_whoever_gives_up_waiting_disturbs_nobody() -> None:
     async def main() -> None:
         writer = Writer(Slow().apply, lambda tasks: None)
         writer.start()
-        tasks = [asyncio.create_task(writer.put(item)) for _ in range(10)]
+        tasks = [asyncio.create_task(put(writer, item)) for _ in range(10)]
         await asyncio.sleep(0)
         for task in tasks[::2]:
             task.cancel()

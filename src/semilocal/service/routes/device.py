@@ -100,9 +100,12 @@ async def put_report(
     service = context.service
     if not context.by_key.allow(key, service.monotonic()):
         raise Problem("too-fast", "more than 20 requests a second with one key")
-    live = await service.settled(task, round_)
+    live = service.live_campaigns.get(task)
+    curator = None if live is None else live.curator_of(round_)
+    if live is None or curator is None:
+        live = await service.settled(task, round_)
+        curator = live.curator_of(round_)
     status = live.status
-    curator = live.curator if live.takes(round_) else None
     try:
         item = check_report(body, task, round_, pseudonym, verifier, curator)
     except DeviceViolation as error:

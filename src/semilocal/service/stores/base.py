@@ -214,6 +214,13 @@ _WRITE = "INSERT INTO settings VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET val
 _ROUND = (
     "SELECT r.pseudonym, r.body FROM reports r JOIN campaigns c ON c.id = r.campaign WHERE c.task = ? AND r.round = ?"
 )
+# Sub-selects and no joins: each is one step down a primary key, whatever a planner believes.
+_ODD_REPORTS = (
+    "SELECT pseudonym, verifier, body FROM (SELECT i.pseudonym AS pseudonym, i.verifier AS given, "
+    "(SELECT verifier FROM participants p WHERE p.campaign = ? AND p.pseudonym = i.pseudonym) AS verifier, "
+    "(SELECT body FROM reports r WHERE r.campaign = ? AND r.round = ? AND r.pseudonym = i.pseudonym) AS body "
+    "FROM {given}) AS f WHERE body IS NOT NULL OR verifier IS NULL OR verifier <> given"
+)
 _CLOSE = "UPDATE rounds SET closed = ?, checkpoint = ?, seal = ? WHERE campaign = ? AND round = ? AND closed IS NULL"
 
 
@@ -224,6 +231,7 @@ class Store(ABC):
     """
 
     url: str  # what ``open_store`` opens it with
+    _for_update = ""  # what locks the rows of a query
     gather = 0.0  # seconds that a writer should wait for more when it has little to write
 
     def __init__(self, *, worker: str) -> None:
@@ -263,19 +271,32 @@ class Store(ABC):
         """Lock a campaign until the transaction ends: alone, or together with others who do not want it alone."""
 
     @abstractmethod
+    def _table(self, columns: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
+        """Rows that a statement gets from us, as an item ``i`` of its FROM, and its values.
+
+        A column has integers, or bytes.
+        """
+
+    @abstractmethod
+    def _fetch(self, connection: Connection, names: Sequence[str], sql: str, *values: Any) -> list[Sequence[Any]]:
+        """All rows of a statement with columns of these names, as cheap as can be for many."""
+
     def _insert_rows(
-        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, Sequence[Any]]
     ) -> None:
         """Insert rows in one statement: ``fixed`` is the same in all; a column has integers, or bytes."""
+        given, values = self._table(columns)
+        cells = ", ".join([*("?" for _ in fixed), *(f"i.{name}" for name in columns)])
+        sql = f"INSERT INTO {table} ({', '.join([*fixed, *columns])}) SELECT {cells} FROM {given}"
+        self._run(connection, sql, *fixed.values(), *values)
 
     def _insert_new(
-        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, Sequence[Any]]
     ) -> bool:
         """The same; False, and nothing is inserted, if another worker has inserted some of them meanwhile."""
         self._insert_rows(connection, table, fixed, columns)
         return True
 
-    @abstractmethod
     def _select_in(
         self, connection: Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
         keys: Sequence[bytes], *, lock: bool = False,
@@ -284,6 +305,14 @@ class Store(ABC):
 
         With ``lock`` nobody else changes these rows before the transaction ends.
         """
+        if not keys:
+            return []
+        given, values = self._table({"name": keys})
+        where = "".join(f"{name} = ? AND " for name in fixed)
+        one = f"SELECT {columns[1]} FROM {table} WHERE {where} {columns[0]} = i.name {self._for_update if lock else ''}"
+        sql = f"SELECT i.name AS name, ({one}) AS found FROM {given}"
+        rows = self._fetch(connection, ("name", "found"), sql, *fixed.values(), *values)
+        return [(name, found) for name, found in rows if found is not None]
 
     @abstractmethod
     def wipe(self, tables: Sequence[str]) -> None:
@@ -481,18 +510,16 @@ class Store(ABC):
         return []
 
     def _find_reports(self, connection: Connection, number: int, items: list[Incoming]) -> list[FoundReport]:
-        """What is stored about each report."""
-        names = [item.pseudonym for item in items]
-        verifiers = dict(
-            self._select_in(connection, "participants", ("pseudonym", "verifier"), {"campaign": number}, names)
-        )
-        bodies = {}
+        """What is stored about each report. Nearly all are new and have the right key; the others are asked for."""
+        odd: dict[tuple[int, bytes], FoundReport] = {}
         for round_ in {item.round for item in items}:
-            fixed = {"campaign": number, "round": round_}
-            names = [item.pseudonym for item in items if item.round == round_]
-            for name, body in self._select_in(connection, "reports", ("pseudonym", "body"), fixed, names):
-                bodies[round_, name] = body
-        return [(verifiers.get(item.pseudonym), bodies.get((item.round, item.pseudonym))) for item in items]
+            asked = [item for item in items if item.round == round_]
+            columns = {"pseudonym": [item.pseudonym for item in asked], "verifier": [item.verifier for item in asked]}
+            given, values = self._table(columns)
+            sql, names = _ODD_REPORTS.format(given=given), ("pseudonym", "verifier", "body")
+            for name, verifier, body in self._fetch(connection, names, sql, number, number, round_, *values):
+                odd[round_, name] = verifier, body
+        return [odd.get((item.round, item.pseudonym), (item.verifier, None)) for item in items]
 
     def _add_participants(
         self, connection: Connection, number: int, campaign: Campaign, items: list[Enrolment]

@@ -48,6 +48,7 @@ Connection = psycopg.Connection[TupleRow]
 class PostgresStore(Store):
     """A store on a PostgreSQL server."""
 
+    _for_update = "FOR UPDATE"
     gather = 0.002  # a transaction costs three exchanges with the server and a flush: share it
 
     def __init__(self, url: str, *, worker: str) -> None:
@@ -113,19 +114,16 @@ class PostgresStore(Store):
             for table in tables:
                 connection.execute(f"VACUUM FULL {table}")
 
-    def _insert_rows(
-        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
-    ) -> None:
+    def _table(self, columns: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
         kinds = ["bigint" if isinstance(column[0], int) else "bytea" for column in columns.values()]
         arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
-        columns_sql = ", ".join([*(["%s"] * len(fixed)), "i.*"])
-        connection.execute(
-            f"INSERT INTO {table} ({', '.join([*fixed, *columns])}) SELECT {columns_sql} FROM unnest({arrays}) AS i",
-            (*fixed.values(), *columns.values()),
-        )
+        return f"unnest({arrays}) AS i ({', '.join(columns)})", [list(column) for column in columns.values()]
+
+    def _fetch(self, connection: Connection, names: Sequence[str], sql: str, *values: Any) -> list[Sequence[Any]]:
+        return list(self._run(connection, sql, *values).fetchall())
 
     def _insert_new(
-        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
+        self, connection: Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, Sequence[Any]]
     ) -> bool:
         try:
             with connection.transaction():  # a savepoint
@@ -133,20 +131,3 @@ class PostgresStore(Store):
         except psycopg.errors.UniqueViolation:
             return False
         return True
-
-    def _select_in(
-        self, connection: Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
-        keys: Sequence[bytes], *, lock: bool = False,
-    ) -> list[tuple[bytes, Any]]:  # fmt: skip
-        if not keys:
-            return []
-        key, value = columns
-        where = "".join(f"{name} = %s AND " for name in fixed)
-        one = f"SELECT {value} FROM {table} WHERE {where} {key} = i.name"
-        # A sub-select and not a join: each key is one step down a primary key, whatever the planner believes.
-        sql = f"SELECT i.name, ({one}) FROM unnest(%b::bytea[]) AS i (name)"
-        if lock:
-            sql = f"SELECT i.name, t.* FROM unnest(%b::bytea[]) AS i (name), LATERAL ({one} FOR UPDATE) AS t"
-        values = (list(keys), *fixed.values()) if lock else (*fixed.values(), list(keys))
-        rows = connection.execute(sql, values).fetchall()
-        return [(bytes(name), found) for name, found in rows if found is not None]

@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -110,56 +111,41 @@ class SQLiteStore(Store):
 
     # -- batches -----------------------------------------------------------------------------------------------
 
-    # A batch goes in and out in one piece: json_each gives the rows, names and bodies are cut out of long strings. Each
-    # step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop would
-    # starve us.
+    # A batch goes in and out in one piece: json_each gives the rows, and what is in them is cut out of long strings.
+    # Each step of a statement releases the interpreter's lock and waits for it again; row by row a busy event loop
+    # would starve us.
 
-    def _insert_rows(
-        self, connection: sqlite3.Connection, table: str, fixed: Mapping[str, int], columns: Mapping[str, list[Any]]
-    ) -> None:
-        values, cut = dict[str, Any](fixed), []
-        rows: list[list[int]] = [[] for _ in next(iter(columns.values()))]
+    def _table(self, columns: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
+        cells, values, count = [], list[Any](), 0
         for name, column in columns.items():
-            place = f"json_extract(value, '$[{len(rows[0])}]')"
-            if isinstance(column[0], int):
-                cut.append(place)
-                for row, number in zip(rows, column, strict=True):
-                    row.append(number)
-                continue
-            values[name], widths = b"".join(column), {len(one) for one in column}
-            if len(widths) == 1:
-                (width,) = widths
-                cut.append(f"substr(:{name}, key * {width} + 1, {width})" if width else "zeroblob(0)")
-                continue
-            cut.append(f"substr(:{name}, {place}, json_extract(value, '$[{len(rows[0]) + 1}]'))")
-            begin = 1
-            for row, one in zip(rows, column, strict=True):
-                row += (begin, len(one))
-                begin += len(one)
-        values_sql = ", ".join([*(f":{name}" for name in fixed), *cut])
-        connection.execute(
-            f"INSERT INTO {table} ({', '.join([*fixed, *columns])}) SELECT {values_sql} FROM json_each(:rows)",
-            {**values, "rows": _json(rows)},
-        )
+            cell, more = _cell(column)
+            cells.append(f"{cell} AS {name}")
+            values += more
+            count = len(column)
+        rows = "[" + ",".join("0" * count) + "]"
+        return f"(SELECT {', '.join(cells)} FROM json_each(?)) AS i", [*values, rows]
 
-    def _select_in(
-        self, connection: sqlite3.Connection, table: str, columns: tuple[str, str], fixed: Mapping[str, int],
-        keys: Sequence[bytes], *, lock: bool = False,
-    ) -> list[tuple[bytes, Any]]:  # fmt: skip
-        if not keys:
-            return []
-        key, value = columns
-        where = "".join(f"{name} = :{name} AND " for name in fixed)
-        sql = (
-            f"SELECT json_group_array(json_array(hex({key}), CASE typeof({value}) WHEN 'blob' THEN hex({value}) "
-            f"ELSE {value} END)) FROM {table} WHERE {where} {value} IS NOT NULL AND {key} IN "
-            f"(SELECT substr(:keys, key * {len(keys[0])} + 1, {len(keys[0])}) FROM json_each(:rows))"
+    def _fetch(
+        self, connection: sqlite3.Connection, names: Sequence[str], sql: str, *values: Any
+    ) -> list[Sequence[Any]]:
+        cells = ", ".join(f"CASE typeof({name}) WHEN 'blob' THEN hex({name}) ELSE {name} END" for name in names)
+        sql = f"SELECT json_group_array(json_array({cells})) FROM ({sql})"
+        rows = msgspec.json.decode(connection.execute(sql, values).fetchone()[0])
+        return [[bytes.fromhex(one) if isinstance(one, str) else one for one in row] for row in rows]
+
+
+def _cell(column: Sequence[Any]) -> tuple[str, list[Any]]:
+    """What cuts a row's value out of a column that was given as one string, and the strings."""
+    if isinstance(column[0], int):
+        return "CAST(substr(?, key * 20 + 1, 20) AS INTEGER)", ["".join(f"{number:20}" for number in column)]
+    lengths = [len(one) for one in column]
+    if min(lengths) == max(lengths):
+        return f"substr(?, key * {lengths[0]} + 1, {lengths[0]})" if lengths[0] else "zeroblob(0)", (
+            [b"".join(column)] if lengths[0] else []
         )
-        parameters = {**fixed, "keys": b"".join(keys), "rows": _json([0] * len(keys))}
-        rows = msgspec.json.decode(connection.execute(sql, parameters).fetchone()[0])
-        return [
-            (bytes.fromhex(name), bytes.fromhex(found) if isinstance(found, str) else found) for name, found in rows
-        ]
+    begin, begins = _cell([1, *accumulate(lengths)])
+    length, sizes = _cell(lengths)
+    return f"substr(?, {begin}, {length})", [b"".join(column), *begins, *sizes]
 
 
 def check_file(path: str, *, new: bool = False) -> None:
@@ -271,7 +257,3 @@ def _make_private(path: Path) -> None:
                     name.chmod(0o600)
     except OSError as error:
         raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
