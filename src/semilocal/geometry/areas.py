@@ -190,9 +190,10 @@ def _are_bounds(given: Any, d: int) -> bool:
 
 
 def area_names(areas: Any) -> tuple[str, ...]:
-    """The names of places, or bounds as text, that are asked about; none if it is anything else."""
+    """What areas are called that are asked about by name, or by bounds as text; empty for others, none if all are."""
     texts = [areas] if isinstance(areas, str) else areas if isinstance(areas, list | tuple) else []
-    return tuple(texts) if all(isinstance(text, str) for text in texts) else ()
+    names = tuple(text if isinstance(text, str) else "" for text in texts)
+    return names if any(names) else ()
 
 
 def _corners(area: Any, box: Box) -> Any:

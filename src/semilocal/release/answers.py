@@ -45,7 +45,7 @@ class CountAnswers(Tabular):
     areas : float64[q, 2, d], polygons or None
         What was asked about, in the order of the domain's axes.
     names : tuple of str
-        What the areas are called, if they are places.
+        What the areas are called; empty for those that are no places.
     result : Mapped or None
         What was asked: who was counted, and the mark of a simulation.
     """
@@ -67,14 +67,17 @@ class CountAnswers(Tabular):
         """One row per area: what it is called or its corners, the estimate, both ends of the interval, its level."""
         low, high = self.interval(level).T
         return {
-            "area": np.array(self.names or self._corners()), "estimate": known(self.value, self.stderr),
+            "area": np.array(self._called()), "estimate": known(self.value, self.stderr),
             "low": known(low, self.stderr), "high": known(high, self.stderr), "level": np.full(len(self), level),
         }  # fmt: skip
 
-    def _corners(self) -> list[str]:
+    def _called(self) -> list[str]:
+        """The name of every area, else its corners, else a number."""
         if not isinstance(self.areas, np.ndarray):
             return [f"area {number}" for number in range(1, len(self) + 1)]
-        return [" to ".join(", ".join(f"{x:.6g}" for x in corner) for corner in box) for box in self.areas.tolist()]
+        boxes = self.areas.tolist()
+        corners = [" to ".join(", ".join(f"{x:.6g}" for x in corner) for corner in box) for box in boxes]
+        return [name or other for name, other in zip(self.names or corners, corners, strict=True)]
 
     def caution(self, level: float = 0.95) -> str:
         """What to say where intervals tell next to nothing, from nobody to twice the answer or more; else nothing."""

@@ -7,7 +7,7 @@ import pytest
 
 from semilocal import Box
 from semilocal.errors import InvalidInput
-from semilocal.geometry.areas import as_areas, outside_words
+from semilocal.geometry.areas import area_names, as_areas, outside_words
 
 
 @pytest.mark.parametrize("areas", [[None], None, [[[0, 0], [1, 1]], None], [[0, 0, 1, 1], [2]]])
@@ -29,6 +29,8 @@ def test_boxes_may_be_rows_of_bounds() -> None:
 def test_names_boxes_and_numbers_may_be_mixed() -> None:
     found = as_areas(["london", Box((1, 2), (3, 4)), [1, 2, 3, 4], [[1, 2], [3, 4]]], Box.world())
     assert isinstance(found, np.ndarray)
+    assert area_names(["london", [1, 2, 3, 4]]) == ("london", "")
+    assert area_names([[1, 2, 3, 4]]) == ()
     assert found[1:].tolist() == [[[1, 2], [3, 4]]] * 3
     assert found[:1].tolist() == as_areas("london", Box.world()).tolist()  # type: ignore[union-attr]
 
