@@ -32,7 +32,7 @@ from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
 from semilocal.randomizer.values import TwoPoint, best
-from semilocal.transcript.merkle import transcript_root
+from semilocal.transcript.checkpoints import transcript_root
 
 __all__ = ["make_plays"]
 

@@ -15,7 +15,7 @@ from semilocal.protocol.messages import Closed, encode, seed_of
 from semilocal.protocol.region import draw
 from semilocal.protocol.thresholds import level, threshold
 from semilocal.randomizer import DiscreteLaplace, RandomizedResponse
-from semilocal.transcript.merkle import merkle_root
+from semilocal.transcript.checkpoints import merkle_root
 
 __all__ = ["make_tables"]
 

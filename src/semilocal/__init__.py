@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from .hierarchy import BinaryTree, Quadtree, SphereTree, TableTree
     from .protocol.curator import Curator
     from .protocol.messages import Closed, Query, Report
-    from .protocol.participant import Participant, Policy
+    from .protocol.participant import Participant
     from .protocol.partition import Partition
+    from .protocol.policy import Policy
     from .protocol.task import Task
     from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
     from .release.job import cell_means, counts, mean, partition, points, values
@@ -44,7 +45,8 @@ _HOMES = {
     "hierarchy": ("BinaryTree", "Quadtree", "SphereTree", "TableTree"),
     "protocol.curator": ("Curator",),
     "protocol.messages": ("Closed", "Query", "Report"),
-    "protocol.participant": ("Participant", "Policy"),
+    "protocol.participant": ("Participant",),
+    "protocol.policy": ("Policy",),
     "protocol.partition": ("Partition",),
     "protocol.task": ("Task",),
     "randomizer": ("DiscreteLaplace", "PaperLaplace", "RandomizedResponse"),

@@ -17,7 +17,7 @@ from .geometry.frames import axes_in_order
 from .protocol.task import DELTA, K, Rule
 from .release.job import Job
 from .release.points import centres
-from .simulation.person_columns import POPULATION, check_frame, person_columns
+from .simulation.people import POPULATION, check_frame, person_columns
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin

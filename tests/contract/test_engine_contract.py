@@ -16,9 +16,8 @@ import semilocal as sl
 from semilocal import BinaryTree, Box, Quadtree, SphereTree, Task
 from semilocal.arrays import Floats
 from semilocal.engines import open_source
-from semilocal.engines.histogram import Histogram
 from semilocal.engines.run import SourceRun
-from semilocal.engines.source import Attached, Source
+from semilocal.engines.source import Attached, Histogram, Source
 from semilocal.errors import OutsideDomain
 from semilocal.hierarchy.tables import from_cuts
 from tests.helpers.engine_runs import PointsSource, box_of, compare, joined, people, same_rows
@@ -167,16 +166,14 @@ def rows_of(found: SourceRun, points: Floats) -> Attached:
     """Every row with its region, in the order of the rows, whatever form the engine gives them."""
     if type(found.source).__name__ not in ("DuckDBSource", "SparkSource"):
         return joined(found.attach())
-    crowds = found.partition.crowds
-    out = found.attach(region="where", keep=["x0"], add={"crowd": crowds})
+    out = found.attach(keep=["x0"])
     table = out.toArrow() if hasattr(out, "toArrow") else out.to_arrow_table()
-    assert table.column_names == ["x0", "where", "crowd"]
+    assert table.column_names == ["x0", "region"]
     order = np.empty(len(points), dtype=np.int64)  # no two rows have the same x0
     order[np.argsort(points[:, 0])] = np.argsort(table["x0"].to_numpy())
     columns = {name: table[name].to_numpy()[order] for name in table.column_names}
     assert np.array_equal(columns["x0"], points[:, 0])
-    assert np.array_equal(columns["crowd"], crowds[columns["where"]])
-    return Attached(points, columns["where"])
+    return Attached(points, columns["region"])
 
 
 @pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])

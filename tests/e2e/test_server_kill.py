@@ -26,7 +26,7 @@ from semilocal.protocol.messages import Closed, Query, Slice, decode, decode_clo
 from semilocal.service.rounds import create_campaign
 from semilocal.service.stores.base import Store, open_store
 from semilocal.testing import Server, cluster, secrets_of
-from semilocal.transcript.merkle import transcript_root
+from semilocal.transcript.checkpoints import transcript_root
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
 from tests.helpers.long import SEED, times

@@ -20,7 +20,7 @@ from semilocal.arrays import Floats
 from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.promise import Trust
 from semilocal.testing import cluster, secrets_of
-from semilocal.transcript.merkle import transcript_root
+from semilocal.transcript.checkpoints import transcript_root
 
 FOLDER = Path(__file__).parent
 ANSWERS, HELP = FOLDER / "answers.json", FOLDER / "help.txt"

@@ -27,15 +27,14 @@ import numpy as np
 from semilocal import Box, Task
 from semilocal.errors import ServerViolation
 from semilocal.protocol import curator as curator_module
-from semilocal.protocol import path as path_module
+from semilocal.protocol import region as path_module
 from semilocal.protocol import region as region_module
 from semilocal.protocol import rule as rule_module
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import Closed, Entry, Head, Query, Question, Report, Slice, Verdict
 from semilocal.protocol.participant import Participant
-from semilocal.protocol.path import Path
 from semilocal.protocol.policy import Policy
-from semilocal.protocol.region import RegionLog
+from semilocal.protocol.region import Path, RegionLog
 from semilocal.protocol.rule import Asking, Census
 
 ANYTHING = Policy(max_epsilon=100.0, min_k=1, max_delta=1.0, allow_simulation=True)

@@ -27,9 +27,11 @@ from semilocal.geometry.box import Box
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import (
+    Checkpoint,
     Closed,
     Query,
     Report,
+    Seal,
     Slice,
     ValueClosed,
     ValueQuery,
@@ -41,8 +43,7 @@ from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.policy import Policy
 from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL, MockClock
-from semilocal.transcript.checkpoints import Checkpoint, Seal, seal_round
-from semilocal.transcript.merkle import merkle_root
+from semilocal.transcript.checkpoints import merkle_root, seal_round
 from tests.helpers import HANG
 
 BOX = Box((0.0, 0.0), (1.0, 1.0), names=("lat", "lon"))

@@ -15,7 +15,7 @@ from semilocal.service.rounds import chain_for, start, with_chain
 from semilocal.service.stores.base import Store
 from semilocal.simulation.simulate import Run
 from semilocal.testing import ALLOW_ALL, MockClock, play, running_app
-from semilocal.transcript.merkle import merkle_root, transcript_root
+from semilocal.transcript.checkpoints import merkle_root, transcript_root
 from tests.helpers.play_values import play_values
 from tests.helpers.service import enrolled, follow_campaign, open_campaign, transcript
 from tests.helpers.stored import verify

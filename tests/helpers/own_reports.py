@@ -8,7 +8,7 @@ from pathlib import Path
 from semilocal.protocol.messages import AnyClosed, AnyQuery, AnyReport, Closed, Query
 from semilocal.protocol.participant import Participant
 from semilocal.transcript.file import read_frames
-from semilocal.transcript.replay import Replay, Witness
+from semilocal.transcript.verify import Replay, Witness
 
 
 def check_own_reports(path: Path, device: Participant, reported: Iterable[int]) -> None:

@@ -9,8 +9,8 @@ from semilocal.protocol.messages import Seal, ValueQuery, decode, decode_query, 
 from semilocal.service.campaign import Status
 from semilocal.service.rounds import catch_up, report_bytes, reports_of
 from semilocal.service.stores.base import Locked, Store
+from semilocal.transcript.checkpoints import MerkleLog
 from semilocal.transcript.file import TranscriptWriter
-from semilocal.transcript.merkle import MerkleLog
 from semilocal.transcript.verify import verify_stream
 
 

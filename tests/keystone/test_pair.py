@@ -15,7 +15,7 @@ from semilocal.protocol.messages import Closed, Report, ValueClosed, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.randomizer.values import TwoPoint, best
 from semilocal.testing import cluster, participants_at, play, secret, secrets_of, unit_box
-from semilocal.transcript.merkle import transcript_root
+from semilocal.transcript.checkpoints import transcript_root
 from tests.helpers.keystone import same_in_a_loop
 from tests.helpers.play_values import play_values
 

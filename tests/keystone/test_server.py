@@ -8,14 +8,13 @@ from pathlib import Path
 import httpx2
 
 from semilocal.protocol.curator import Curator
-from semilocal.protocol.messages import ValueClosed, decode, encode
+from semilocal.protocol.messages import Checkpoint, ValueClosed, decode, encode
 from semilocal.protocol.plan import Release
 from semilocal.release import collected_mean
 from semilocal.service.rounds import chain_for, create_campaign, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import Server, cluster, secrets_of
-from semilocal.transcript.checkpoints import Checkpoint
-from semilocal.transcript.merkle import merkle_root, transcript_root
+from semilocal.transcript.checkpoints import merkle_root, transcript_root
 from tests.helpers import HANG
 from tests.helpers.keystone import same_in_a_loop
 from tests.helpers.postgres import Postgres

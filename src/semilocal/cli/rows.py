@@ -29,11 +29,11 @@ from ..hierarchy import AnyTree
 from ..io.points import Table, choose_columns, fit, read_located, read_points
 from ..io.trees import label_tree
 from ..protocol.column import Column, stored_column
-from ..simulation.people import draw_key
-from ..simulation.person_columns import (
+from ..simulation.people import (
     COMMAND,
     check_rows_are_people,
     count_filled,
+    draw_key,
     person_columns,
     refuse_content_as_person,
     refuse_person_columns,

@@ -40,11 +40,11 @@ from ..protocol.messages import (
     decode,
     encode,
 )
-from ..protocol.participant import Participant, Policy
-from ..protocol.path import Path
+from ..protocol.participant import Participant
 from ..protocol.plan import Plan
-from ..protocol.policy import longer_sides
+from ..protocol.policy import Policy, longer_sides
 from ..protocol.promise import promise
+from ..protocol.region import Path
 from ..protocol.task import Task
 from ..transcript.checkpoints import next_head, signature_fault
 from .budget import spent, worst_case

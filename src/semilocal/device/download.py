@@ -20,10 +20,10 @@ from typing import Annotated, BinaryIO, TypeAlias, TypeVar
 import msgspec
 
 from ..errors import InvalidInput, Lost, ServerViolation, Unavailable, printable
-from ..protocol.messages import MAX_ROUND, ValueQuery, decode, decode_query, decode_report
+from ..protocol.messages import MAX_ROUND, Checkpoint, Seal, ValueQuery, decode, decode_query, decode_report
 from ..protocol.task import Task
 from ..sharing import is_pair_task
-from ..transcript.checkpoints import Checkpoint, Seal, next_head
+from ..transcript.checkpoints import next_head
 from ..transcript.file import TranscriptWriter
 from ..whole_file import whole_file
 from .channel import JSON, MSGPACK, describe, problem_of

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from ..arrays import as_column, short_repr
 from ..errors import InvalidInput, SemilocalError
 from ..io.progress import Progress, duration
-from ..protocol.path import Path as Rounds
 from ..protocol.policy import Policy
 from ..protocol.promise import losses_words
+from ..protocol.region import Path as Rounds
 from ..protocol.task import Task
 from ..sharing.pair import EXPERIMENTAL, PairTask
 from ..words import number_of

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ..arrays import as_integer
 from ..errors import InvalidInput
-from ..simulation.people import MAX_KEY
-from ..simulation.person_columns import SOURCE, refuse_content_as_person, refuse_person_columns
+from ..simulation.people import MAX_KEY, SOURCE, refuse_content_as_person, refuse_person_columns
 from .source import Source
 
 if TYPE_CHECKING:

@@ -26,10 +26,7 @@ from ..hierarchy.base import Hierarchy
 from ..simulation.people import row_scores, smallest_scores
 from ..whole_file import whole_file
 from .files import BATCH, check_files, check_numbers, list_files, load_arrow, reason_of
-from .histogram import Lookup
-from .source import Source, Wanted, attached_batches, check_axes
-
-__all__ = ["ArrowSource", "open_files", "open_rows"]
+from .source import REGION, Lookup, Source, attached_batches, check_axes, kept_columns
 
 Reader = Callable[[Sequence[str]], Iterable[Any]]
 
@@ -138,32 +135,29 @@ class ArrowSource(Source):
     # -- writing -------------------------------------------------------------------------------------------
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
-        """Every row with its region: batches, or the ``path`` of a new Parquet file with what ``Wanted`` says.
+        """Every row with its region: batches, or the ``path`` of a new Parquet file with the columns to ``keep``.
 
         Nothing is kept beside the region if nothing is said, because positions are what is to be protected.
         """
         path = options.pop("path", None)
         if path is None and not options:
             return attached_batches(self, hierarchy, lookup)
-        wanted = Wanted.check(self.schema.names, **{"keep": (), **options})
+        keep = kept_columns(self.schema.names, {"keep": (), **options})
         if path is None:
-            raise InvalidInput("keep, region and add are for a file; name it with path")
-        return self.write(Path(path), hierarchy, lookup, wanted)
+            raise InvalidInput("columns are kept in a file; name it with path")
+        return self.write(Path(path), hierarchy, lookup, keep)
 
-    def write(self, path: Path, hierarchy: Hierarchy, lookup: Lookup, wanted: Wanted) -> Path:
-        """Write the columns that are asked for to a Parquet file, in one scan; it appears when it is complete.
+    def write(self, path: Path, hierarchy: Hierarchy, lookup: Lookup, keep: Sequence[str]) -> Path:
+        """Write some columns and the region to a Parquet file, in one scan; it appears when it is complete.
 
         The file must not be there yet, and is none of the inputs.
         """
         arrow = load_arrow()
-        kept = [self.schema.field(name) for name in wanted.keep]
-        added = [arrow.field(name, arrow.array(values).type) for name, values in wanted.add.items()]
-        schema = arrow.schema([*kept, arrow.field(wanted.region, arrow.int32()), *added])
+        schema = arrow.schema([*map(self.schema.field, keep), arrow.field(REGION, arrow.int32())])
         with new_file(path, self.inputs) as unfinished, arrow.parquet.ParquetWriter(unfinished, schema) as writer:
-            for batch in self._chosen([*self.columns, *wanted.keep]):
+            for batch in self._chosen([*self.columns, *keep]):
                 regions = lookup.regions(hierarchy.codes(self._numbers(batch, self.columns)))
-                following = [arrow.array(values[regions]) for values in wanted.add.values()]
-                columns = [*(batch.column(name) for name in wanted.keep), arrow.array(regions), *following]
+                columns = [*map(batch.column, keep), arrow.array(regions)]
                 writer.write_batch(arrow.RecordBatch.from_arrays(columns, schema=schema))
         return path
 

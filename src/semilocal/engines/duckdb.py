@@ -22,10 +22,7 @@ from ..geometry.box import Box
 from ..hierarchy.base import Hierarchy
 from .arrow import ArrowSource, open_files
 from .files import BATCH, load_arrow
-from .histogram import Lookup
-from .source import Wanted
-
-__all__ = ["DuckDBSource", "load_duckdb", "open_rows", "reporting_failures"]
+from .source import Lookup, kept_columns
 
 _QUERY = ("select", "with", "from")
 
@@ -36,15 +33,15 @@ class DuckDBSource(ArrowSource):
     connection: Any = None
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
-        """Every row with its region, INTEGER, as a relation; ``options`` are those of ``Wanted``.
+        """Every row with its region, INTEGER, as a relation, and the columns to ``keep``; all if nothing is said.
 
         The rows pass through this process once, batch by batch, into a temporary Parquet file that the relation reads;
         it is deleted with the source.
         """
-        wanted = Wanted.check(self.schema.names, **options)
+        keep = kept_columns(self.schema.names, options)
         folder = tempfile.mkdtemp(prefix="semilocal-")
         weakref.finalize(self, shutil.rmtree, folder, True)
-        path = self.write(Path(folder) / "rows.parquet", hierarchy, lookup, wanted)
+        path = self.write(Path(folder) / "rows.parquet", hierarchy, lookup, keep)
         return self.connection.read_parquet(glob.escape(str(path)))
 
 

@@ -33,11 +33,6 @@ from ..errors import InvalidInput, MissingExtra, listed_columns
 from ..geometry.places import DEGREES, LATITUDE, LONGITUDE
 from ..words import delimiter_of
 
-__all__ = [
-    "AXES", "BATCH", "PARQUET", "Batches", "TableFile", "check_files", "check_numbers", "codes_of", "geometry_of",
-    "list_files", "load_arrow", "open_file", "open_parquet", "reason_of",
-]  # fmt: skip
-
 PARQUET = (".parquet", ".parq", ".pq")  # how the names of such files end
 AXES = ((*LONGITUDE, "x"), (*LATITUDE, "y"))  # usual names of the columns of positions
 NOBODY = -1  # code of an empty label

@@ -31,10 +31,7 @@ from ..protocol.promise import Mark
 from ..protocol.task import Task
 from ..simulation.population import Splits, play
 from ..simulation.simulate import check_task, partition_of, warn_if_small
-from .histogram import HistogramRanks, Lookup
-from .source import SAMPLE, Source
-
-__all__ = ["SourceRun", "choose_depth", "count_source", "run_source"]
+from .source import SAMPLE, HistogramRanks, Lookup, Source
 
 _RARE = 1e-3  # share of the people who may need the refining scan
 _ENOUGH = 32  # sampled rows that show how dense a cell is: fewer would let chance choose the depth

@@ -20,10 +20,8 @@ from ..arrays import Floats, Integers
 from ..errors import EngineFailed, InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
-from .histogram import CHANGED, Histogram, Lookup
-from .source import SAMPLE, Source, Wanted, check_axes, is_in, refuse_bad_rows, refuse_values
-
-__all__ = ["SparkSource", "load_spark", "reporting_failures"]
+from ..protocol.column import refuse_values
+from .source import CHANGED, REGION, SAMPLE, Histogram, Lookup, Source, check_axes, is_in, kept_columns, refuse_bad_rows
 
 _BATCH = 1 << 17  # rows of a batch that is streamed through the driver
 _FIRST_ROWS = 1000  # rows that show what went wrong
@@ -164,27 +162,19 @@ class SparkSource(Source):
     # -- regions -------------------------------------------------------------------------------------------
 
     def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
-        """Every row with its region, an INT, as a DataFrame without an order; ``options`` are those of ``Wanted``."""
-        import pyarrow
+        """Every row with its region, an INT, and the columns to ``keep`` (all), as a DataFrame without an order."""
         from pyspark.sql.types import IntegerType, StructField, StructType
 
-        wanted = Wanted.check(self.rows.columns, **options)
-        axes, kept = self.box.dimensions, len(wanted.keep)
-        added: list[Any] = []
-        if wanted.add:
-            added = self.rows.sparkSession.createDataFrame(pyarrow.table(dict(wanted.add))).schema.fields
-        rows = self.rows.selectExpr(*map(_quoted, wanted.keep), *_numbers(self.columns))
-        schema = StructType([*rows.schema.fields[:kept], StructField(wanted.region, IntegerType()), *added])
+        keep, axes = kept_columns(self.rows.columns, options), self.box.dimensions
+        rows = self.rows.selectExpr(*map(_quoted, keep), *_numbers(self.columns))
+        schema = StructType([*rows.schema.fields[: len(keep)], StructField(REGION, IntegerType())])
 
         def find(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow
 
             for batch in batches:
-                region = lookup.regions(hierarchy.codes(_stacked(batch.columns[-axes:])))
-                columns = [region, *(values[region] for values in wanted.add.values())]
-                yield pyarrow.RecordBatch.from_arrays(
-                    [*batch.columns[:kept], *map(pyarrow.array, columns)], schema.names
-                )
+                region = pyarrow.array(lookup.regions(hierarchy.codes(_stacked(batch.columns[-axes:]))))
+                yield pyarrow.RecordBatch.from_arrays([*batch.columns[: len(keep)], region], schema.names)
 
         return rows.mapInArrow(find, schema)
 

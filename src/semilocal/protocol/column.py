@@ -17,8 +17,6 @@ import numpy.typing as npt
 from ..arrays import Floats, as_boxes, as_number, short_repr, shown
 from ..errors import InvalidInput
 
-__all__ = ["Column", "as_range", "own_value", "read_column", "refuse_values", "stored_column"]
-
 
 @dataclass(frozen=True, eq=False)
 class Column:

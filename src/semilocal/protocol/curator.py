@@ -50,8 +50,6 @@ from .region import RegionLog, walls_of
 from .rule import ROUNDS_OF_A_QUESTION, Asking, Census, go_on, questions, randomizer_for, refinements, splits
 from .task import Task
 
-__all__ = ["Curator"]
-
 Region = tuple[int, int]
 
 

@@ -14,11 +14,6 @@ import hmac
 
 from ..errors import InvalidInput
 
-__all__ = [
-    "SECRET_BYTES", "HashChain", "access_key", "derive", "nonce", "pseudonym", "report_entropy", "rounding_word",
-    "upload_entropy", "value_entropy",
-]  # fmt: skip
-
 SECRET_BYTES = 32
 _REPORT = b"semilocal/2/report"
 _VALUE = b"semilocal/2/value"

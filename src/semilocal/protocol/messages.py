@@ -29,12 +29,6 @@ from ..errors import InvalidInput
 from .plan import MAX_RELEASES, Plan
 from .task import ID_BYTES, Task, read_canonical
 
-__all__ = [
-    "AnyClosed", "AnyQuery", "AnyReport", "Checkpoint", "Clip", "Closed", "Entry", "Event", "Head", "Message", "Query",
-    "Question", "Report", "Seal", "Slice", "ValueClosed", "ValueQuery", "ValueReport", "Verdict", "decode",
-    "decode_closed", "decode_event", "decode_query", "decode_report", "encode", "prefix_of", "seed_of",
-]  # fmt: skip
-
 PSEUDONYM_BYTES = 16
 MAX_ROUND = 2**16
 MAX_CODE = 2**63

@@ -35,14 +35,11 @@ from ..errors import InvalidInput, ServerViolation
 from .clip import unit_value
 from .keys import SECRET_BYTES, nonce, pseudonym, report_entropy, value_entropy
 from .messages import AnyReport, Closed, Query, Question, Report, Slice, ValueClosed, ValueQuery, ValueReport, encode
-from .path import Path
 from .plan import Plan
 from .policy import Policy, check_region, check_task
-from .region import RegionLog
+from .region import Path, RegionLog
 from .rule import randomizer_for
 from .task import Task
-
-__all__ = ["Booked", "Participant", "Policy", "State"]
 
 Region = tuple[int, int]
 

@@ -23,8 +23,6 @@ from .column import Column, as_range, own_value
 from .promise import INSIDE
 from .task import ID_BYTES, Task
 
-__all__ = ["MAX_RELEASES", "OWN", "Plan", "Release", "named_function"]
-
 Kind = Literal["mean", "values", "counts", "points"]
 MAX_RELEASES = 64
 OWN = "own:"  # before the name of a value that people have of their own

@@ -19,11 +19,6 @@ from .plan import Plan
 from .promise import BETWEEN, loss_words, values_words
 from .task import MAX_K, Task
 
-__all__ = [
-    "MAX_DELTA", "MAX_EPSILON", "MIN_K", "Policy", "Refusal", "check_region", "check_sides", "check_task", "foreseen",
-    "longer_sides", "refusals", "stops_early",
-]  # fmt: skip
-
 # What protects a person who has set nothing.
 MIN_K = 20
 MAX_DELTA = 1e-3

@@ -30,11 +30,6 @@ from .estimate import Pieces, Walls, estimate
 from .task import Task
 from .thresholds import SLACK, level, levels, needed_many, passing, tail, thresholds
 
-__all__ = [
-    "ROUNDS_OF_A_QUESTION", "Asking", "Census", "first_portion", "go_on", "questions", "randomizer_for", "refinements",
-    "splits", "threshold_holds",
-]  # fmt: skip
-
 ROUNDS_OF_A_QUESTION = 3  # two portions, and the announcement
 _LOW, _HIGH = 0.4, 0.6  # a cut lies where the estimated share below it is in between
 _CHANCE_TO_END = 0.3  # of a split at an even cut, with everybody asked: below it a region ends

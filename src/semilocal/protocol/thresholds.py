@@ -42,9 +42,7 @@ import numpy.typing as npt
 
 from ..arrays import Floats, Integers, as_column, as_integer, as_integers, require
 from ..errors import InvalidInput
-from ..randomizer.response import RandomizedResponse
-
-__all__ = ["SLACK", "level", "levels", "needed", "needed_many", "passing", "tail", "threshold", "thresholds"]
+from ..randomizer.base import RandomizedResponse
 
 SLACK = 1e-6
 """A device accepts a published t if its own tail is at most (1 + SLACK) times the level: above any rounding."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Randomizer
+from .base import RandomizedResponse, Randomizer
 from .laplace import DiscreteLaplace, PaperLaplace
-from .response import RandomizedResponse
 
 __all__ = ["DiscreteLaplace", "PaperLaplace", "RandomizedResponse", "Randomizer"]

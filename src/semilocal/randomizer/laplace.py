@@ -18,8 +18,6 @@ from ..arrays import Floats, Integers, Words, is_number
 from ..errors import InvalidInput
 from .base import WORD, Answer, Randomizer, check_epsilon, check_fanout, check_parameters, check_vector, exp_below
 
-__all__ = ["ChernoffCurve", "DiscreteLaplace", "LaplaceNoise", "PaperLaplace", "chernoff_margin"]
-
 _EDGE_MASS = 2.0**-44  # discrete Laplace: clamp where the remaining tail has about this mass
 _LEAST_MASS = 2.0**-60  # discrete Laplace: the rarest value has at least about this mass, a few words
 _FIXED_POINT = 1 << 20  # units per one, so that the paper's float noise still adds up exactly

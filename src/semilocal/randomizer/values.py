@@ -40,18 +40,6 @@ from ..arrays import Floats, Integers, Words, as_floats, is_number
 from ..errors import InvalidInput
 from .base import exp_below
 
-__all__ = [
-    "GRID",
-    "MAX_EPSILON",
-    "MIN_EPSILON",
-    "AnyMechanism",
-    "Mechanism",
-    "SlidingWindow",
-    "TwoPoint",
-    "Window",
-    "best",
-]
-
 MIN_EPSILON, MAX_EPSILON = 0.01, 16.0
 GRID = 1 << 20
 BUCKETS = 1 << 14

@@ -21,9 +21,8 @@ import numpy.typing as npt
 from ..accounting import Ledger
 from ..arrays import as_integer, as_number, check_generator, exact, is_number, short_repr, shown
 from ..engines import Engine, open_source
-from ..engines.histogram import Lookup
 from ..engines.run import SourceRun, run_source
-from ..engines.source import Source
+from ..engines.source import Lookup, Source
 from ..errors import InvalidInput, WeakWarning, outside_level
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box
@@ -41,8 +40,7 @@ from ..protocol.task import DELTA, K, Task, answers_inside, check_alone
 from ..protocol.thresholds import level, needed
 from ..randomizer.base import EPSILON_RANGE
 from ..randomizer.values import MAX_EPSILON, MIN_EPSILON
-from ..simulation.people import MAX_ROWS_PER_USER, draw_key, draw_rows
-from ..simulation.person_columns import CALL, check_frame, refuse_content_as_person
+from ..simulation.people import CALL, MAX_ROWS_PER_USER, check_frame, draw_key, draw_rows, refuse_content_as_person
 from ..simulation.population import Splits
 from ..simulation.simulate import Run, simulate
 from ..words import number_of
@@ -272,7 +270,7 @@ class Job:
         if self.question == "points" and isinstance(self.data, Source):
             raise InvalidInput(
                 "a source has no array of points to replace: play the task with semilocal.engines.run.run_source, and "
-                "write one row each with its attach(path=..., add=...)"
+                "join the centres of its regions to its attach(path=...)"
             )
         people, f = self._people()
         split, task = self._divided(count_rows(people)) if f is not None else (None, self.planned())

@@ -28,6 +28,7 @@ from ..protocol.messages import (
     PSEUDONYM_BYTES,
     AnyQuery,
     AnyReport,
+    Checkpoint,
     Entry,
     Query,
     Report,
@@ -42,8 +43,7 @@ from ..protocol.messages import (
     prefix_of,
 )
 from ..protocol.task import Task
-from ..transcript.checkpoints import Checkpoint, seal_round
-from ..transcript.merkle import MerkleLog
+from ..transcript.checkpoints import MerkleLog, seal_round
 from .campaign import Campaign, Phase, Status, fresh_tokens, token_hash
 from .keys import NO_KEYS, Keyring, registered_key
 from .stores.base import Incoming, Locked, ReportRow, Store

@@ -31,8 +31,6 @@ from ..protocol.estimate import Walls
 from ..protocol.rule import ROUNDS_OF_A_QUESTION, Asking, Census, go_on, questions, randomizer_for, refinements, splits
 from ..protocol.task import Task
 
-__all__ = ["Played", "Splits", "concatenate_ranges", "play"]
-
 _TOGETHER = 1 << 18  # people whose draws are made side by side, and answers that are looked at
 _Numbers: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # of four bytes, if that is enough
 _WORD_BITS = np.uint64(40)  # a rank and an answer

@@ -28,10 +28,8 @@ from ..protocol.promise import Mark
 from ..protocol.rule import randomizer_for
 from ..protocol.task import Task
 from ..words import number_of
-from .person_columns import POPULATION, check_frame
+from .people import POPULATION, check_frame
 from .population import Played, Splits, play
-
-__all__ = ["LOST", "Devices", "Run", "check_task", "partition_of", "simulate", "splits_of", "warn_if_small"]
 
 Region = tuple[int, int]
 

@@ -11,9 +11,6 @@ from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.box import Box
 
-__all__ = ["CLUSTERS", "TOGETHER", "UNIT_SQUARE", "clusters", "towns", "truncated_gaussian", "uniform"]
-
-
 UNIT_SQUARE = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
 
 # Centre and spread of the five Gaussian clusters of the paper's synthetic range queries.

@@ -14,8 +14,9 @@ from ..geometry.box import Box
 from ..protocol.curator import Curator
 from ..protocol.keys import HashChain
 from ..protocol.messages import AnyClosed, AnyQuery, AnyReport, Closed, Event, Query, Slice, ValueClosed, ValueQuery
-from ..protocol.participant import Participant, Policy
+from ..protocol.participant import Participant
 from ..protocol.plan import Plan
+from ..protocol.policy import Policy
 from ..protocol.task import Task
 
 ALLOW_ALL = Policy(max_epsilon=1e9, min_k=1, max_delta=1.0, allow_no_crowd=True, allow_simulation=True)

@@ -24,15 +24,9 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from ..errors import DamagedFile, InvalidInput
-from ..protocol.messages import Closed, Event, ValueClosed, encode
+from ..protocol.messages import Checkpoint, Closed, Event, Seal, ValueClosed, encode
 from ..protocol.task import Task, read_canonical
-from .checkpoints import Checkpoint, Seal, seal_round
-from .merkle import MerkleLog
-
-__all__ = [
-    "Event", "Frame", "Simulation", "TranscriptWriter", "read_frames", "write_events",
-    "write_frame", "write_transcript",
-]  # fmt: skip
+from .checkpoints import MerkleLog, seal_round
 
 MAGIC = b"semilocal transcript\n"
 VERSION = 3

@@ -27,9 +27,7 @@ from ..sharing.pair import PairTask
 from ..sharing.sealing import Role
 from ..sharing.wire import BucketTree, SignedTree
 from ..words import number_of
-from .findings import Difference, difference_lines
-
-__all__ = ["PairVerification", "verify_pair"]
+from .verify import Difference, difference_lines
 
 _ROLES: tuple[Role, Role] = ("leader", "helper")
 

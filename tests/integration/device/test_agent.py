@@ -27,7 +27,7 @@ from semilocal.protocol.messages import Report, ValueClosed, decode, decode_repo
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Release
 from semilocal.testing import ALLOW_ALL, play
-from semilocal.transcript.merkle import transcript_root
+from semilocal.transcript.checkpoints import transcript_root
 from tests.helpers import HANG
 from tests.helpers.fake_server import (
     CHAIN,

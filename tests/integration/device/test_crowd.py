@@ -12,7 +12,7 @@ from semilocal.protocol.curator import Curator
 from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import Closed, Query, Report
 from semilocal.protocol.participant import Participant
-from semilocal.protocol.path import Path
+from semilocal.protocol.region import Path
 from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL
 

@@ -12,11 +12,10 @@ import pytest
 
 from semilocal.device.download import download, save_transcript
 from semilocal.errors import InvalidInput, Unavailable
-from semilocal.protocol.messages import decode, encode
+from semilocal.protocol.messages import Checkpoint, Seal, decode, encode
 from semilocal.protocol.plan import Release
 from semilocal.service.stores.base import open_store
 from semilocal.testing import cluster, keys_for_tests, running_app, secrets_of
-from semilocal.transcript.checkpoints import Checkpoint, Seal
 from semilocal.transcript.file import SEAL, read_frames
 from semilocal.transcript.verify import verify_stream
 from tests.helpers.service import enrolled, follow_campaign, open_campaign, sample_task

@@ -25,7 +25,7 @@ from semilocal.service.campaign import Campaign
 from semilocal.service.rounds import create_campaign, new_tokens, with_chain
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ALLOW_ALL, Server, cluster, running_app, secrets_of
-from semilocal.transcript.merkle import transcript_root
+from semilocal.transcript.checkpoints import transcript_root
 from tests.helpers import HANG
 from tests.helpers.forked import ForkedServer
 from tests.helpers.service import open_campaign, sample_task

@@ -23,7 +23,8 @@ from semilocal.device.budget import Budget
 from semilocal.device.disk import Disk, FileDisk, MemoryDisk, replace_file
 from semilocal.device.vault import Contents, Membership, Vault, pack, unpack
 from semilocal.errors import InvalidInput, VaultError
-from semilocal.protocol.participant import Policy, State
+from semilocal.protocol.participant import State
+from semilocal.protocol.policy import Policy
 
 TASK = Task.build(Box((0, 0), (1, 1)), epsilon=1.0, delta=1e-6, k=20, max_depth=6)
 PATH = Path("/vault")

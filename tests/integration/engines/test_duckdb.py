@@ -12,9 +12,9 @@ from semilocal import Box, Task
 from semilocal.arrays import Floats
 from semilocal.engines import open_source
 from semilocal.engines.run import run_source
-from semilocal.engines.source import Attached, Source
+from semilocal.engines.source import Source
 from semilocal.errors import EngineFailed
-from tests.helpers.engine_runs import box_of, compare, people, same_rows
+from tests.helpers.engine_runs import box_of, compare, people
 
 duckdb = pytest.importorskip("duckdb")
 pyarrow = pytest.importorskip("pyarrow")
@@ -38,37 +38,6 @@ def source_of(points: Floats, box: Box, connection: Any) -> Source:
     return open_source(rows, names(box), box, engine="duckdb", connection=connection)
 
 
-def attached(relation: Any, points: Floats) -> Attached:
-    found = relation.order("row").fetchnumpy()
-    assert found["row"].tolist() == list(range(len(points)))
-    return Attached(points, found["where"])
-
-
-@pytest.mark.parametrize(("dimensions", "rule", "tree", "kind"), [
-    (1, "cut", "binary", "rounded"), (2, "all", "quad", "normal"), (8, "cut", "binary", "spike"),
-])  # fmt: skip
-def test_duckdb_gives_the_same_bytes_and_rows_as_memory(
-    connection: Any, dimensions: int, rule: Any, tree: Any, kind: str
-) -> None:
-    points, box = people(4000, dimensions, kind=kind), box_of(dimensions)
-    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, rule=rule, tree=tree)
-    found = compare(points, task, source_of(points, box, connection))
-    rows = attached(found.attach(region="where", keep=["row"]), points)
-    same_rows(points, task, rows)
-    crowds = np.bincount(rows.regions, minlength=len(found.partition))
-    assert crowds.tolist() == found.partition.crowds.tolist()
-
-
-def test_columns_per_region_are_joined(connection: Any) -> None:
-    points, box = people(4000, 2), box_of(2)
-    task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
-    found = run_source(source_of(points, box, connection), task, rng=np.random.default_rng(1))
-    centres = task.hierarchy.interval_boxes(found.partition.lower, found.partition.upper).mean(axis=1)
-    out = found.attach(region="where", keep=["row"], add={"east": centres[:, 0], "north": centres[:, 1]}).fetchnumpy()
-    assert np.array_equal(out["east"], centres[out["where"], 0])
-    assert np.array_equal(out["north"], centres[out["where"], 1])
-
-
 def test_whole_numbers_and_decimals_are_positions(connection: Any) -> None:
     rows = connection.sql("SELECT (i % 7)::TINYINT AS x, (i % 5)::DECIMAL(9, 2) AS y FROM range(1000) t(i)")
     source = open_source(rows, ["x", "y"], box_of(2), engine="duckdb", connection=connection)
@@ -86,7 +55,7 @@ def test_the_connection_is_as_it_was(connection: Any) -> None:
     before = state()
     task = Task.build(box, epsilon=2.0, delta=0.05, k=20)
     found = run_source(source_of(points, box, connection), task, rng=np.random.default_rng(1))
-    found.attach(region="where").fetchnumpy()
+    found.attach(keep=["row"]).fetchnumpy()
     assert state() == before
 
 

@@ -9,43 +9,16 @@ import pytest
 
 import semilocal as sl
 from semilocal import Task
-from semilocal.arrays import Floats
 from semilocal.engines.run import run_source
-from semilocal.engines.source import Attached
 from semilocal.engines.spark import SparkSource
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.pooled.task import PooledTask
 from semilocal.release.counts import Counts, run_pooled
-from tests.helpers.engine_runs import box_of, compare, people, same_rows
+from tests.helpers.engine_runs import box_of, people
 
 pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # Spark's own, about versions of pandas
-
-
-def source_of(points: Floats, box: Box, spark: Any) -> SparkSource:
-    names = [f"axis.{place}" for place in range(box.dimensions)]
-    columns = dict(zip(names, points.T, strict=True))
-    others = {name: np.arange(len(points)) for name in ("row", "cell", "place", "among", "region")}
-    return SparkSource(spark.createDataFrame(pyarrow.table({**columns, **others})), names, box)
-
-
-def attached(frame: Any, points: Floats) -> Attached:
-    found = frame.orderBy("row").toArrow()
-    assert found["row"].to_numpy().tolist() == list(range(len(points)))
-    return Attached(points, found["where"].to_numpy())
-
-
-def test_spark_gives_the_same_bytes_and_rows_as_memory(spark: Any) -> None:
-    points, box = people(4000, 2), box_of(2)
-    task = Task.build(box, epsilon=2.0, delta=0.05, k=20, tree="quad")
-    found = compare(points, task, source_of(points, box, spark))
-    assert len(found.partition) > 20
-    crowds = found.partition.crowds
-    out = found.attach(region="where", keep=["row"], add={"crowd": crowds})
-    same_rows(points, task, attached(out, points))
-    seen = out.select("where", "crowd").toArrow()
-    assert np.array_equal(seen["crowd"].to_numpy(), crowds[seen["where"].to_numpy()])
 
 
 def test_bad_rows_are_counted_and_nothing_is_released(spark: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from semilocal import BinaryTree
-from semilocal.engines.histogram import GrowingHistogram, Histogram, HistogramRanks, Lookup
+from semilocal.engines.source import GrowingHistogram, Histogram, HistogramRanks, Lookup
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.ranks import SortedCodes, people_in
 from tests.helpers.engine_runs import box_of, people

@@ -13,7 +13,7 @@ import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.engines import run as run_module
 from semilocal.engines import source as source_module
-from semilocal.engines.histogram import CHANGED
+from semilocal.engines.source import CHANGED
 from tests.helpers.engine_runs import PointsSource, box_of, people
 
 

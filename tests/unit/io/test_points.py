@@ -18,7 +18,7 @@ from semilocal.engines.arrow import open_files
 from semilocal.errors import InvalidInput, MissingExtra
 from semilocal.geometry.box import Box
 from semilocal.io.points import read_located, read_points
-from semilocal.simulation.person_columns import person_columns
+from semilocal.simulation.people import person_columns
 
 TEXT = "user,lat,lon,score\n1,48.1,11.5,3\n2,-33.9,151.2,4.5\n"
 POINTS = [[11.5, 48.1], [151.2, -33.9]]

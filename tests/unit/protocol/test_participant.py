@@ -21,9 +21,9 @@ from semilocal.protocol.curator import Curator
 from semilocal.protocol.keys import HashChain
 from semilocal.protocol.messages import AnyReport, Closed, Query, Report, Slice, Verdict, encode
 from semilocal.protocol.participant import Participant, State
-from semilocal.protocol.path import Path
 from semilocal.protocol.plan import Plan
 from semilocal.protocol.policy import Policy
+from semilocal.protocol.region import Path
 from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL, Played, cluster, participants_at, play, secret, unit_box
 from semilocal.testing.campaign import PlayedRound

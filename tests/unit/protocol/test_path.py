@@ -10,7 +10,7 @@ import pytest
 from semilocal import DiscreteLaplace, Participant, Policy, Task
 from semilocal.errors import ServerViolation
 from semilocal.protocol.messages import Closed, Entry, Head, Query, Question, Slice, Verdict
-from semilocal.protocol.path import Path
+from semilocal.protocol.region import Path
 from tests.helpers.enumeration import ANYTHING, line, place_of
 
 TASK = line(3, epsilon=2.0, k=2)
@@ -86,7 +86,7 @@ def path_after(path: Path, log: Log, row: int) -> Path:
 @pytest.fixture
 def lax(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiny crowds: any threshold holds, so that a few names can split a region."""
-    monkeypatch.setattr("semilocal.protocol.path.threshold_holds", lambda *_, **__: True)
+    monkeypatch.setattr("semilocal.protocol.region.threshold_holds", lambda *_, **__: True)
 
 
 def test_a_device_that_was_away_names_no_region_below_its_owner_s_limits(lax: None) -> None:

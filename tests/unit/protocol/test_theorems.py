@@ -21,13 +21,12 @@ import pytest
 from semilocal import Task
 from semilocal.errors import ServerViolation
 from semilocal.protocol import participant as participant_module
-from semilocal.protocol import path as path_module
+from semilocal.protocol import region as path_module
 from semilocal.protocol import rule as rule_module
 from semilocal.protocol.keys import report_entropy
 from semilocal.protocol.messages import Question, Slice, Verdict
-from semilocal.protocol.path import Path
 from semilocal.protocol.policy import Policy, check_region
-from semilocal.protocol.region import RegionLog
+from semilocal.protocol.region import Path, RegionLog
 from tests.helpers.enumeration import (
     Scripted,
     Setting,

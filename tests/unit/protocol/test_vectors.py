@@ -49,7 +49,7 @@ from semilocal.protocol.task import Task
 from semilocal.protocol.thresholds import level, threshold
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from semilocal.randomizer.values import AnyMechanism, TwoPoint
-from semilocal.transcript.merkle import merkle_root, transcript_root
+from semilocal.transcript.checkpoints import merkle_root, transcript_root
 
 SPEC = Path(__file__).parents[3] / "spec"
 Json = Any
@@ -116,7 +116,7 @@ def test_every_token_of_the_specification_has_a_vector_and_every_vector_a_token(
 def test_every_token_in_the_machines_has_a_vector() -> None:
     source = SPEC.parent / "src" / "semilocal" / "protocol"
     quoted = set()
-    for module in ("participant", "path", "policy", "curator"):
+    for module in ("participant", "region", "policy", "curator"):
         words = (source / f"{module}.py").read_text(encoding="utf-8").split('"')
         quoted |= {word for word in words if "-" in word and word.replace("-", "").isalpha() and word.islower()}
     # Devices of one process share a path; only then can there be two closings of one round. "quorum" is no refusal.

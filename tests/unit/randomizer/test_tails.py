@@ -18,8 +18,8 @@ import pytest
 from scipy import stats
 
 from semilocal import RandomizedResponse
+from semilocal.randomizer.base import two_binomial_threshold
 from semilocal.randomizer.laplace import ChernoffCurve, chernoff_margin
-from semilocal.randomizer.response import two_binomial_threshold
 
 GUARD = 2e-6  # the module leaves 1e-6 of delta for rounding; a threshold may be one too large for that
 Floats = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput
-from semilocal.simulation.person_columns import COMMAND, check_rows_are_people, count_filled, person_columns
+from semilocal.simulation.people import COMMAND, check_rows_are_people, count_filled, person_columns
 from semilocal.testing import unit_box
 from tests.helpers.commands import UNIT, refused, write_people
 

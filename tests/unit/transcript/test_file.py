@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from semilocal.errors import DamagedFile, InvalidInput
-from semilocal.protocol.messages import Query, decode
-from semilocal.transcript.checkpoints import Seal
+from semilocal.protocol.messages import Query, Seal, decode
+from semilocal.transcript.checkpoints import merkle_root
 from semilocal.transcript.file import (
     END,
     EVENTS,
@@ -24,7 +24,6 @@ from semilocal.transcript.file import (
     write_frame,
     write_transcript,
 )
-from semilocal.transcript.merkle import merkle_root
 from semilocal.transcript.verify import verify_stream
 from tests.helpers.transcript_cases import KEY, campaign, pack
 

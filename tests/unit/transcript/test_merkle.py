@@ -11,10 +11,17 @@ from reference_client import merkle_tree_hash
 
 from semilocal import Box, Task
 from semilocal.errors import InvalidInput
-from semilocal.protocol.messages import decode, encode
+from semilocal.protocol.messages import Checkpoint, Seal, decode, encode
 from semilocal.testing import cluster, participants_at, play, unit_box
-from semilocal.transcript.checkpoints import Checkpoint, Seal, next_head, public_key, seal_round, signature_fault
-from semilocal.transcript.merkle import MerkleLog, merkle_root, transcript_root
+from semilocal.transcript.checkpoints import (
+    MerkleLog,
+    merkle_root,
+    next_head,
+    public_key,
+    seal_round,
+    signature_fault,
+    transcript_root,
+)
 
 SPEC = Path(__file__).parents[3] / "spec" / "transcript.md"
 

@@ -16,7 +16,7 @@ from ...arrays import Floats
 from ...errors import MOST_LINES, InvalidInput, printable
 from ...io.files import read_text
 from ...io.points import fit, read_for_box, read_points
-from ...protocol.participant import Policy
+from ...protocol.policy import Policy
 from ...protocol.task import Task
 from ...words import number_of
 from ..catalogue import DONE, FOUND
