@@ -68,15 +68,25 @@ class Histogram:
     @classmethod
     def of_sorted(cls, depth: int, cells: Cells) -> Histogram:
         """From the cell of every person, ascending."""
-        starts = np.flatnonzero(np.concatenate([np.ones(min(len(cells), 1), dtype=bool), cells[1:] != cells[:-1]]))
-        return cls(depth, cells[starts], np.diff(starts, append=len(cells)))
+        size = int(np.count_nonzero(cells[1:] != cells[:-1])) + min(len(cells), 1)
+        different, counts, done, before = np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.int64), 0, 0
+        for begin in range(0, len(cells) - 1, _CHUNK):
+            part = cells[begin : begin + _CHUNK + 1]
+            ends = np.flatnonzero(part[1:] != part[:-1]) + (begin + 1)
+            there = slice(done, done + len(ends))
+            different[there], counts[there] = cells[ends - 1], np.diff(ends, prepend=before)
+            done, before = there.stop, int(ends[-1]) if len(ends) else before
+        different[done:], counts[done:] = cells[-1:], len(cells) - before
+        return cls(depth, different, counts)
 
 
 class GrowingHistogram:
-    """A histogram that grows batch by batch; rows wait until they are a quarter as many as there are cells.
+    """A histogram that grows batch by batch.
 
-    It is the largest thing in memory: no more than one of its two columns is copied at a time. So many rows may be
-    ``pending`` however few cells there are.
+    While most rows are in cells of their own, rows are kept and sorted again: a row takes less than a cell and its
+    count, and a sort is faster than a merge. Then cells are kept, and rows wait until they are a quarter as many. It is
+    the largest thing in memory: no more than one column is copied at a time. So many rows may be ``pending`` however
+    few are kept.
 
     Examples
     --------
@@ -91,21 +101,32 @@ class GrowingHistogram:
         self._depth, self._pending = depth, pending
         self._waiting: list[Cells] = []
         self._rows = 0
+        self._alone = np.empty(0, dtype=np.uint64)  # rows that were sorted, of which more than half are different
         self._cells, self._counts = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
 
     def add(self, cells: Cells) -> None:
         """Count people, each in one of these cells of the depth: uint64[n], kept until they are counted."""
         self._waiting.append(cells)
         self._rows += len(cells)
-        if self._rows > max(len(self._cells) // 4, self._pending):
+        if self._rows > max(len(self._alone), len(self._cells) // 4, self._pending):
             self._merge()
 
     def _merge(self) -> None:
-        cells = np.concatenate(self._waiting)
-        self._waiting, self._rows = [], 0
-        sort_on_all_cores(cells)
-        more = Histogram.of_sorted(self._depth, cells)
-        del cells
+        rows = self._sorted()
+        different = 1 + int(np.count_nonzero(rows[1:] != rows[:-1]))
+        if not len(self._cells) and 2 * different > len(rows):
+            self._alone = rows
+        else:
+            self._count(Histogram.of_sorted(self._depth, rows))
+
+    def _sorted(self) -> Cells:
+        """All rows that are not in the cells, ascending; none is kept."""
+        rows = np.concatenate([self._alone, *self._waiting])
+        self._alone, self._waiting, self._rows = rows[:0].copy(), [], 0
+        sort_on_all_cores(rows)
+        return rows
+
+    def _count(self, more: Histogram) -> None:
         if not len(self._cells):
             self._cells, self._counts = more.cells, more.counts
             return
@@ -118,8 +139,8 @@ class GrowingHistogram:
 
     def close(self) -> Histogram:
         """Everybody so far. How people were divided changes nothing."""
-        if self._rows:
-            self._merge()
+        if self._rows or len(self._alone):
+            self._count(Histogram.of_sorted(self._depth, self._sorted()))
         return Histogram(self._depth, self._cells, self._counts)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from semilocal import BinaryTree
+from semilocal.engines import source
 from semilocal.engines.source import GrowingHistogram, Histogram, HistogramRanks, Lookup
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.ranks import SortedCodes, people_in
@@ -19,18 +20,21 @@ def at(depth: int, codes: np.ndarray[tuple[int], np.dtype[np.uint64]] = CODES) -
     return Histogram.of_sorted(depth, np.sort(TREE.ancestors(codes, depth)))
 
 
-def test_how_people_are_divided_changes_no_sum() -> None:
-    whole = at(12)
-    mixed = np.random.default_rng(1).permutation(TREE.ancestors(CODES, 12))
+@pytest.mark.parametrize("depth", [4, 12, 30])  # many in a cell, and nearly everybody alone
+def test_how_people_are_divided_changes_no_sum(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_CHUNK", 100)
+    whole, (cells, counts) = at(depth), np.unique(TREE.ancestors(CODES, depth), return_counts=True)
+    assert (whole.cells.tolist(), whole.counts.tolist()) == (cells.tolist(), counts.tolist())
+    mixed = np.random.default_rng(1).permutation(TREE.ancestors(CODES, depth))
     for cuts in ([], [7], [0, 3, 1500], list(range(0, 2000, 100))):
         for pending in (0, 150, 10_000):  # counted part by part, some together, all at the end
-            grown = GrowingHistogram(12, pending)
+            grown = GrowingHistogram(depth, pending)
             for part in np.split(mixed, cuts):
                 grown.add(part)
             found = grown.close()
             assert found.cells.tolist() == whole.cells.tolist()
             assert found.counts.tolist() == whole.counts.tolist()
-    assert GrowingHistogram(12).close().total == 0
+    assert GrowingHistogram(depth).close().total == 0
 
 
 def test_ranks_of_a_histogram_are_those_of_sorted_codes_after_one_refinement() -> None:
