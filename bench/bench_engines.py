@@ -2,8 +2,8 @@
 
 Prints Markdown rows for bench/RESULTS.md. Ratios are measured in one run on one machine. The stored key is the row's
 cell at the depth that the run chooses, so both sides make the same groups. Every figure is "seconds (processor
-seconds)"; ratios are of processor time, Spark's processes included. Up to 10^7 rows the best of two is taken (Spark: of three), above that everything is
-done once.
+seconds)"; ratios are of processor time, Spark's processes included. Up to 10^7 rows the best of two is taken (Spark: of
+three), above that everything is done once.
 
 Data (24 bytes per row, 8 with `--plain`) is written to a temporary folder and removed, or into `--folder`, where it
 stays and is taken the next time. `--make` only writes it. `--plain` is for 10^9 rows: float32 and no stored key, so
