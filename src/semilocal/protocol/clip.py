@@ -25,13 +25,12 @@ from ..arrays import Floats, Integers
 from ..functions import BoundedFunction
 from ..randomizer.values import best
 from .column import Column
-from .estimate import parts_of
 
 if TYPE_CHECKING:
     from .partition import Partition
 
 GRID = 32  # steps of the first look; the second one divides two of them by as many
-_BATCH = 1 << 20  # numbers in a table of ranges
+_BATCH = 1 << 15  # numbers in an array: all of them stay in the processor's cache
 
 
 class CutOff(NamedTuple):
@@ -45,8 +44,8 @@ class CutOff(NamedTuple):
 class _Held(NamedTuple):
     """Values of a function where the people of pieces are: parts of pieces, pieces of regions, both ascending."""
 
-    first_part: Integers  # int64[p]: where the parts of each piece begin
-    first_piece: Integers  # int64[m]: where the pieces of each region begin
+    first_part: Integers  # int64[p + 1]: where the parts of each piece begin
+    first_piece: Integers  # int64[m + 1]: where the pieces of each region begin
     region: Integers  # int64[c]: of each part
     part: Floats  # float64[c]: share of the piece's people
     piece: Floats  # float64[p]: share of the region's people
@@ -54,20 +53,35 @@ class _Held(NamedTuple):
     high: Floats
 
     def off(self, end: Floats, side: float) -> tuple[Floats, Floats]:
-        """Mean and variance of what one end of each region takes off: float64[m] each; side is 1 above, -1 below."""
-        at = (side * end)[self.region]
+        """Mean and variance of what one end of each region, float64[..., m], takes off; side is 1 above, -1 below."""
+        at = (side * end)[..., self.region]
         low, high = (self.low, self.high) if side > 0 else (-self.high, -self.low)
         # Values lie evenly in the range of a part, from zero beyond the end on.
-        begin, stop = np.maximum(low - at, 0.0), np.maximum(high - at, 0.0)
         width = high - low
-        flat = width <= 0
-        inside = np.where(flat, 1.0, width)
-        mean = np.where(flat, stop, (stop * stop - begin * begin) / (2.0 * inside))
-        square = np.where(flat, stop * stop, (stop**3 - begin**3) / (3.0 * inside))
-        means = np.add.reduceat(self.part * mean, self.first_part)
-        squares = np.add.reduceat(self.part * square, self.first_part)
+        begin, stop = np.maximum(low - at, 0.0), np.maximum(high - at, 0.0)
+        share = np.divide(stop - begin, width, out=np.ones_like(stop), where=width > 0)
+        share *= self.part
+        both = begin + stop
+        means = np.add.reduceat(share * both, self.first_part[:-1], axis=-1) / 2.0
+        both *= both
+        both -= np.multiply(begin, stop, out=begin)
+        both *= share
+        squares = np.add.reduceat(both, self.first_part[:-1], axis=-1) / 3.0
         spread = self.piece**2 * np.maximum(squares - means * means, 0.0)
-        return np.add.reduceat(self.piece * means, self.first_piece), np.add.reduceat(spread, self.first_piece)
+        means *= self.piece
+        first = self.first_piece[:-1]
+        return np.add.reduceat(means, first, axis=-1), np.add.reduceat(spread, first, axis=-1)
+
+    def rows(self, begin: int, end: int) -> _Held:
+        """Those of the regions ``begin`` to before ``end``."""
+        first = self.first_piece[begin : end + 1]
+        pieces = slice(first[0], first[-1])
+        first_part = self.first_part[first[0] : first[-1] + 1]
+        parts = slice(first_part[0], first_part[-1])
+        return _Held(
+            first_part - parts.start, first - pieces.start, self.region[parts] - begin, self.part[parts],
+            self.piece[pieces], self.low[parts], self.high[parts],
+        )  # fmt: skip
 
 
 def clips(partition: Partition, function: BoundedFunction, epsilon: float) -> Floats:
@@ -78,7 +92,7 @@ def clips(partition: Partition, function: BoundedFunction, epsilon: float) -> Fl
     if isinstance(function, Column):
         return np.tile(np.array([function.low, function.high]), (len(partition), 1))
     held = _held(partition, function)
-    starts = held.first_part[held.first_piece]
+    starts = held.first_part[held.first_piece[:-1]]
     low, high = np.minimum.reduceat(held.low, starts), np.maximum.reduceat(held.high, starts)
     noise = best(epsilon).worst_variance / np.maximum(partition.crowds, 1)
     clumped, step = 1.0 / (1.0 + partition.strength), (high - low) / GRID
@@ -98,35 +112,34 @@ def cut_off(partition: Partition, function: BoundedFunction, ranges: Floats) -> 
 
 
 def _held(partition: Partition, function: BoundedFunction) -> _Held:
-    hierarchy, pieces = partition.task.hierarchy, partition.pieces
-    parts = parts_of(hierarchy, pieces, partition.crowds.astype(np.float64))
+    pieces, parts = partition.pieces, partition.parts
     region = np.repeat(np.arange(len(partition)), np.diff(pieces.first))
-    low, high = function.range_over(hierarchy.boxes(parts.cells)).T
-    first = np.searchsorted(parts.piece, np.arange(len(region)))
-    return _Held(first, pieces.first[:-1], region[parts.piece], parts.share, pieces.share, low, high)
+    low, high = function.range_over(partition.task.hierarchy.boxes(parts.cells)).T
+    first = np.searchsorted(parts.piece, np.arange(len(region) + 1))
+    return _Held(first, pieces.first, region[parts.piece], parts.share, pieces.share, low, high)
 
 
 def _look(
     held: _Held, from_low: Floats, from_high: Floats, step: Floats, most: Floats, noise: Floats, clumped: float
 ) -> tuple[Floats, Floats]:
     """The best ends on two grids of each region; of equal ones the first."""
-    number = np.arange(GRID + 1) * step[:, None]
-    a, b = (np.minimum(start[:, None] + number, most[:, None]) for start in (from_low, from_high))
-    above, below = np.zeros(a.shape), np.zeros(a.shape)
-    for column in range(GRID + 1):
-        for cost, ends, side in ((above, b, 1.0), (below, a, -1.0)):
-            mean, spread = held.off(ends[:, column], side)
-            cost[:, column] = mean * mean + clumped * spread
-    best_low, best_high = np.zeros(len(a)), np.zeros(len(a))
-    rows_at_once = max(1, _BATCH // (GRID + 1) ** 2)
-    for start in range(0, len(a), rows_at_once):
-        rows = slice(start, start + rows_at_once)
-        width = b[rows, None, :] - a[rows, :, None]
-        cost = noise[rows, None, None] * width * width + below[rows, :, None] + above[rows, None, :]
+    best_low, best_high = np.zeros((2, len(step)))
+    at_once = max(1, _BATCH * len(step) // ((GRID + 1) * len(held.part)))
+    for begin in range(0, len(step), at_once):
+        rows = slice(begin, min(begin + at_once, len(step)))
+        some, number = held.rows(rows.start, rows.stop), np.arange(GRID + 1)[:, None] * step[rows]
+        a, b = (np.minimum(start[rows] + number, most[rows]) for start in (from_low, from_high))
+        below, above = (mean * mean + clumped * spread for mean, spread in (some.off(a, -1.0), some.off(b, 1.0)))
+        a, b, below, above = (np.ascontiguousarray(grid.T) for grid in (a, b, below, above))
+        width = b[:, None, :] - a[:, :, None]
+        cost = noise[rows, None, None] * width
+        cost *= width
+        cost += below[:, :, None]
+        cost += above[:, None, :]
         cost[width < 0.0] = np.inf
         one, two = np.divmod(np.argmin(cost.reshape(len(cost), -1), axis=1), GRID + 1)
         each = np.arange(len(cost))
-        best_low[rows], best_high[rows] = a[rows][each, one], b[rows][each, two]
+        best_low[rows], best_high[rows] = a[each, one], b[each, two]
     return best_low, best_high
 
 

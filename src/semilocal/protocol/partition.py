@@ -19,7 +19,7 @@ from ..arrays import Floats, Integers, short_repr
 from ..hierarchy.base import Cells, Polygons
 from ..outputs import output
 from ..tabular import Tabular
-from .estimate import Pieces, Walls, estimate, learn_strength
+from .estimate import Parts, Pieces, Walls, estimate, learn_strength, parts_of
 from .promise import PROTECTED, Mark
 from .task import Task
 
@@ -185,6 +185,11 @@ class Partition(WaysOut):
         """Between the walls of each region, with estimated shares (the rule's estimate)."""
         walls = self.walls if self.task.rule == "cut" else Walls.none(len(self))
         return estimate(self.lower, self.upper, walls, self.truth)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Cells of these pieces, and where in a piece people are expected."""
+        return parts_of(self.task.hierarchy, self.pieces, self.crowds.astype(np.float64))
 
     @property
     def truth(self) -> float:

@@ -273,9 +273,10 @@ def _over_all(
     some = np.flatnonzero(people)
     share, (low, high), clipping = people[some] / total, within.tolist(), 0.0
     if off is not None:
-        clipping = math.hypot(share @ (off.above - off.below)[some], math.sqrt(share**2 @ off.variance[some]))
-    stderr = math.hypot(math.sqrt(share**2 @ noise[some]), clipping)
-    middle = min(max(float(share @ value[some]), low), high)
+        shift, variance = (share * (off.above - off.below)[some]).sum(), (share**2 * off.variance[some]).sum()
+        clipping = math.hypot(shift, math.sqrt(variance))
+    stderr = math.hypot(math.sqrt((share**2 * noise[some]).sum()), clipping)
+    middle = min(max(float((share * value[some]).sum()), low), high)
     return Mean(middle, stderr, (low, high), total, partition, spent, own, clipping, regions)
 
 
@@ -342,7 +343,7 @@ def mean(run: AnyRun, points: Rows, f: Any, *, epsilon: float, rng: np.random.Ge
         counts = np.bincount(places, np.concatenate([counts, times]), minlength=len(both)).astype(np.int64)
         sent = both
     rows, outputs = np.divmod(sent, len(alphabet))
-    return _sent_mean(partition, _Sent(rows, outputs + alphabet.start, counts), asked, chosen, spent)
+    return _sent_mean(partition, _Sent(rows, outputs + alphabet.start, counts), asked, chosen, ranges, spent)
 
 
 def collected_mean(partition: Partition, closed: ValueClosed, release: Release) -> Mean:
@@ -353,7 +354,8 @@ def collected_mean(partition: Partition, closed: ValueClosed, release: Release) 
     assert release.mechanism is not None
     f = release.build()
     spent = Ledger.of(partition.task).spend(f"mean of {f.name}", release.epsilon, own=own_value(f)).settle(partition)
-    return _sent_mean(partition, _sent(partition, closed), f, release.mechanism, spent)
+    ranges = clips(partition, f, release.epsilon)
+    return _sent_mean(partition, _sent(partition, closed), f, release.mechanism, ranges, spent)
 
 
 def region_means(found: Mean, f: Any) -> Means:
@@ -397,11 +399,10 @@ def _sent(partition: Partition, closed: ValueClosed) -> _Sent:
 
 
 def _sent_mean(
-    partition: Partition, sent: _Sent, f: BoundedFunction, mechanism: AnyMechanism, spent: Ledger
+    partition: Partition, sent: _Sent, f: BoundedFunction, mechanism: AnyMechanism, ranges: Floats, spent: Ledger
 ) -> Mean:  # fmt: skip
     rows, outputs, counts = sent
     regions, box = len(partition), partition.task.box
-    ranges = clips(partition, f, mechanism.epsilon)
     low, width = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
     responders = np.bincount(rows, counts, minlength=regions).astype(np.int64)
     answered = np.where(responders > 0, responders, np.nan)

@@ -107,10 +107,10 @@ def leaning(hierarchy: Hierarchy, some: Halved) -> float:
     apart = np.where((low < high).any(axis=1), some.apart, -some.apart)  # the order may run either way
     weight = 1.0 / ((_WIDEST + some.noise[one]) * (_WIDEST + some.noise[one + 1]))
     both, alone = weight * apart[one] * apart[one + 1], apart**2 - some.noise - some.chance
-    together, all_uneven = float(both.sum()), float(weight @ (alone[one] + alone[one + 1])) / 2.0
+    together, all_uneven = float(both.sum()), float((weight * (alone[one] + alone[one + 1])).sum()) / 2.0
     if together <= 0.0 or all_uneven <= 0.0:
         return 0.0
-    return min(max(together - float(both @ both) / together, 0.0) / all_uneven, 1.0)
+    return min(max(together - float((both * both).sum()) / together, 0.0) / all_uneven, 1.0)
 
 
 def told_together(found: Floats, error: Floats) -> float:
@@ -122,7 +122,7 @@ def told_together(found: Floats, error: Floats) -> float:
     (0.3333333333333333, 0.49998333333333334)
     """
     weight = _weight(error)
-    return max(float((weight @ found + _EQUAL * _weight(0.0)) / (weight.sum() + _weight(0.0))), 0.0)
+    return max(float(((weight * found).sum() + _EQUAL * _weight(0.0)) / (weight.sum() + _weight(0.0))), 0.0)
 
 
 def _weight(error: Floats | float) -> Any:
