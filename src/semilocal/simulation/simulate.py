@@ -99,11 +99,12 @@ def simulate(
     if secrets is not None:
         return _derived(positions, task, secrets, chain, dropout, rng)
     assert rng is not None
-    homes = task.hierarchy.codes(positions)
-    codes = homes.copy()
+    codes = task.hierarchy.codes(positions)
     sort_on_all_cores(codes)
     played = play(task, SortedCodes(codes), rng, progress=progress)
+    del codes
     partition = partition_of(task, played, Mark(seeded=True))
+    homes = task.hierarchy.codes(positions)  # once more: cheaper than to keep both while the protocol is played
     return Run(task, partition, homes, played.rounds, played.splits, played.answers, played.announcements)
 
 
