@@ -18,7 +18,7 @@ export function tokenForm(changed) {
   }}>
     <label>admin token <input name="token" type="password" required autocomplete="off" aria-invalid=${refusal !== ""} aria-describedby="about-token" /></label>
     <button>Use</button>
-    <p class=${refusal ? "error" : "quiet"} id="about-token" role="status">${refusal || "Kept in this tab until it is closed or reloaded; sent to this server only."}</p>
+    <p class=${refusal ? "error" : "quiet"} id="about-token" role="status">${refusal || "The server printed it at its first start. Kept in this tab until it is closed or reloaded, and sent to this server only."}</p>
   </form>`;
 }
 

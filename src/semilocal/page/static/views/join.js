@@ -161,7 +161,7 @@ class JoinView {
   render() {
     const { form } = this;
     return html`<main class="join" id="main" tabindex="-1">
-      <h1>Take part${this.about ? html` in ${this.about.name}` : ""}</h1>
+      <h1>Take part${this.about ? html`: ${this.about.name}` : ""}</h1>
       ${this.error ? html`<p class="error" role="alert">${this.error}</p>` : ""}
       ${!isSecureContext ? html`<section class="card"><p>Browsers let a page keep a secret and draw good random numbers on https or on localhost only, and this address is neither.
         Ask the campaign's operator for its https address, or take part with <code>semilocal join</code>.</p></section>` : ""}
