@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .accounting import Ledger
     from .geometry.box import Box
     from .hierarchy import BinaryTree, Quadtree, SphereTree, TableTree
+    from .io.saved import load
     from .protocol.curator import Curator
     from .protocol.messages import Closed, Query, Report
     from .protocol.participant import Participant
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from .protocol.task import Task
     from .randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
     from .release.job import cell_means, counts, mean, partition, points, values
-    from .release.saved import load
     from .simulation.people import draw_rows
     from .simulation.simulate import Run, simulate
 
@@ -42,6 +42,7 @@ __all__ = [
 _HOMES = {
     "accounting": ("Ledger",),
     "geometry.box": ("Box",),
+    "io.saved": ("load",),
     "hierarchy": ("BinaryTree", "Quadtree", "SphereTree", "TableTree"),
     "protocol.curator": ("Curator",),
     "protocol.messages": ("Closed", "Query", "Report"),
@@ -51,7 +52,6 @@ _HOMES = {
     "protocol.task": ("Task",),
     "randomizer": ("DiscreteLaplace", "PaperLaplace", "RandomizedResponse"),
     "release.job": ("cell_means", "counts", "mean", "partition", "points", "values"),
-    "release.saved": ("load",),
     "simulation.people": ("draw_rows",),
     "simulation.simulate": ("Run", "simulate"),
 }
@@ -59,6 +59,7 @@ _HOMES = {
 register(
     tables=lambda: import_module(".io.tables", __name__),
     regions=lambda: import_module(".io.regions", __name__),
+    saved=lambda: import_module(".io.saved", __name__),
     plots=lambda: import_module(".io.plots", __name__),
     notebook=lambda: import_module(".page.single", __name__),
 )

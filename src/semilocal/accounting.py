@@ -28,39 +28,17 @@ _ROUNDING = Fraction(1, 10**12)
 
 @dataclass(frozen=True)
 class Entry:
-    """One expense.
-
-    Attributes
-    ----------
-    what : str
-        What it was spent on.
-    epsilon : Fraction
-        Loss between any two places of one's region, both ways (delta 0); see ``anywhere`` and ``bucket``.
-    k : int
-        The crowd that a partition promises; 0 for none.
-    delta : Fraction
-        Chance, for every participant, that a split put it with fewer than k; 1 if no crowd is promised.
-    task : bytes
-        Id of a partition's task; empty for a release.
-    anywhere : bool
-        Whether ``epsilon`` bounds the loss for any change of one person's position, not only inside a region.
-    rows : int
-        Rows that one person has in this crowd; the losses are for all of them together.
-    own : str
-        The value of their own that people gave, and its range, in words; empty for functions of the position.
-    bucket : bool
-        Whether ``epsilon`` bounds the loss for any change of position inside the public bucket that a person named.
-    """
+    """One expense."""
 
     what: str
-    epsilon: Fraction
-    k: int = 0
-    delta: Fraction = Fraction(0)
-    task: bytes = b""
-    anywhere: bool = False
-    rows: int = 1
-    own: str = ""
-    bucket: bool = False
+    epsilon: Fraction  # loss between any two places of one's region, both ways (delta 0); see ``anywhere``, ``bucket``
+    k: int = 0  # the crowd that a partition promises; 0 for none
+    delta: Fraction = Fraction(0)  # chance, for everybody, that a split put it with fewer than k; 1 without a promise
+    task: bytes = b""  # id of a partition's task; empty for a release
+    anywhere: bool = False  # epsilon bounds the loss for any change of one person's position, not only inside a region
+    rows: int = 1  # that one person has in this crowd; the losses are for all of them together
+    own: str = ""  # the value of their own that people gave, and its range; empty for functions of the position
+    bucket: bool = False  # epsilon bounds the loss for any change inside the public bucket that a person named
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,12 +88,12 @@ class Ledger:
             If people were asked for the partition, and the ledger does not say so.
         """
         self._check_holds(partition)
-        last = max((row for row, entry in enumerate(self.entries) if entry.task == partition.task.id), default=None)
-        entries = tuple(
-            replace(entry, k=min(entry.k, partition.people)) if row == last else entry
-            for row, entry in enumerate(self.entries)
-        )
-        return replace(self, entries=entries)
+        entries = list(self.entries)
+        for row in reversed(range(len(entries))):
+            if entries[row].task == partition.task.id:
+                entries[row] = replace(entries[row], k=min(entries[row].k, partition.people))
+                break
+        return replace(self, entries=tuple(entries))
 
     def spend(
         self, what: str, epsilon: float | Fraction, *, anywhere: bool = False, own: str = "", bucket: bool = False
@@ -138,13 +116,13 @@ class Ledger:
         >>> Ledger().spend("mean", 0.5).times(3).epsilon
         Fraction(3, 2)
         """
-        entries = tuple(
-            replace(
-                entry, epsilon=rows * entry.epsilon, delta=min(rows * entry.delta, Fraction(1)), rows=rows * entry.rows
-            )
-            for entry in self.entries
-        )
-        return Ledger(entries, None if self.cap is None else rows * self.cap)
+        if rows == 1:
+            return self
+        entries = [
+            replace(one, epsilon=rows * one.epsilon, delta=min(rows * one.delta, Fraction(1)), rows=rows * one.rows)
+            for one in self.entries
+        ]
+        return Ledger(tuple(entries), None if self.cap is None else rows * self.cap)
 
     def __add__(self, other: Ledger) -> Ledger:
         """Expenses of the same people in both ledgers; the stricter cap holds."""
@@ -189,11 +167,8 @@ class Ledger:
     def _has_regions(self) -> bool:
         return not all(entry.anywhere or entry.bucket for entry in self.entries)
 
-    def _holds(self, partition: Partition) -> bool:
-        return any(entry.task == partition.task.id for entry in self.entries)
-
     def _check_holds(self, partition: Partition) -> None:
-        if _was_asked(partition) and not self._holds(partition):
+        if _was_asked(partition) and not any(entry.task == partition.task.id for entry in self.entries):
             raise InvalidInput(
                 "the ledger does not hold the run of this partition, which has its price: begin with Ledger.of(task), "
                 "or add it with ledger.partition(task)"

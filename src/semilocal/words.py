@@ -8,15 +8,7 @@ __all__ = ["check_name", "delimiter_of", "number_of"]
 
 
 def number_of(number: int, noun: str, plural: str = "") -> str:
-    """A number and its noun.
-
-    Parameters
-    ----------
-    number : int
-    noun : str
-        In the singular.
-    plural : str
-        The noun with an s if left out.
+    """A number and its noun, in the plural with an s if nothing else is given.
 
     Examples
     --------
@@ -38,15 +30,6 @@ def delimiter_of(header: str) -> str:
 
 
 def check_name(name: str, what: str, *, most: int) -> None:
-    """Refuse a name that is empty, too long, or has characters that are not shown.
-
-    Parameters
-    ----------
-    name : str
-    what : str
-        Whose name it is, for the message.
-    most : int
-        Characters.
-    """
+    """Refuse a name that is empty, longer than ``most`` characters, or has some that are not shown."""
     if not 1 <= len(name) <= most or not name.isprintable():
         raise InvalidInput(f"{what} must be 1 to {most} printable characters; got {name[:most]!r}")

@@ -58,12 +58,7 @@ def land(box: Box, tolerance: float | None = None) -> Lines:
     """Rings around land and lakes, cut off a little outside a domain of longitude and latitude: float64[n, 2] each.
 
     Land is on the right of its rings. There is none where the domain is no map or is narrower than half a degree.
-
-    Parameters
-    ----------
-    box : Box
-    tolerance : float, optional
-        Degrees that corners may be off; what a picture shows if left out.
+    Corners may be off by ``tolerance`` degrees; by what a picture shows if left out.
     """
     if not is_map(box) or min(box.upper[0] - box.lower[0], box.upper[1] - box.lower[1]) < NARROWEST:
         return []

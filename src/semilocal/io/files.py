@@ -27,18 +27,9 @@ def check_outputs(
 ) -> None:
     """Refuse an output that cannot be written, or that is one of the inputs, before any work is done.
 
-    Parameters
-    ----------
-    outputs : mapping of str to (Path or None, sequence of str)
-        By the name of the option: the file, and the endings its name may have (any, if there are none).
-    inputs : sequence of path or None
-        Files, folders and patterns of files that must not be overwritten, under whatever name.
-
-    Raises
-    ------
-    InvalidInput
-        If the ending is another, the folder is missing or not writable, the name is a folder's or a device's, the file
-        is an input (also through a link), or two outputs are the same file.
+    ``outputs`` has by the name of the option the file, and the endings that its name may have (any, if there are none).
+    ``inputs`` are files, folders and patterns of files that must not be overwritten, under whatever name: also not
+    through a link.
     """
     given = [Path(path) for path in inputs if path is not None]
     taken = {file.resolve(): f"the input {file}" for path in given for file in _files(path) if file.exists()}

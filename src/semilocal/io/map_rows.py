@@ -21,7 +21,7 @@ from ..geometry.places import PLACES
 from ..geometry.units import is_map
 from ..hierarchy.base import Cells, Hierarchy
 from ..hierarchy.tables import TableTree
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import PooledPartition
 from ..protocol.estimate import Walls, estimate
 from ..protocol.partition import Partition
 from ..protocol.task import Task
@@ -49,36 +49,17 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Regions of a map.
-
-    Attributes
-    ----------
-    names : tuple of str
-    lower, upper : uint64[m]
-        Codes lower to before upper.
-    boxes : float64[m, 2, d]
-        Smallest boxes around them.
-    area : float64[m]
-        In km² on a map, else in units of the axes.
-    state : int64[m]
-        OPEN or REGION.
-    crowd : float64[m]
-        Members, exact; of pooled cells, estimated.
-    half : float64[m]
-        Half the width of the 95 % interval of the noise; 0 where ``crowd`` is exact.
-    pieces : tuple of list of Piece
-        What is estimated inside each; empty where nothing was asked.
-    """
+    """Regions of a map."""
 
     names: tuple[str, ...]
-    lower: Cells
+    lower: Cells  # uint64[m], codes lower to before upper
     upper: Cells
-    boxes: Floats
-    area: Floats
-    state: Integers
-    crowd: Floats
-    half: Floats
-    pieces: tuple[list[Piece], ...]
+    boxes: Floats  # float64[m, 2, d], smallest boxes around them
+    area: Floats  # float64[m], in km² on a map, else in units of the axes
+    state: Integers  # int64[m], OPEN or REGION
+    crowd: Floats  # float64[m], members, exact; of pooled cells, estimated
+    half: Floats  # float64[m], half the width of the 95 % interval of the noise; 0 where ``crowd`` is exact
+    pieces: tuple[list[Piece], ...]  # what is estimated inside each; empty where nothing was asked
 
     __repr__ = short_repr
 
@@ -168,16 +149,7 @@ def _outlines(tree: Hierarchy, lower: Cells, upper: Cells, boxes: Floats) -> lis
 def region_rows(
     task: Task, lower: Cells, upper: Cells, members: Integers, *, state: Integers, walls: Walls | None = None
 ) -> Rows:
-    """Rows of regions of the local protocol.
-
-    Parameters
-    ----------
-    lower, upper : uint64[m]
-    members : int64[m]
-    state : int64[m]
-    walls : Walls, optional
-        What members answered inside each region; no pieces are drawn without.
-    """
+    """Rows of regions of the local protocol, with their pieces if the answers of their members are given."""
     tree = task.hierarchy
     crowd = np.asarray(members, dtype=np.float64)
     return Rows(
@@ -223,11 +195,7 @@ def partition_rows(partition: Partition | PooledPartition) -> Rows:
 
 
 def split_rows(partition: Partition, splits: Splits) -> list[Rows]:
-    """The map after every round in which a region was cut, and at the end.
-
-    Each has the regions that go on (OPEN) and those that end there. Crowds are
-    sums of the final ones.
-    """
+    """The map after every round in which a region was cut: regions that go on (OPEN), and those that end there."""
     final = partition_rows(partition)
     before = np.concatenate([[0], np.cumsum(partition.crowds)])
     edges = np.append(partition.lower, partition.upper[-1:])

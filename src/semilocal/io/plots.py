@@ -17,7 +17,7 @@ from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..geometry.units import aspect, is_map
 from ..hierarchy.base import Hierarchy
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import PooledPartition
 from ..protocol.promise import Mark
 from .basemap import cities_in, land
 from .files import replacing
@@ -73,17 +73,9 @@ def draw_regions(
 
     Pieces inside a region have the colour of what is estimated there. A simulation is marked along the right side. On
     longitude and latitude, densities are per km² and both directions have the same scale. Colours run from the 2nd to
-    the 98th percentile of the densities, so that one crowded region does not hide the others.
-
-    Parameters
-    ----------
-    ax : matplotlib axes, optional
-    points : array_like, shape (n, 2), optional
-        Positions to show; for public data only.
-    limits : (float, float), optional
-        Lowest and highest density of the colours, for several pictures side by side; then there is no colour bar.
-    asked : sequence of Asked
-        Questions to outline, with a list of their answers below the map.
+    the 98th percentile of the densities, so that one crowded region does not hide the others; with ``limits``, for
+    several pictures side by side, between those, and there is no colour bar. ``points`` are for public data only.
+    Questions that were ``asked`` are outlined, with a list of their answers below the map.
     """
     box = partition.task.box
     if box.dimensions != 2:

@@ -28,26 +28,13 @@ __all__ = ["Table", "choose_columns", "fit", "read_for_box", "read_located", "re
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Positions and the other columns that were asked for.
+    """Positions and the other columns that were asked for; arrays are finite and read-only."""
 
-    Attributes
-    ----------
-    points : float64[n, d]
-        Finite positions in the order of the file, read-only.
-    names : tuple of str
-        The d columns that the points came from, as the file spells them.
-    path : Path
-        The file.
-    values : mapping of str to float64[n]
-        The columns asked for with `values`; finite, read-only.
-    labels : mapping of str to int64[n]
-        The columns asked for with `labels`: equal content has equal codes, an empty cell has -1.
-    """
-
-    points: Floats
-    names: tuple[str, ...]
+    points: Floats  # float64[n, d], in the order of the file
+    names: tuple[str, ...]  # the d columns that the points came from, as the file spells them
     path: Path
-    values: Mapping[str, Floats] = field(default_factory=lambda: MappingProxyType({}))
+    values: Mapping[str, Floats] = field(default_factory=lambda: MappingProxyType({}))  # float64[n] each
+    # int64[n] each: equal content has equal codes, an empty cell has -1
     labels: Mapping[str, Integers] = field(default_factory=lambda: MappingProxyType({}))
 
     __repr__ = short_repr
@@ -69,14 +56,14 @@ def read_points(
     words: Mapping[str, float] | None = None,
     row_is: str = "position",
 ) -> Table:
-    """Read positions, and other numeric columns on request.
+    """Read positions, n ≥ 1, and other columns on request.
 
     Parameters
     ----------
     path : str or Path
         ``.csv``, ``.tsv``, ``.txt`` (with a header line; comma, semicolon or tab), ``.parquet`` (columns of numbers,
-        or the points of a GeoParquet file), ``.geojson`` or ``.json`` (a FeatureCollection of Points: longitude first,
-        by the rule of GeoJSON). A third number, the height, is not read. The text formats may end in ``.gz``.
+        or the points of a GeoParquet file), ``.geojson`` or ``.json`` (a FeatureCollection of Points: longitude first).
+        The text formats may end in ``.gz``. Empty lines of a CSV file are skipped; everything else counts.
     columns : sequence of str, optional
         The columns of points, one per axis; longitude before latitude for positions on Earth. Left out, a column called
         lon, lng, long, longitude or x, and one called lat, latitude or y, is taken if there is exactly one.
@@ -89,18 +76,7 @@ def read_points(
     row_is : str
         What a row is, for the message about a file that has none.
 
-    Returns
-    -------
-    Table
-        Points as float64[n, d], n ≥ 1. Empty lines of a CSV file are skipped; everything else counts.
-
-    Raises
-    ------
-    InvalidInput
-        With the file, the line, row or feature, and what to do: no such file, an empty file, a missing
-        column, a line with too few or too many cells, a cell that is not a number, NaN or infinity.
-    MissingExtra
-        For Parquet without pyarrow.
+    What is wrong is refused with the file, the line, row or feature, and what to do.
     """
     path = Path(path)
     if columns is not None and not columns:
@@ -197,19 +173,9 @@ MOST_CLIPPED = 0.1  # share of the rows that may be moved to the edge
 
 
 def fit(table: Table, box: Box, *, clip: bool = False) -> Floats:
-    """The points inside a box, float64[n, d].
+    """The points inside a box, float64[n, d]; refused with the first place outside and the likely mistake.
 
-    Parameters
-    ----------
-    table : Table
-    box : Box
-    clip : bool
-        Move points outside to the nearest edge, but not more than a tenth of them.
-
-    Raises
-    ------
-    OutsideDomain
-        With the first place in the file and the likely mistake; never with a position.
+    With ``clip``, points outside move to the nearest edge, but not more than a tenth of them.
     """
     if box.holds(table.points):
         return table.points

@@ -23,22 +23,9 @@ SHORT = 1.0  # seconds; a step without a count that took less leaves no line
 
 
 class Progress:
-    """Count towards a total, and show count, rate and remaining time.
+    """Count towards a total, None if it is not known, and show count, rate and remaining time on stderr or a stream.
 
-    Parameters
-    ----------
-    total : int or None
-        How many steps there will be; None if that is not known.
-    label : str
-        What is being done, in a few words.
-    done : int
-        Steps that were done before (results found in a cache): they count, but not in the rate.
-    stream : text stream, optional
-        stderr if left out.
-    show : bool
-        False to write nothing.
-    clock : callable
-        Seconds that only grow.
+    Steps that were ``done`` before (found in a cache) count, but not in the rate. ``show=False`` writes nothing.
 
     Examples
     --------

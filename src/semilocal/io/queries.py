@@ -39,21 +39,12 @@ MOST_CELLS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Areas and what the file says about them.
+    """Areas and what the file says about them."""
 
-    Attributes
-    ----------
-    boxes : float64[q, 2, d]
-        Lower and upper corners; for polygons, of the smallest box around each.
-    properties : mapping of str to list
-        One entry per query: other columns of the file, or properties of the features.
-    shapes : object[q], optional
-        Shapely geometries, checked; None for boxes.
-    """
-
-    boxes: Floats
+    boxes: Floats  # float64[q, 2, d], lower and upper corners; for polygons, of the smallest box around each
+    # One entry per query: other columns of the file, or properties of the features
     properties: Properties = field(default_factory=lambda: MappingProxyType({}))
-    shapes: npt.NDArray[np.object_] | None = None
+    shapes: npt.NDArray[np.object_] | None = None  # object[q], shapely geometries, checked; None for boxes
     named: bool = False  # the areas are labels of a table: their bounds say nothing to people
 
     __repr__ = short_repr
@@ -120,12 +111,7 @@ def read_queries(path: Path, box: Box, tree: AnyTree | None = None) -> Queries:
 
     Boxes: CSV or Parquet with two columns per axis (see :func:`corner_names`), or GeoJSON rectangles. Polygons, in two
     dimensions: GeoJSON. Labels of a table: a column called ``label``, or as the table. All other columns or properties
-    come back with the answers.
-
-    Raises
-    ------
-    InvalidInput
-        With the file and the line or feature.
+    come back with the answers. What is wrong is refused with the file and the line or feature.
     """
     kind = path.suffix.lower()
     if not path.is_file():
@@ -240,13 +226,7 @@ Properties = Mapping[str, list[Any]]  # one entry per area
 
 
 def features_of(path: Path) -> list[Mapping[str, Any]]:
-    """The features of a GeoJSON file.
-
-    Raises
-    ------
-    InvalidInput
-        If it is none, has none, or names another CRS than longitude and latitude.
-    """
+    """The features of a GeoJSON file; refused if it has none, or names another CRS than longitude and latitude."""
     try:
         document = json.loads(read_text(path))
     except json.JSONDecodeError as error:

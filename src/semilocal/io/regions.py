@@ -19,7 +19,7 @@ from ..arrays import Floats
 from ..errors import InvalidInput
 from ..geometry.units import areas, latitude_first
 from ..hierarchy.base import Polygons
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.promise import Mark
 from ..tabular import known, rounded
@@ -63,11 +63,6 @@ def regions_json(partition: AnyPartition) -> bytes:
     """GeoJSON of the regions; longitude first, other axes in their order.
 
     The mark of a simulation is a member of the collection, and its seed, if it is known, a property of every feature.
-
-    Raises
-    ------
-    InvalidInput
-        Unless there are two dimensions.
     """
     tree, mark, crowds = partition.task.hierarchy, partition.mark, partition.crowds
     sizes = partition.areas if not tree.cells_are_boxes else areas_in_units(partition)

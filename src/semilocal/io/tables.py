@@ -60,13 +60,7 @@ def marked(mark: Mark | None) -> dict[str, str]:
 
 
 def to_geodataframe(columns: Columns, drawn: CodeMap) -> Any:
-    """A geopandas.GeoDataFrame with the outlines of a map's regions and the CRS of the domain, if it has one.
-
-    Parameters
-    ----------
-    columns : mapping of str to array[m]
-    drawn : CodeMap
-    """
+    """A geopandas.GeoDataFrame with the outlines of a map's regions and the CRS of the domain, if it has one."""
     geopandas, crs = _library("geopandas", "maps"), crs_of(drawn.task.box)
     return _attributed(geopandas.GeoDataFrame(dict(columns), geometry=_outlines(drawn), crs=crs), drawn.mark)
 
@@ -109,13 +103,7 @@ def geoparquet(columns: Columns, drawn: CodeMap) -> bytes:
 
 
 def map_boxes(boxes: Floats, box: Box) -> Floats:
-    """Boxes float64[m, 2, 2] with x (longitude) first.
-
-    Raises
-    ------
-    InvalidInput
-        Unless there are two dimensions.
-    """
+    """Boxes float64[m, 2, 2] with x (longitude) first; refused unless there are two dimensions."""
     if boxes.shape[2] != 2:
         raise InvalidInput(f"a map needs two dimensions; these regions have {boxes.shape[2]}; use a table or .csv")
     return boxes[:, :, ::-1] if latitude_first(box) else boxes

@@ -27,13 +27,9 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_tree(text: str) -> AnyTree | None:
-    """The tree that a text names; None if it names none, as a box does.
+    """The tree that a text names, "sphere" or a JSON file; None if it names none, as a box does.
 
-    Parameters
-    ----------
-    text : str
-        "sphere", or a file that ends in .json: ``{"name": "age", "cuts": [[0, 18, 65, 120], ...]}`` or
-        ``{"name": "code", "paths": [["IX", "I21"], ...]}``.
+    A file is ``{"name": "age", "cuts": [[0, 18, 65], ...]}`` or ``{"name": "code", "paths": [["IX", "I21"], ...]}``.
 
     Examples
     --------

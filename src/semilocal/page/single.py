@@ -27,12 +27,10 @@ from ..io.basemap import basemap_json
 from ..io.files import write_text
 from ..io.map_rows import Rows, domain_json, on_a_strip, partition_rows, split_rows
 from ..io.queries import Asked
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
 from ..protocol.promise import Guarantee, Mark
-from ..release.counts import Mapped, counts
-from ..release.pooled import pooled_tree
-from ..release.public import public_tree
+from ..release.counts import Mapped, counts, tree_from
 from ..release.tree import CountTree
 from ..simulation.simulate import Run
 from ..words import number_of
@@ -64,9 +62,7 @@ def tree_of(result: Mappable) -> CountTree:
     if isinstance(result, Mapped):
         return result.tree
     partition = result.partition if isinstance(result, Run) else result
-    if isinstance(partition, Partition):
-        return public_tree(partition)
-    return pooled_tree(partition.estimates, partition.mark)
+    return tree_from(partition)
 
 
 def map_html(

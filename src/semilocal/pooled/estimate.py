@@ -9,24 +9,31 @@ of any weighted sum of final cells is a sum over opened cells.
 Last, no child gets less than nothing or more than its parent; sums stay as they are. To cut estimates at these ends
 would put people into empty cells. So a child gets its posterior mean, see :func:`split_mean`.
 
-Knows the tree and published numbers. Knows no data and no geometry.
+The final cells with their estimates are a map (:class:`PooledPartition`), as a table, GeoJSON or a picture.
+
+Knows the tree and published numbers. Knows no data and no queries.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import short_repr
+from ..arrays import Floats, Integers, short_repr
+from ..hierarchy.dyadic import Cells
+from ..protocol.partition import WaysOut
+from ..protocol.promise import Mark
 from . import noise
 from .play import Tree
 from .rule import siblings
+from .task import PooledTask
 
-__all__ = ["Estimates", "estimate", "split_mean"]
+__all__ = ["Estimates", "PooledPartition", "estimate", "split_mean"]
 
-Floats = npt.NDArray[np.float64]
 _LEAST = 1e-6
 _UNKNOWN = 1e-12  # a chance below which a normal law between two ends cannot be told from its nearer end
 
@@ -52,9 +59,10 @@ def estimate(tree: Tree) -> Estimates:
     task = tree.task
     places = tree.final_places
     final_noise = task.noises * noise.variance(task.unit, tree.units)
+    differences = [*(level.astype(np.float64) for level in tree.differences), np.zeros(0)]  # none of the last level
     shares, spreads, firsts = [], [], []
     value, spread = np.zeros(0), np.zeros(0)
-    for level, place, difference in reversed(list(zip(tree.levels, places, _padded(tree), strict=True))):
+    for level, place, difference in reversed(list(zip(tree.levels, places, differences, strict=True))):
         opened = level.opened
         level_values, noisy = np.empty(len(opened)), np.empty(len(opened))
         level_values[~opened], noisy[~opened] = tree.counts[place], final_noise[place]
@@ -82,8 +90,8 @@ def estimate(tree: Tree) -> Estimates:
         counts[place], unbiased[place], variances[place] = settled[~opened], plain[~opened], error[~opened]
         above, parent, doubt = settled[opened], plain[opened], error[opened]
         # The correction is for the parent's settled estimate; the plain one is the least-squares solution.
-        settled = siblings(*_split(above, split_mean(above, first + share * above, own)))
-        plain = siblings(*_split(parent, first + share * parent))
+        one, other = split_mean(above, first + share * above, own), first + share * parent
+        settled, plain = siblings(one, above - one), siblings(other, parent - other)
         error = siblings(share * share * doubt + own, (1 - share) ** 2 * doubt + own)
     return Estimates(tree, counts, unbiased, variances, tuple(shares), tuple(spreads))
 
@@ -116,10 +124,76 @@ def split_mean(parent: Floats, first: Floats, variance: Floats) -> Floats:
     return np.asarray(parent * share)
 
 
-def _padded(tree: Tree) -> list[Floats]:
-    """Differences per level, none for the last."""
-    return [*(level.astype(np.float64) for level in tree.differences), np.zeros(0)]
+@dataclass(frozen=True, eq=False)
+class PooledPartition(WaysOut):
+    """Final cells, in the order of the domain: they cover it without overlap."""
 
+    estimates: Estimates
+    mark: Mark | None = None  # set if the noise was seeded, or one program played both servers
 
-def _split(parent: Floats, first: Floats) -> tuple[Floats, Floats]:
-    return first, parent - first
+    __repr__ = short_repr
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def task(self) -> PooledTask:
+        """What was asked and is promised."""
+        return self.estimates.tree.task
+
+    @property
+    def cells(self) -> Cells:
+        """uint64[m]."""
+        return self.estimates.tree.cells
+
+    @property
+    def crowds(self) -> Floats:
+        """Estimated reports in each cell, not negative; they add up to all reports: float64[m]."""
+        return self.estimates.counts
+
+    @property
+    def stderr(self) -> Floats:
+        """Standard errors of the estimates: float64[m]."""
+        return np.asarray(np.sqrt(self.estimates.variances))
+
+    def locate(self, points: npt.ArrayLike) -> Integers:
+        """Which final cell holds each point: int64[n]."""
+        return self.estimates.tree.find(points)
+
+    @property
+    def intervals(self) -> tuple[Cells, Cells]:
+        """First code of each cell and the code after its last: uint64[m] each."""
+        first, last = self.task.hierarchy.span(self.cells)
+        return first, last + np.uint64(1)
+
+    @property
+    def are_cells(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def areas(self) -> Floats:
+        """Areas in km² on a map, else products of sides in units of the axes: float64[m]."""
+        return self.task.hierarchy.areas(self.cells)
+
+    @cached_property
+    def boxes(self) -> Floats:
+        """Lower and upper corner of each cell: float64[m, 2, d], read-only."""
+        boxes = self.task.hierarchy.boxes(self.cells)
+        boxes.setflags(write=False)
+        return boxes
+
+    def to_table(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns, one row per cell: cell, depth, estimated crowd, its standard error, and two bounds per axis.
+
+        Cells of a table of labels also have their label.
+        """
+        tree = self.task.hierarchy
+        table: dict[str, npt.NDArray[Any]] = {
+            "cell": self.cells, "depth": tree.depth(self.cells), "crowd": self.crowds, "stderr": self.stderr,
+        }  # fmt: skip
+        if any(names := tree.names(self.cells)):
+            table["label"] = np.array(names)
+        for axis, name in enumerate(self.task.box.names):
+            table[f"{name}_lower"], table[f"{name}_upper"] = self.boxes[:, 0, axis], self.boxes[:, 1, axis]
+        return table

@@ -24,7 +24,7 @@ Knows published numbers only. Knows no counts, noise or positions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -67,16 +67,9 @@ class Level:
 
 def root_level(task: PooledTask, people: int) -> Level:
     """The level that holds the root alone; ``people`` is the public number of accepted reports."""
-    one = np.ones(1)
+    one, root = np.ones(1), np.array([ROOT], dtype=np.uint64)
     return _priced(
-        task,
-        0,
-        np.array([ROOT], dtype=np.uint64),
-        size=people * one,
-        variance=0 * one,
-        unevenness=0.5 * one,
-        weight=one,
-        left=np.array([UNITS]),
+        task, Level(0, root, people * one, 0 * one, 0.5 * one, one, np.array([UNITS]), np.zeros(1, np.int64))
     )
 
 
@@ -108,16 +101,11 @@ def next_level(task: PooledTask, level: Level, differences: Integers) -> Level:
     unevenness = (before * level.unevenness[opened] + counts * seen) / weight
 
     parents = level.cells[opened]
-    return _priced(
-        task,
-        level.depth + 1,
-        task.hierarchy.children(parents) if len(parents) else parents,
-        size=siblings((size + kept) / 2, (size - kept) / 2),
-        variance=np.repeat(after, 2),
-        unevenness=np.repeat(unevenness, 2),
-        weight=np.repeat(weight, 2),
-        left=np.repeat(level.left[opened] - price, 2),
-    )
+    children = task.hierarchy.children(parents) if len(parents) else parents
+    size = siblings((size + kept) / 2, (size - kept) / 2)
+    after, unevenness, weight = np.repeat([after, unevenness, weight], 2, axis=1)
+    left = np.repeat(level.left[opened] - price, 2)
+    return _priced(task, Level(level.depth + 1, children, size, after, unevenness, weight, left, 0 * left))
 
 
 def difference_noise(task: PooledTask, units: Integers) -> Floats:
@@ -126,37 +114,23 @@ def difference_noise(task: PooledTask, units: Integers) -> Floats:
     return 2.0 * task.noises / (rate * rate)
 
 
-def _priced(
-    task: PooledTask,
-    depth: int,
-    cells: Cells,
-    *,
-    size: Floats,
-    variance: Floats,
-    unevenness: Floats,
-    weight: Floats,
-    left: Integers,
-) -> Level:
-    reach = _reach(size, variance)
+def _priced(task: PooledTask, level: Level) -> Level:
+    """The level with its prices, and 0 for cells that stay whole."""
+    reach = _reach(level.size, level.variance)
     share = task.opening_share * np.sqrt(task.threshold / np.maximum(reach, task.threshold))
     least = max(UNITS // (CHEAPEST * task.hierarchy.max_depth), 1)
     price = np.maximum((share * UNITS).astype(np.int64), least)
-    opens = (_expected_difference(reach, unevenness) >= task.threshold) & (price < left)
-    if depth == task.hierarchy.max_depth:
+    expected = reach * np.sqrt(np.minimum(np.maximum(level.unevenness, EVENEST), 1.0))  # difference of the children
+    opens = (expected >= task.threshold) & (price < level.left)
+    if level.depth == task.hierarchy.max_depth:
         opens[:] = False
     if not task.hierarchy.has_one_fanout:
-        opens &= task.hierarchy.fanouts(cells) == 2
-    return Level(depth, cells, size, variance, unevenness, weight, left, np.where(opens, price, 0))
-
-
-def _expected_difference(reach: Floats, unevenness: Floats) -> Floats:
-    spread: Floats = np.sqrt(np.minimum(np.maximum(unevenness, EVENEST), 1.0))
-    return reach * spread
+        opens &= task.hierarchy.fanouts(level.cells) == 2
+    return replace(level, price=np.where(opens, price, 0))
 
 
 def _reach(size: Floats, variance: Floats) -> Floats:
-    reach: Floats = size + DOUBT * np.sqrt(variance)
-    return reach
+    return np.asarray(size + DOUBT * np.sqrt(variance))
 
 
 def siblings(first: npt.NDArray[_Item], second: npt.NDArray[_Item]) -> npt.NDArray[_Item]:

@@ -4,6 +4,10 @@ The counts of a public binary hierarchy are published with noise, level by level
 the root to a final cell has the budget ``epsilon / 2``, cut into ``UNITS`` equal units, so that every sum of budgets is
 a sum of integers.
 
+A person who moves from x to y changes the difference of the smallest common cell w by two, one difference of every
+opened cell below w on either path by one, and two final counts by one. Each path spends all that was left at w, no
+more: the loss is ``epsilon * left(w) / UNITS``, exactly, and 0 inside one final cell (PROOF.md).
+
 Knows parameters and the promise. Knows no state of a run and no data.
 """
 
@@ -21,9 +25,10 @@ from ..geometry.box import Box
 from ..geometry.units import at_least, lengths_words, side_unit
 from ..hierarchy import BinaryTree, Halved, SphereTree, TableTree
 from ..hierarchy.tables import in_twos
+from ..protocol.promise import Guarantee, Mark, marked
 from ..protocol.task import Identified, check_alone, read_canonical
 
-__all__ = ["MAX_LEVELS", "UNITS", "PooledTask", "Trust"]
+__all__ = ["MAX_LEVELS", "UNITS", "PooledTask", "Trust", "guarantee", "presence_note"]
 
 Trust = Literal["curator", "two-servers"]
 
@@ -76,18 +81,10 @@ class PooledTask(
         _check_epsilon(self.epsilon)
         require(self.trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", self.trust)
         _check_reports(self.max_reports)
-        require(
-            is_number(self.threshold) and 0 < self.threshold <= 2**53,
-            "threshold",
-            "a number of reports above 0",
-            self.threshold,
-        )
-        require(
-            is_number(self.opening_share) and 1 / UNITS <= self.opening_share <= 0.5,
-            "opening_share",
-            f"a share from {1 / UNITS:g} to 0.5",
-            self.opening_share,
-        )
+        good = is_number(self.threshold) and 0 < self.threshold <= 2**53
+        require(good, "threshold", "a number of reports above 0", self.threshold)
+        good = is_number(self.opening_share) and 1 / UNITS <= self.opening_share <= 0.5
+        require(good, "opening_share", f"a share from {1 / UNITS:g} to 0.5", self.opening_share)
         require(isinstance(self.label, str), "label", "a text", self.label)
         for name in ("epsilon", "threshold", "opening_share"):  # 1 and 1.0 must have the same bytes
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
@@ -109,11 +106,8 @@ class PooledTask(
 
         Parameters
         ----------
-        box : Box
-            The public domain.
-        epsilon : float
-            Loss for any change of one person's position anywhere in the domain, above 0.
-        trust : {"curator", "two-servers"}
+        box, epsilon, trust, max_reports, label
+            As of the class: the public domain, and loss for any change of one person's position anywhere in it.
         hierarchy : BinaryTree, SphereTree or TableTree, optional
             The public tree, instead of ``box``, ``resolution`` and ``max_depth``. A table is taken in twos
             (:func:`semilocal.hierarchy.tables.in_twos`).
@@ -123,8 +117,6 @@ class PooledTask(
             coarser.
         max_depth : int, optional
             The deepest level, instead of ``resolution``.
-        max_reports : int
-            Reports that one person may send.
 
         Examples
         --------
@@ -145,13 +137,9 @@ class PooledTask(
                 hierarchy = in_twos(hierarchy)
         noise_scale = math.sqrt(2 if trust == "two-servers" else 1) * max_reports / (epsilon / 2)
         return cls(
-            hierarchy=hierarchy,
-            epsilon=epsilon,
-            trust=trust,
-            max_reports=max_reports,
-            threshold=_CROWD * noise_scale,
-            label=label,
-        )
+            hierarchy=hierarchy, epsilon=epsilon, trust=trust, max_reports=max_reports,
+            threshold=_CROWD * noise_scale, label=label,
+        )  # fmt: skip
 
     # -- what it is ----------------------------------------------------------------------------------------
 
@@ -230,6 +218,35 @@ def _check_epsilon(epsilon: Any) -> None:
 def _check_reports(reports: Any) -> None:
     good = is_integer(reports) and 1 <= reports <= MAX_REPORTS
     require(good, "max_reports", f"an integer from 1 to {MAX_REPORTS}", reports)
+
+
+def guarantee(
+    task: PooledTask, *, releases: tuple[tuple[str, float], ...] = (), mark: Mark | None = None, area: str = "domain"
+) -> Guarantee:
+    """The promise of a task whose positions lie in an ``area``.
+
+    ``releases`` are what else is published about the same reports, with its loss for any change of one person's
+    position, near or far; half of it if a person is added or removed.
+    """
+    more = sum(loss for _, loss in releases)
+    return Guarantee.plain(
+        task.trust,
+        task.epsilon + more,
+        ladder=(("in the same final cell", more), (f"anywhere in the {area}", task.epsilon + more)),
+        releases=releases,
+        rows=task.max_reports,
+        **marked(mark),
+        about=f"Domain: {task.box}. Counts of a public tree of cells, at most {task.hierarchy.max_depth} levels.",
+        notes=(presence_note(task.path_budget + more / 2),),
+    )
+
+
+def presence_note(loss: float, reports: str = "the number of reports") -> str:
+    """What is lost if a person takes part or not, in words: their number is public, exactly."""
+    return (
+        f"If one person is added or removed: epsilon = {loss:g} (delta = 0) for everything but {reports}, which is "
+        "public."
+    )
 
 
 # msgspec builds what it knows of a type at its first use, and two threads that do so at once crash: do it here.

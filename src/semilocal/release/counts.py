@@ -30,24 +30,21 @@ from ..hierarchy.ranks import SortedCodes
 from ..outputs import output
 from ..pooled import noise
 from ..pooled.counter import MemoryCounter, RankedCounter
-from ..pooled.estimate import estimate
-from ..pooled.loss import guarantee
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import PooledPartition, estimate
 from ..pooled.play import Published, play
-from ..pooled.task import PooledTask
+from ..pooled.task import PooledTask, guarantee
 from ..protocol.partition import Partition, WaysOut
 from ..protocol.promise import Guarantee, Mark
 from ..simulation.simulate import Run
 from ..words import number_of
 from .answers import CountAnswers
-from .pooled import pooled_tree
 from .public import public_tree
-from .tree import CountTree
+from .tree import CountTree, pooled_tree
 from .walk import TreeWalk
 
 __all__ = [
     "AnyRun", "Counts", "Mapped", "Rounding", "Rows", "check_reports", "check_rounding", "counts", "mark_of",
-    "pooled_counts", "promise_of", "rows_each", "run_pooled", "words_from",
+    "pooled_counts", "promise_of", "rows_each", "run_pooled", "tree_from", "words_from",
 ]  # fmt: skip
 
 Rounding: TypeAlias = float | Sequence[float] | None
@@ -64,22 +61,12 @@ class OfRows:
 
 
 class Mapped(OfRows, WaysOut):
-    """A result on one map.
-
-    Attributes
-    ----------
-    partition : Partition or PooledPartition
-    spent : Ledger
-    own : str
-        The value of their own that people gave, and its range, in words; empty if there is none.
-    rounding : float, one per axis, or None
-        The public step that all coordinates are multiples of, for every answer; 0 or None if there is none.
-    """
+    """A result on one map."""
 
     partition: Partition | PooledPartition
     spent: Ledger
-    own: str = ""
-    rounding: Rounding = None
+    own: str = ""  # the value of their own that people gave, and its range, in words; empty if there is none
+    rounding: Rounding = None  # the public step that all coordinates are multiples of, for every answer
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -164,9 +151,7 @@ class Mapped(OfRows, WaysOut):
     @cached_property
     def tree(self) -> CountTree:
         """All that is expected, with its errors: what every answer comes from."""
-        if isinstance(self.partition, Partition):
-            return public_tree(self.partition)
-        return pooled_tree(self.partition.estimates, self.partition.mark)
+        return tree_from(self.partition)
 
     @cached_property
     def _walks(self) -> dict[Lattice, TreeWalk]:
@@ -216,9 +201,7 @@ class Mapped(OfRows, WaysOut):
         It holds what this result shows and nothing else; it answers the same afterwards. A file that is there already
         is replaced in one step.
         """
-        from .saved import save
-
-        save(self, path)
+        output("saved").save(self, path)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_walks"}
@@ -294,17 +277,10 @@ def pooled_counts(published: Published, *, rounding: Rounding = None) -> Counts:
 def run_pooled(
     task: PooledTask, points: Rows | SortedCodes, *, rng: np.random.Generator | None = None, seed: int | None = None
 ) -> Published:
-    """Play a pooled task over positions that are all here, or in a source.
+    """Play a pooled task over positions float[n, d] that are all here or in a source, or over their deepest cells.
 
-    Parameters
-    ----------
-    task : PooledTask
-    points : array_like, shape (n, d), Source, or SortedCodes
-        Positions, or their deepest cells in the task's hierarchy. At most ``task.max_reports`` rows of every person.
-    rng : numpy.random.Generator, optional
-        Seeded noise, which protects nobody; the result says so. Without it the noise is the operating system's.
-    seed : int, optional
-        Of that generator, if it is known: the transcript and files then name it.
+    Seeded noise protects nobody, and the result says so, with the seed if it is known. Without a generator the noise is
+    the operating system's.
     """
     check_reports(points, task)
     words, mark = words_from(rng), mark_of(task.trust, rng, seed)
@@ -325,17 +301,19 @@ def mark_of(trust: str, rng: np.random.Generator | None, seed: int | None = None
     return None if rng is None and trust == "curator" else Mark(seeded=rng is not None, seed=seed)
 
 
+def tree_from(partition: Partition | PooledPartition) -> CountTree:
+    """All that is expected of a map, with its errors."""
+    if isinstance(partition, Partition):
+        return public_tree(partition)
+    return pooled_tree(partition.estimates, partition.mark)
+
+
 def promise_of(
     partition: Partition | PooledPartition, spent: Ledger, *, releases: tuple[tuple[str, float], ...] = ()
 ) -> Guarantee:
-    """What is promised about a map and the releases on it.
+    """What is promised about a map and the releases on it: those of the ledger, where regions are public.
 
-    Parameters
-    ----------
-    spent : Ledger
-        Of the map and the releases; only its numbers for a :class:`Partition` are read.
-    releases : tuple of (str, float)
-        What was released beside a :class:`PooledPartition`, and its loss for any change of one person's position.
+    ``releases`` are what was released beside a pooled map, with its loss for any change of one person's position.
     """
     if isinstance(partition, Partition):
         return spent.guarantee(partition)

@@ -34,11 +34,9 @@ from ..errors import InvalidInput
 from ..functions import BoundedFunction, as_function, check_values
 from ..geometry.areas import Areas, Boxes, Polygons, as_areas
 from ..hierarchy.base import Hierarchy
-from ..pooled.estimate import estimate
-from ..pooled.loss import presence_note
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import PooledPartition, estimate
 from ..pooled.play import unrefined
-from ..pooled.task import PooledTask
+from ..pooled.task import PooledTask, presence_note
 from ..pooled.values import (
     SCALE,
     VALUE_BITS,

@@ -17,8 +17,7 @@ from ..arrays import Floats
 from ..errors import InvalidInput
 from ..hierarchy import ROOT
 from ..pooled.asked import AskedValue
-from ..pooled.estimate import Estimates, estimate
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import Estimates, PooledPartition, estimate
 from ..pooled.play import Published, Tree
 from ..pooled.rule import Level
 from ..sharing.pair import EXPERIMENTAL, PairTask
@@ -35,23 +34,13 @@ _CERTAIN = 200.0  # natural logarithms that the noise of a public number lies be
 
 
 def pair_counts(data: bytes) -> PairResult:
-    """The result of a pair from its transcript: range counts, and means on top if the task asks for a value.
+    """Range counts from a pair's canonical transcript (``SignedTree``), and means on top if the task asks for a value.
 
-    Parameters
-    ----------
-    data : bytes
-        Canonical bytes of :class:`~semilocal.sharing.wire.SignedTree`.
-
-    Raises
-    ------
-    InvalidInput
-        If anything in it does not follow, with the reasons.
+    Refused with the reasons if anything in it does not follow.
     """
     found = verify_pair(data)
     if not found.sound:
-        raise InvalidInput(
-            f"the transcript does not hold: {'; '.join(str(difference) for difference in found.differences)}"
-        )
+        raise InvalidInput(f"the transcript does not hold: {'; '.join(map(str, found.differences))}")
     assert found.pair is not None
     buckets = [tree.bucket for tree in SignedTree.from_bytes(data).trees]
     parts = dict(zip(buckets, found.published, strict=True))
@@ -78,10 +67,7 @@ def _means(pair: PairTask, asked: AskedValue, counted: Counts) -> Mean | Means:
 def bucket_counts(pair: PairTask, parts: Mapping[int, Published]) -> Counts:
     """One tree of all public buckets, which are cells that were opened for nothing: their totals are exact.
 
-    Parameters
-    ----------
-    parts : mapping of int to Published
-        By bucket; those that somebody named. The others are empty.
+    ``parts`` are those that somebody named, by bucket. The others are empty.
     """
     task, deep = pair.pooled, pair.bucket_depth
     below = {bucket: estimate(published.tree) for bucket, published in sorted(parts.items())}
@@ -104,12 +90,10 @@ def bucket_counts(pair: PairTask, parts: Mapping[int, Published]) -> Counts:
         order = np.argsort(columns[0])
         levels.append(Level(deep + step, *(column[order] for column in columns)))
         if levels[-1].opened.any():
-            trees = [found.tree for found in there.values()]
-            differences.append(
-                np.concatenate([tree.differences[step] for tree in trees if step < len(tree.differences)])
-            )
-        shares.append(np.concatenate([np.empty(0), *(found.shares[step] for found in there.values())]))
-        spreads.append(np.concatenate([np.empty(0), *(found.spreads[step] for found in there.values())]))
+            told = [found.tree.differences for found in there.values()]
+            differences.append(np.concatenate([each[step] for each in told if step < len(each)]))
+        for out, name in ((shares, "shares"), (spreads, "spreads")):
+            out.append(np.concatenate([np.empty(0), *(getattr(found, name)[step] for found in there.values())]))
     final = np.concatenate([level.cells[~level.opened] for level in levels])
     cells, nothing = final[np.argsort(task.hierarchy.span(final)[0])], np.zeros(len(final), dtype=np.int64)
     tree = Tree(task, int(people.sum()), tuple(levels), tuple(differences), cells, nothing, nothing)
@@ -137,14 +121,12 @@ def _in_domain(level: Level, bucket: int) -> Level:
 
 def _value_document(asked: AskedValue, found: PairResult) -> dict[str, Any]:
     """What is known about the value, ready for JSON."""
-    about = {"name": asked.name, "range": [asked.low, asked.high], "per_cell": asked.per_cell}
+    about = {"name": asked.name, "range": [asked.low, asked.high], "per_cell": asked.per_cell, "level": 0.95}
     if isinstance(found, Mean):
-        return about | {"mean": found.value, "stderr": found.stderr, "interval": list(found.interval()), "level": 0.95}
+        return about | {"mean": found.value, "stderr": found.stderr, "interval": list(found.interval())}
     assert isinstance(found, Means)
-    ends = found.interval()
-    return about | {
-        "level": 0.95, "means": found.value.tolist(), "stderr": found.stderr.tolist(), "intervals": ends.tolist()
-    }  # fmt: skip
+    columns = {"means": found.value, "stderr": found.stderr, "intervals": found.interval()}
+    return about | {name: column.tolist() for name, column in columns.items()}
 
 
 def pair_document(data: bytes, counts: PairResult) -> dict[str, Any]:

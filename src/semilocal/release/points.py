@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import Floats
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import PooledPartition
 from ..pooled.play import Published
 from ..pooled.spread import spread_inside
 from ..protocol.partition import Partition
@@ -75,18 +75,10 @@ class Points(Mapped):
 
 
 class Centres(NamedTuple):
-    """Where the people of m regions are, as estimated.
+    """Where the people of m regions are, as estimated."""
 
-    Attributes
-    ----------
-    middle : float64[m, d]
-        Mean position; where cells are no boxes the middle of the part with most people.
-    spread : float64[m, d]
-        Standard deviation of positions along each axis.
-    """
-
-    middle: Floats
-    spread: Floats
+    middle: Floats  # float64[m, d], mean position; where cells are no boxes the middle of the part with most people
+    spread: Floats  # float64[m, d], standard deviation of positions along each axis
 
 
 def quantize(run: Run, points: npt.ArrayLike) -> Points:
@@ -99,16 +91,10 @@ def quantize(run: Run, points: npt.ArrayLike) -> Points:
 
 
 def pooled_points(counted: Counts, *, rng: np.random.Generator | None = None) -> Points:
-    """Draw synthetic positions from a pooled run's estimates.
+    """Draw synthetic positions from a pooled run's estimates: that costs nothing, because all of them are public.
 
     Every part of a final cell gets its estimated count, rounded up or down at random so that the expectation and the
     total are kept; positions are even inside it.
-
-    Parameters
-    ----------
-    counted : Counts
-    rng : numpy.random.Generator, optional
-        Protects nothing and costs nothing: everything that is drawn from is public.
     """
     draws = np.random.default_rng() if rng is None else rng
     partition = counted.partition

@@ -6,6 +6,11 @@ by ``rest``, so that the sum of the children stays what it is.
 
 A question takes a share of some leaves. Its variance is one recursion up to the root (walk.py).
 
+The tree of a pooled run has every cell with its estimate, and the errors of the least-squares solution. Estimates are
+kept from being negative, which takes people from crowded parts and gives them to empty ones. The errors are those of
+the unbiased estimates, so the tree has both numbers, and an interval holds both answers. Final cells are divided
+further by the densities of their neighbours (pooled/spread.py). The tree of public regions is made in public.py.
+
 Knows codes, numbers and errors. Knows no participants or shapes.
 """
 
@@ -18,10 +23,13 @@ import numpy as np
 
 from ..arrays import Floats, Integers, short_repr
 from ..hierarchy.base import Cells, Hierarchy
+from ..pooled.estimate import Estimates
+from ..pooled.spread import spread_inside
 from ..protocol.estimate import Parts
 from ..protocol.promise import Mark
+from .prior import Halved, clumped, leaning
 
-__all__ = ["CountTree"]
+__all__ = ["CountTree", "pooled_tree"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,3 +126,49 @@ class CountTree:
         """Rows without children, along the order: int64[l]."""
         rows = np.flatnonzero(self.first[:-1] == self.first[1:])
         return rows[np.argsort(self.lower[rows])]
+
+
+def pooled_tree(estimates: Estimates, mark: Mark | None = None) -> CountTree:
+    """The tree that follows from what a pooled run published."""
+    tree = estimates.tree
+    levels = tree.levels
+    starts = np.cumsum([0, *(len(level.cells) for level in levels)])
+    opened = np.concatenate([level.opened for level in levels])
+    first = 1 + 2 * np.concatenate([[0], np.cumsum(opened)])
+    weight, rest, error = np.ones(len(opened)), np.ones(len(opened)), np.zeros(len(opened))
+    people, unbiased = np.zeros((2, len(opened)))
+    # Two children each: the error of the first one is taken by the second.
+    one = first[:-1][opened]
+    weight[one], error[one] = np.concatenate(estimates.shares), np.concatenate(estimates.spreads)
+    weight[one + 1], rest[one] = 1.0 - weight[one], 0.0
+    finals = np.empty(len(tree.cells), dtype=np.int64)
+    for start, level, place in zip(starts[:-1], levels, tree.final_places, strict=True):
+        finals[place] = start + np.flatnonzero(~level.opened)
+    people[finals], unbiased[finals] = estimates.counts, estimates.unbiased
+    for start, end in zip(starts[-2::-1], starts[:0:-1], strict=True):
+        rows = start + np.flatnonzero(opened[start:end])
+        for number in (people, unbiased):
+            number[rows] = number[first[rows]] + number[first[rows] + 1]
+    hierarchy, parts = _parts(estimates)
+    begin, end = hierarchy.span(np.concatenate([level.cells for level in levels]))
+    uneven = np.zeros(len(opened))
+    halved = Halved.of(estimates)
+    uneven[finals] = clumped(estimates, halved)
+    return CountTree(
+        hierarchy, begin, end + np.uint64(1), first, people, weight, rest, error, parts, uneven,
+        leaning(estimates.tree.task.hierarchy, halved), unbiased, mark,
+    )  # fmt: skip
+
+
+def _parts(estimates: Estimates) -> tuple[Hierarchy, Parts]:
+    """Cells inside final ones, as the neighbours suggest, and the hierarchy that has them."""
+    tree, hierarchy = estimates.tree, estimates.tree.task.hierarchy
+    every = np.arange(len(tree.cells))
+    if not hierarchy.cells_are_boxes:
+        return hierarchy, Parts(tree.cells, every, np.ones(len(every)))
+    deeper, cells, counts = spread_inside(hierarchy, tree.cells, estimates.counts)
+    number = len(cells) // len(every)
+    piece, share = np.repeat(every, number), np.full(len(cells), 1.0 / number)
+    total = estimates.counts[piece]
+    np.divide(counts, total, out=share, where=total > 0)
+    return deeper, Parts(cells, piece, share)

@@ -3,8 +3,8 @@
 A question walks down the rows of the tree. A row that it does not meet is left, one that it holds is taken whole, one
 that it cuts is opened, and of a leaf it takes a share of each part. On the way up two halves make their parent: a
 division that is taken evenly adds no error. So a question costs about as much as its edge is long in leaves. Where many
-boxes are asked about at once, rows that one side of a box cuts are looked up instead (lines.py): it costs about as
-much as its corners are deep.
+boxes are asked about at once, rows that one side of a box cuts are looked up instead (:class:`Lines`): it costs about
+as much as its corners are deep.
 
 Rows are seen by the smallest box around them. Where cells are no boxes the hierarchy gives the shares of all parts, and
 a row is an interval of them.
@@ -16,9 +16,10 @@ Knows a tree of counts and shapes. Knows no protocol.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,6 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, Integers, on_all_cores, ranges
 from ..geometry.areas import NOT_ROUNDED, Areas, Asked, Boxes, Lattice, Polygons
 from .answers import CountAnswers
-from .lines import Lines
 from .tree import CountTree
 
 __all__ = ["TreeWalk"]
@@ -36,26 +36,20 @@ _MOST_QUESTIONS = 1 << 12  # in a batch
 _PAIRS_AT_ONCE = 1 << 19  # of questions and rows, about: calls of NumPy and misses of the cache cost alike
 _MANY = 1 << 14  # boxes that are worth tables of rows
 _NUMBERS_AT_ONCE = 1 << 22  # shares in a batch where a hierarchy gives all
+_FEWEST_LEAVES = 32  # of a row that has a table
+_FLAT = 1e-300  # against a division by zero
+_AT_ONCE = 1 << 13  # entries of tables that are asked for
 _WHOLE = 1.0 - 1e-9  # shares of the parts of a leaf add up to 1 but for rounding
 
 
 @dataclass(frozen=True, eq=False)
 class _Listed:
-    """Questions as the shares that they take of all parts.
+    """Questions as the shares that they take of all parts."""
 
-    Attributes
-    ----------
-    shares : float64[q, c]
-    meets, holds : int32[q, c + 1]
-        How many parts before each one a question meets, and holds.
-    row : int64[m]
-        The question that is seen from each place.
-    """
-
-    shares: Floats
-    meets: npt.NDArray[np.int32]
-    holds: npt.NDArray[np.int32]
-    row: Integers
+    shares: Floats  # float64[q, c]
+    meets: npt.NDArray[np.int32]  # int32[q, c + 1], how many parts before each one a question meets
+    holds: npt.NDArray[np.int32]  # int32[q, c + 1], and how many it holds
+    row: Integers  # int64[m], the question that is seen from each place
 
     @staticmethod
     def of(shares: Floats) -> _Listed:
@@ -84,21 +78,12 @@ class _Listed:
 
 
 class _Level(NamedTuple):
-    """Pairs of questions and rows of one depth.
-
-    Attributes
-    ----------
-    question, node : int64[m]
-    share : float64[m]
-        What the question takes; that of opened rows is found on the way up.
-    opened : int64[k]
-        Pairs whose rows are opened; their children are the next level, in this order.
-    """
+    """Pairs of questions and rows of one depth: int64[m] each."""
 
     question: Integers
     node: Integers
-    share: Floats
-    opened: Integers
+    share: Floats  # float64[m], what the question takes; that of opened rows is found on the way up
+    opened: Integers  # int64[k], pairs whose rows are opened; their children are the next level, in this order
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,44 +91,23 @@ class TreeWalk:
     """A tree of counts, ready for questions.
 
     Its nodes are the root, groups of the root's children, groups of groups, and the tree's other rows: n of them.
-
-    Attributes
-    ----------
-    tree : CountTree
-    shapes : [n, 2, d]
-        The smallest box around each node, measured by the lattice; or the interval of parts that it has.
-    parts : [c, 2, d]
-        The same for the parts of leaves.
-    begin, number : int64[n]
-        First child of each node and how many it has; of leaves, parts.
-    leaf : bool[n]
-    top : int
-        Depth of the root's children, below the groups.
-    people, plain : float64[n]
-    first_weight : float64[n]
-        By which a row hands its error to its first child.
-    apart : float64[n]
-        Variance of a row for taking all of one child and nothing of the other.
-    error, rest : float64[n]
-        Of children of the root, and the sums of those in each group; 0 for the root.
-    even, clumps : float64[n]
-        Inside a leaf of which a share s is taken, divided by s (1 - s): its own variance, and the standard error that
-        leaves have in common (right for half of a leaf; a line near its edge leans less).
     """
 
     tree: CountTree
-    shapes: npt.NDArray[Any]
-    parts: npt.NDArray[Any]
-    begin: Integers
-    number: Integers
+    shapes: npt.NDArray[Any]  # [n, 2, d], the smallest box around each, measured by the lattice; or interval of parts
+    parts: npt.NDArray[Any]  # [c, 2, d], the same for the parts of leaves
+    begin: Integers  # int64[n], first child of each node; of leaves, parts
+    number: Integers  # int64[n], and how many it has
     leaf: Flags
-    top: int
-    people: Floats
+    top: int  # depth of the root's children, below the groups
+    people: Floats  # float64[n], as all that follow
     plain: Floats
-    first_weight: Floats
-    apart: Floats
-    error: Floats
-    rest: Floats
+    first_weight: Floats  # by which a row hands its error to its first child
+    apart: Floats  # variance of a row for taking all of one child and nothing of the other
+    error: Floats  # of children of the root, and the sums of those in each group; 0 for the root
+    rest: Floats  # the same
+    # Inside a leaf of which a share s is taken, divided by s (1 - s): its own variance, and the standard error that
+    # leaves have in common (right for half of a leaf; a line near its edge leans less).
     even: Floats
     clumps: Floats
 
@@ -389,3 +353,102 @@ def _around(shapes: npt.NDArray[Any], starts: Integers) -> npt.NDArray[Any]:
     """The smallest shape around each run of consecutive ones."""
     lower, upper = np.minimum.reduceat(shapes[:, 0], starts), np.maximum.reduceat(shapes[:, 1], starts)
     return np.stack([lower, upper], axis=1)
+
+
+Ask: TypeAlias = Callable[[Boxes, Integers, "Lines"], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Rows of a tree that one line cuts, tabulated for each axis: what lies below the line, by where it cuts.
+
+    Most rows that a box cuts are cut by one of its sides alone. What they add to an answer is a function of one place
+    then. Between two edges of cells the shares of all leaves are straight in the place. So people and shares are
+    straight, errors are quadratic, and the answers of the walk at all edges and half way between them give the whole
+    function. Rows are tabulated from the deepest upwards: a table is made of those of the row's children.
+    """
+
+    number: Integers  # int64[n], of each row that has tables; -1 for others: small rows have none
+    dimensions: int
+    edges: Floats  # float64[r], where cells begin and end along any axis, ascending
+    keys: Integers  # int64[e], number of the row, axis and edge of each entry as one number, ascending
+    # float64[e, 10]. Below the edge: people, unbiased people, variances by uneven people and by noise, the error in
+    # common, and the share that the row hands up; the three errors half way to the next edge; the edge
+    entries: Floats
+
+    @staticmethod
+    def of(tree: CountTree, parts: Floats, shift: int, ask: Ask) -> Lines:
+        """Tabulate a tree whose leaves have the ``parts`` float64[c, 2, d].
+
+        ``shift`` is by how much rows below the root come later among those that are asked about. ``ask`` gives the
+        first six numbers of an entry for boxes in one row each: float64[6, q].
+        """
+        dimensions, edges = parts.shape[2], np.unique(parts)
+        ends = np.searchsorted(tree.lower[tree.leaves], np.stack([tree.lower, tree.upper]))
+        rows = 1 + np.flatnonzero((ends[1] - ends[0] >= _FEWEST_LEAVES)[1:])
+        number = np.full(len(tree), -1)
+        number[rows] = np.arange(len(rows))
+        home, parent = tree.leaves.copy(), tree.parent
+        while len(small := np.flatnonzero((number[home] < 0) & (home > 0))):
+            home[small] = parent[home[small]]
+        own = number[home][tree.parts.piece]
+        inside = own >= 0
+        own, size = own[inside] * dimensions, len(edges)
+        keys = [
+            (own + axis) * size + np.searchsorted(edges, parts[inside, side, axis])
+            for axis in range(dimensions)
+            for side in (0, 1)
+        ]
+        found, above = [_distinct(keys)], number[parent[rows]]
+        while len(found[-1]):  # edges inside a row are edges inside the row above
+            row, rest = np.divmod(found[-1], dimensions * size)
+            up = above[row]
+            found.append(_distinct([(up * dimensions * size + rest)[up >= 0]]))
+        every = _distinct(found)
+        row, axis, entries = every // size // dimensions, every // size % dimensions, np.empty((len(every), 10))
+        entries[:, 9] = edges[every % size]
+        lines = Lines(np.full(shift + len(tree), -1), dimensions, edges, every, entries)
+
+        def fill(some: slice) -> None:
+            entry = np.arange(some.start, some.stop)
+            place = entries[entry, 9]
+            corners = np.full((2, len(entry), 2, dimensions), np.inf)
+            corners[:, :, 0] = -np.inf
+            half = (place + entries[np.minimum(entry + 1, len(entries) - 1), 9]) / 2.0
+            corners[:, np.arange(len(entry)), 1, axis[some]] = place, half
+            boxes = Boxes(corners.reshape(-1, 2, dimensions))
+            told = ask(boxes, np.tile(shift + rows[row[some]], 2), lines).reshape(6, 2, -1)
+            entries[some, :6], entries[some, 6:9] = told[:, 0].T, told[2:5, 1].T
+
+        depth = tree.level[rows]
+        for deep in range(int(depth.max(initial=0)), 0, -1):
+            same = np.flatnonzero(depth == deep)
+            if len(same):
+                begin, end = np.searchsorted(row, [same[0], same[-1] + 1])
+                on_all_cores(fill, [slice(at, min(at + _AT_ONCE, end)) for at in range(begin, end, _AT_ONCE)])
+                lines.number[shift + rows[same]] = same
+        return lines
+
+    def has(self, rows: Integers) -> Flags:
+        """Whether rows have tables."""
+        return np.asarray(self.number.take(rows) >= 0)
+
+    def below(self, rows: Integers, axis: Integers, place: Floats) -> Floats:
+        """What lies below one line inside each row, as the first six numbers of an entry: float64[6, m]."""
+        edge = np.searchsorted(self.edges, place, side="right")
+        key = (self.number.take(rows) * self.dimensions + axis) * len(self.edges) + edge
+        entry = np.searchsorted(self.keys, key) - 1
+        low, high = (self.entries.take(entry + after, axis=0).T for after in (0, 1))
+        part, half = ((at - low[9]) / (high[9] - low[9]) for at in (place, (low[9] + high[9]) / 2.0))
+        rise = high[:6] - low[:6]
+        out = low[:6] + part * rise
+        bend = part * (1.0 - part) / np.maximum(half * (1.0 - half), _FLAT)  # half is off where edges almost meet
+        out[2:5] += bend * (low[6:9] - (low[2:5] + half * rise[2:5]))
+        return np.asarray(out)
+
+
+def _distinct(numbers: list[Integers]) -> Integers:
+    """All numbers once, ascending; runs of ascending ones are sorted fast."""
+    joined = np.concatenate(numbers)
+    joined.sort(kind="stable")
+    return np.asarray(joined[np.append(True, joined[1:] != joined[:-1])[: len(joined)]])

@@ -20,8 +20,7 @@ from ..errors import InvalidInput
 from ..hierarchy import ROOT, BinaryTree, TableTree
 from ..hierarchy.base import Cells
 from ..pooled.asked import AskedValue
-from ..pooled.loss import guarantee, presence_note
-from ..pooled.task import PooledTask
+from ..pooled.task import PooledTask, guarantee, presence_note
 from ..protocol.promise import EITHER, Guarantee
 from ..protocol.task import Identified, read_canonical
 from ..words import check_name

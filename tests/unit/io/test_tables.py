@@ -15,7 +15,7 @@ import semilocal as sl
 from semilocal.errors import InvalidInput, MissingExtra
 from semilocal.io import tables
 from semilocal.io.regions import regions_json, write_regions
-from semilocal.pooled.partition import PooledPartition
+from semilocal.pooled.estimate import PooledPartition
 from semilocal.tabular import known
 
 DEGREES = sl.Box((-10, 40), (10, 60), names=("lon", "lat"))

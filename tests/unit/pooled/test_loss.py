@@ -17,8 +17,8 @@ import pytest
 
 from semilocal import Box
 from semilocal.pooled import UNITS, PooledTask, Tree, play, replay
-from semilocal.pooled.loss import guarantee
 from semilocal.pooled.rule import Level, next_level
+from semilocal.pooled.task import guarantee
 from semilocal.protocol.promise import Mark
 from tests.helpers.pooled_runs import largest_log_ratio, seeded, small_task
 

@@ -7,8 +7,8 @@ import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.pooled.counter import MemoryCounter
+from semilocal.pooled.estimate import PooledPartition
 from semilocal.pooled.noise import from_generator
-from semilocal.pooled.partition import PooledPartition
 from semilocal.pooled.play import play
 from semilocal.release.counts import Counts, pooled_counts
 from semilocal.release.pair import pair_counts, pair_document

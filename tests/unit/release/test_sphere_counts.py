@@ -10,7 +10,7 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
-from semilocal.pooled.partition import PooledPartition
+from semilocal.pooled.estimate import PooledPartition
 from tests.helpers.pooled_variance import variance_of
 
 TREE = sl.SphereTree(36)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from semilocal.pooled.asked import AskedValue
-from semilocal.pooled.partition import PooledPartition
+from semilocal.pooled.estimate import PooledPartition
 from semilocal.release.means import Mean, Means
 from semilocal.release.pair import pair_counts
 from semilocal.service.stores.base import Store

@@ -23,8 +23,7 @@ import numpy as np
 from ..accounting import Entry, Ledger
 from ..errors import InvalidInput
 from ..hierarchy import BinaryTree, Quadtree, SphereTree, TableTree
-from ..pooled.estimate import Estimates
-from ..pooled.partition import PooledPartition
+from ..pooled.estimate import Estimates, PooledPartition
 from ..pooled.play import Published, Tree
 from ..pooled.rule import Level
 from ..pooled.task import PooledTask
@@ -33,10 +32,10 @@ from ..protocol.partition import Away, Partition
 from ..protocol.promise import Guarantee, Mark
 from ..protocol.task import Task
 from ..randomizer.values import AnyMechanism
+from ..release.counts import Counts, Mapped, OfRows
+from ..release.means import Mean, Means, RegionMeans, Values
+from ..release.points import Points
 from ..whole_file import whole_file
-from .counts import Counts, Mapped, OfRows
-from .means import Mean, Means, RegionMeans, Values
-from .points import Points
 
 __all__ = ["load", "save"]
 
