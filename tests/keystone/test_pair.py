@@ -17,7 +17,6 @@ from semilocal.randomizer.values import TwoPoint, best
 from semilocal.testing import cluster, participants_at, play, secret, secrets_of, unit_box
 from semilocal.transcript.checkpoints import transcript_root
 from tests.helpers.keystone import same_in_a_loop
-from tests.helpers.play_values import play_values
 
 SIZE = 80
 CHAIN = HashChain(bytes(32), 1000)
@@ -118,9 +117,3 @@ def test_a_device_with_fresh_noise_is_caught() -> None:
     people = participants_at(task, points)
     people[7]._secret = secret(10_000)  # its nonce is another one already in round 1
     assert transcript_root(play(task, people, chain=CHAIN).events) != transcript_root(run.events)
-
-
-def test_values_are_asked_only_of_a_run_with_a_transcript() -> None:
-    points, task = cluster(SIZE, 1), tasks(1)["cut-binary-2"]
-    run = simulate(points, task, secrets=secrets_of(SIZE), chain=CHAIN)
-    assert play_values(run, points, Plan(task.id), secrets_of(SIZE)) == ()

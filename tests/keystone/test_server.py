@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import httpx2
+import pytest
 
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import Checkpoint, ValueClosed, decode, encode
@@ -17,7 +19,6 @@ from semilocal.testing import Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import merkle_root, transcript_root
 from tests.helpers import HANG
 from tests.helpers.keystone import same_in_a_loop
-from tests.helpers.postgres import Postgres
 from tests.helpers.service import Device, follow_campaign, open_campaign, postgres, sample_task, transcript  # fmt: skip
 from tests.helpers.stored import verify
 
@@ -69,17 +70,12 @@ async def scenario(server: Server, count: int) -> None:
     store.close()
 
 
-def test_one_process_on_sqlite_gives_the_root_of_the_simulation(tmp_path: Path) -> None:
-    server = Server(f"sqlite:///{tmp_path / 'service.db'}", log=tmp_path / "log.txt")
-    server.start()
-    try:
-        asyncio.run(scenario(server, 60))
-    finally:
-        server.stop()
-
-
-def test_one_process_on_postgresql_gives_the_root_of_the_simulation(postgres: Postgres, tmp_path: Path) -> None:
-    server = Server(postgres.new_database(), log=tmp_path / "log.txt")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_one_process_gives_the_root_of_the_simulation(kind: str, tmp_path: Path, request: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgres").new_database()
+    server = Server(url, log=tmp_path / "log.txt")
     server.start()
     try:
         asyncio.run(scenario(server, 60))

@@ -242,7 +242,7 @@ class SlidingWindow(Mechanism, frozen=True, tag="sliding-window"):
 
     Any layout is private; the layout decides the variance alone. :meth:`tuned` picks one whose worst-case variance
     is within a few per cent of the smallest that any unbiased mechanism of the same epsilon reaches (found by
-    linear programming, which the tests repeat).
+    linear programming; the tests have its optima).
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from semilocal.engines.run import run_source
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.simulation.people import choose_rows
 from tests.helpers.commands import COMMON, refused, run, run_json, write_people
-from tests.helpers.engine_runs import SEED, box_of, compare, people, same_rows
+from tests.helpers.engine_runs import SEED, box_of, compare, people
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -187,18 +187,6 @@ def test_points_of_geoparquet_and_geojson_are_read_by_every_engine(
     assert said[0]["participants"] == 300
 
 
-def test_the_command_line_writes_a_point_for_every_row_that_is_streamed(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    engine = "arrow"
-    points = people(4000, 2)
-    write(tmp_path / "in.parquet", points)
-    job = ("points", tmp_path / "in.parquet", *JOB, "--trust", "nobody", "--k", "20")
-    there, here = (run_json(capsys, *job, "--engine", name)["points"] for name in (engine, "memory"))
-    assert there == here
-    assert "needs all positions in memory" in refused(capsys, *job, "--engine", engine, "--clip")
-
-
 def test_engines_write_the_same_transcript_and_it_verifies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     path = write(tmp_path / "in.parquet", people(600, 2))
@@ -207,17 +195,6 @@ def test_engines_write_the_same_transcript_and_it_verifies(capsys: pytest.Captur
         run_json(capsys, *job, "--engine", engine, "--transcript", tmp_path / f"{engine}.slt")
     assert (tmp_path / "arrow.slt").read_bytes() == (tmp_path / "memory.slt").read_bytes()
     assert "No difference." in run(capsys, "verify", tmp_path / "arrow.slt")[1]
-
-
-@pytest.mark.parametrize("lines", ["0.1,secret17", "0.1,0.2\n0.1,secret17", "0.1,0.2\n17.25\n"])
-def test_what_stands_in_a_file_is_not_in_a_message(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, lines: str
-) -> None:
-    (tmp_path / "in.csv").write_text(f"x,y\n{lines}\n")
-    job = ("counts", tmp_path / "in.csv", *JOB, "--grid", "2x2", "--trust", "curator", "--engine", "arrow")
-    said = refused(capsys, *job)
-    assert "secret17" not in said
-    assert "17.25" not in said
 
 
 def test_swapped_axes_and_metres_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -264,15 +241,6 @@ def test_a_folder_or_a_pattern_may_name_one_small_file(
     assert "--clip needs all positions in memory" in refused(capsys, *job, "--clip")
 
 
-def test_attached_batches_are_the_rows_of_memory(tmp_path: Path) -> None:
-    points = people(5000, 2, kind="rounded")
-    table = parquet.read_table(write(tmp_path / "in.parquet", points))
-    found = compare(points, TASK, source_of(lambda: table.to_reader(max_chunksize=777)))
-    parts = list(found.attach())
-    assert len(parts) > 1
-    same_rows(points, TASK, type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True))))
-
-
 def test_streamed_points_are_those_of_memory_across_the_date_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -306,3 +274,14 @@ def test_a_folder_may_hold_files_of_several_formats_and_types_of_numbers(tmp_pat
     assert np.concatenate(list(source.batches())).tolist() in ([[0.25, 0.5], [1, 2]], [[1, 2], [3, 4]])
     every = open_source(tmp_path, ["x", "y"], BOX, rows_are_people=True)
     assert np.concatenate(list(every.batches())).tolist() == [[0.25, 0.5], [1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"keep": ["row"]}, "no column 'row' to keep"), ({"keep": ["x"]}, "name it with path"),
+    ({"add": {}}, "attach takes keep"), ({"keep": ["region"], "path": "out.parquet"}, "would be there twice"),
+])  # fmt: skip
+def test_only_columns_that_are_there_are_kept(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+    source = source_of(write(tmp_path / "in.parquet", people(2000, 2), region=np.arange(2000)))
+    found = run_source(source, TASK, rng=np.random.default_rng(1))
+    with pytest.raises(InvalidInput, match=words):
+        found.attach(**options)

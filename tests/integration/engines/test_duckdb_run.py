@@ -52,26 +52,6 @@ def test_bounds_may_be_numbers_if_the_columns_are_named(folder: Path) -> None:
         sl.duckdb.run(f"{folder}/points", **named)
 
 
-@pytest.mark.parametrize("trust", ["nobody", "curator", "two-servers"])
-def test_files_give_what_memory_gives(folder: Path, trust: Any) -> None:
-    options: dict[str, Any] = {"k": 20, "delta": 0.05} if trust == "nobody" else {}
-    ours: Any = sl.counts(POINTS, BOX, epsilon=1.0, trust=trust, rng=np.random.default_rng(7), **options)
-    found = sl.duckdb.run(
-        f"{folder}/points/*.parquet", box=BOX, epsilon=1.0, trust=trust, rng=np.random.default_rng(7), **options
-    )
-    theirs: Any = found.result
-    assert np.array_equal(ours.partition.boxes, theirs.partition.boxes)
-    assert np.array_equal(ours.partition.crowds, theirs.partition.crowds)
-    assert theirs.guarantee.explain() == ours.guarantee.explain()
-    assert theirs.spent.epsilon == ours.spent.epsilon
-    rows = found.attach(keep=["row"]).order("row").fetchnumpy()
-    assert len(rows["region"]) == 6000
-    if trust == "nobody":
-        assert np.array_equal(np.bincount(rows["region"], minlength=len(ours.partition)), ours.partition.crowds)
-    else:
-        assert np.array_equal(rows["region"], ours.partition.locate(POINTS))
-
-
 def test_a_task_a_query_a_relation_and_a_csv_file_give_the_same_bytes(folder: Path) -> None:
     task = PooledTask.build(BOX, epsilon=1.0, trust="curator")
     expected = run_pooled(task, POINTS, rng=np.random.default_rng(3)).to_bytes()
@@ -115,20 +95,6 @@ def test_every_row_of_a_person_has_the_same_chance_also_equal_ones(folder: Path)
         source = open_source(rows, ["x", "y"], BOX, engine="duckdb", person="who", key=5)
         others = int(np.count_nonzero(np.concatenate(list(source.batches()))[:, 0] == 1.0))
         assert abs(others - 5000) < 6.5 * np.sqrt(20_000 * 0.25 * 0.75)
-
-
-def test_several_rows_per_person_are_paid_for(folder: Path) -> None:
-    table = pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1], "who": np.arange(6000) // 4})
-    parquet.write_table(table, folder / "a.parquet")
-    found = sl.duckdb.run(
-        folder / "a.parquet", box=BOX, epsilon=1.0, trust="nobody", k=20, delta=0.05, person="who", rows_per_user=3,
-        rng=np.random.default_rng(1),
-    )  # fmt: skip
-    assert found.result.total == 4500
-    once = sl.duckdb.run(
-        folder / "a.parquet", box=BOX, epsilon=1.0, trust="nobody", k=20, delta=0.05, rng=np.random.default_rng(1)
-    )
-    assert found.result.spent.epsilon == 3 * once.result.spent.epsilon
 
 
 def test_nothing_is_left_behind_when_the_run_is_gone(folder: Path) -> None:
@@ -196,23 +162,6 @@ def test_a_file_whose_name_is_a_pattern_is_read_alone(tmp_path: Path, name: str,
         open_source(own, ["x", "z"], BOX, engine="duckdb")
 
 
-def test_files_that_do_not_agree_are_not_rounded_or_swapped(folder: Path) -> None:
-    mixed = folder / "mixed"
-    mixed.mkdir()
-    parquet.write_table(pyarrow.table({"x": [1, 2], "y": [1.0, 2.0]}), mixed / "a.parquet")
-    parquet.write_table(pyarrow.table({"x": [1.5, 2.5], "y": [1.0, 2.0]}), mixed / "b.parquet")
-    source = open_source(mixed, ["x", "y"], BOX, engine="duckdb")
-    assert np.concatenate(list(source.batches()))[:, 0].tolist() == [1.0, 2.0, 1.5, 2.5]
-    swapped = folder / "swapped"
-    swapped.mkdir()
-    (swapped / "a.csv").write_text("x,y\n" + "1,2\n" * 100)
-    (swapped / "b.csv").write_text("y,x\n" + "2,1\n" * 100)
-    source = open_source(swapped, ["x", "y"], BOX, engine="duckdb")
-    assert np.unique(np.concatenate(list(source.batches())), axis=0).tolist() == [[1.0, 2.0]]
-    (swapped / "c.csv").write_text("x,z\n1,2\n")
-    refused("c.csv: has no column 'y'; the columns are 'x', 'z'", swapped)
-
-
 @pytest.mark.parametrize("engine", ["arrow", "duckdb"])
 @pytest.mark.parametrize(
     "text",
@@ -251,21 +200,3 @@ def test_no_rows_are_a_result_without_people() -> None:
     found = sl.duckdb.run("SELECT 0.5 AS x, 0.5 AS y WHERE false", box=BOX, epsilon=1.0, trust="curator")
     assert found.result.total == 0
     assert found.attach().fetchall() == []
-
-
-@pytest.mark.parametrize(
-    ("line", "at", "words"),
-    [
-        ("0.5", 0, "has 1 cells, the header 2"),
-        ("0.5,0.25,0.75", 90, "has 3 cells, the header 2"),
-        ("0.5", 30_000, "has 1"),
-    ],
-)
-def test_a_line_with_more_or_fewer_values_is_named(tmp_path: Path, line: str, at: int, words: str) -> None:
-    path, lines = tmp_path / "ragged.csv", ["0.5,0.25"] * (at + 100)
-    lines.insert(at, line)
-    path.write_text("x,y\n" + "\n".join(lines) + "\n")
-    with pytest.raises(InvalidInput, match=f"ragged.csv, line {at + 2}: {words}") as refusal:
-        sl.duckdb.run(str(path), columns=["x", "y"], box=BOX, epsilon=1.0, trust="curator")
-    assert "0.75" not in str(refusal.value)
-    assert refusal.value.__cause__ is None

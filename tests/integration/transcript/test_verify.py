@@ -307,17 +307,9 @@ def test_what_the_server_did_wrong_is_named_although_it_seals_it(
     assert (token, round_) in named, found.lines()
     assert not [item for item in found.differences if item.round is not None and item.round < (round_ or 0)]
     assert not tokens(found) & SEAL_TOKENS, "the server sealed it: the seals are fine"
-
-
-@pytest.mark.parametrize(("fault", "token"), [(fault, token) for fault, token, _ in FAULTS if token != "other-choice"])
-def test_a_round_that_does_not_follow_is_the_last_one_that_is_looked_at(
-    fault: Callable[[list[bytes], Played], None], token: str
-) -> None:
-    events = list(PLAYED.events)
-    fault(events, PLAYED)
-    found = judge(pack(events, PLAYED.task))
-    (last,) = {item.round for item in found.differences}
-    assert found.notes[0] == f"what follows round {last} was not looked at"
+    if token != "other-choice":  # a round that does not follow is the last one that is looked at
+        (last,) = {item.round for item in found.differences}
+        assert found.notes[0] == f"what follows round {last} was not looked at"
     if fault in (drop_value, other_clip, other_tally, chosen_preimage, weak_threshold):
         assert tokens(found) == {token}
 
@@ -380,37 +372,6 @@ def test_another_choice_than_the_rules_is_told_apart_from_what_breaks_the_promis
 
 
 # -- faults planted by a forger, who has to keep the seals ---------------------------------------------------------
-
-
-@pytest.mark.parametrize(("fault", "token", "round_"), FAULTS[3:8], ids=[fault[0].__name__ for fault in FAULTS[3:8]])
-def test_what_a_forger_changed_breaks_the_root_too(
-    fault: Callable[[list[bytes], Played], None], token: str, round_: int
-) -> None:
-    events = list(PLAYED.events)
-    fault(events, PLAYED)
-    found = judge(repack(events, FILE))
-    assert {token, "wrong-root"} <= tokens(found)
-    assert min(item.round for item in found.differences if item.round) == round_
-
-
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(data=st.data())
-def test_one_bit_in_any_event_is_found_and_the_round_is_right(data: st.DataObject) -> None:
-    """The file's checksums are made right again, so that only the content can tell."""
-    place = data.draw(st.integers(0, len(PLAYED.events) - 1))
-    event = bytearray(PLAYED.events[place])
-    bit = data.draw(st.integers(0, 8 * len(event) - 1))
-    event[bit // 8] ^= 1 << bit % 8
-    events = list(PLAYED.events)
-    events[place] = bytes(event)
-    found = judge(repack(events, FILE))
-    assert not found.sound
-    round_ = sum(tag(e) in ("closed", "value-closed") for e in PLAYED.events[:place]) + 1
-    if place:
-        seals = {(item.token, item.round) for item in found.differences}
-        assert ("wrong-root", round_) in seals, found.lines()
-        earlier = [item for item in found.differences if item.round is not None and item.round < round_]
-        assert not earlier, "nothing is claimed about rounds before the fault"
 
 
 def test_one_bit_in_each_query_closing_and_plan_is_found_in_its_round() -> None:

@@ -17,23 +17,19 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput, ServerViolation
-from semilocal.protocol.curator import Curator
 from semilocal.protocol.keys import HashChain
-from semilocal.protocol.messages import AnyReport, Closed, Query, Report, Slice, Verdict, encode
-from semilocal.protocol.participant import Participant, State
-from semilocal.protocol.plan import Plan
+from semilocal.protocol.messages import AnyReport, Closed, Query, Report, Slice, Verdict
+from semilocal.protocol.participant import Participant
 from semilocal.protocol.policy import Policy
 from semilocal.protocol.region import Path
 from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL, Played, cluster, participants_at, play, secret, unit_box
 from semilocal.testing.campaign import PlayedRound
-from tests.helpers.away import restart
 
 CHAIN = HashChain(bytes(range(32)), 300)
 OPTIONS: dict[str, Any] = {"delta": 0.1, "k": 3, "max_rounds": 300, "chain": CHAIN.end}
 ONE = Task.build(unit_box(), epsilon=2.0, max_depth=12, **OPTIONS)
 TWO = Task.build(unit_box(), epsilon=4.0, max_depth=12, **OPTIONS)
-ALL = Task.build(unit_box(), epsilon=6.0, rule="all", tree="quad", max_depth=4, **OPTIONS)
 SIZE = 80
 POINTS = cluster(SIZE)
 VICTIM = 50
@@ -63,58 +59,6 @@ def follow(one: Participant, rounds: list[PlayedRound]) -> Participant:
 
 
 # -- one answer ------------------------------------------------------------------------------------------------------
-
-
-def stubborn(task: Task, rounds: int, *, fresh: bool = False) -> list[bytes]:
-    """The first rounds, with devices that ask themselves twice and start again, with their state, before each.
-
-    ``fresh`` is the planted bug: the noise and the nonce of a second report are new.
-    """
-    log: list[PlayedRound] = []
-    curator = Curator(task, Plan(task.id), chain=CHAIN)
-    states, events = [State()] * SIZE, [encode(task)]
-    while not curator.partitioned and len(log) < rounds:
-        query = curator.query()
-        assert isinstance(query, Query)
-        reports: list[AnyReport] = []
-        for number in range(SIZE):
-            first = restart(device(task), POINTS[number], number, states[number], log)
-            report = first.answer(query)
-            again = restart(device(task), POINTS[number], number, first.state, log)
-            if fresh:
-                again._secret = secret(number, seed=1)
-            second = again.answer(query)
-            assert fresh or second == report
-            states[number] = msgspec.msgpack.decode(msgspec.msgpack.encode(again.state), type=State)
-            reports += [] if second is None else [second]
-        reports.sort(key=lambda one: one.pseudonym)
-        closed = curator.close(reports)
-        assert isinstance(closed, Closed)
-        log.append(PlayedRound(query, reports, closed, {one.region: one for one in curator.slices}))
-        events += map(encode, (query, *reports, closed))
-    return events
-
-
-@pytest.mark.parametrize("task", [ONE, TWO, ALL], ids=["one answer", "two answers", "all"])
-def test_retries_and_restarts_at_any_moment_change_no_byte(task: Task) -> None:
-    events = played(task).events
-    expected, found = [encode(event) for event in events], stubborn(task, 6)
-    assert found == expected[: len(found)]
-    said = [event.answer for event in events[: len(found)] if isinstance(event, Report)]
-    assert SIZE <= said.count(None) < len(said)  # announcements, and answers with noise
-    planted = stubborn(task, 1, fresh=True)
-    assert planted != expected[: len(planted)]
-
-
-def test_nobody_has_more_answers_inside_than_the_task_allows_and_the_loss_says_so() -> None:
-    for task, most in ((ONE, 1), (TWO, 2), (ALL, 1)):
-        people = played(task).participants
-        assert max(one.inside for one in people) == most == task.answers
-        for one in people:
-            assert one.spent == one.inside * task.randomizer.epsilon <= task.epsilon
-            lower, upper = one.region or (0, 0)
-            assert len(one.lines) >= one.inside
-            assert all(lower < cut < upper for cut in one.lines)
 
 
 # -- away, late, silent ----------------------------------------------------------------------------------------------
@@ -230,35 +174,6 @@ def _replaced(row: PlayedRound, part: Slice, verdict: Verdict | None = None) -> 
 
 
 # -- the owner's limits ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("limits", [{"max_splits": 1}, {"max_depth": 2}, {"min_side": (0.4,)}])
-def test_refusing_is_a_function_of_the_public_log_and_not_of_the_side(limits: dict[str, Any], honest: Played) -> None:
-    """All devices of a region stop at the same question, on whichever side of it they are, away or not."""
-    policy = msgspec.structs.replace(ALLOW_ALL, **limits)
-    stops: dict[tuple[int, int], set[int]] = {}
-    reasons: set[str] = set()
-    for number in range(2 * SIZE):
-        here, away = number < SIZE, secret(number)  # the others enrol late and only read
-        one = device(policy=policy, number=number) if here else Participant(ONE, POINTS[number - SIZE], away, policy)
-        for row in honest.rounds:
-            assert isinstance(row.query, Query)
-            try:
-                if here:
-                    one.answer(row.query)
-                else:
-                    one.observe(row.query)
-            except ServerViolation as refused:
-                reasons.add(refused.token)
-            if one.state.stopped:
-                stops.setdefault(one.path.region, set()).add(row.query.round)
-                assert one.answer(row.query) is None
-                break
-            assert isinstance(row.closed, Closed)
-            one.close(row.closed, row.slices.get(one.path.region))
-    assert stops
-    assert len(reasons) == 1
-    assert all(len(rounds) == 1 for rounds in stops.values())
 
 
 @pytest.mark.parametrize(

@@ -176,21 +176,3 @@ def test_a_given_up_question_cannot_be_taken_up_again() -> None:
     with pytest.raises(ServerViolation) as refused:
         path.observe(Query(TASK.id, 3, (msgspec.structs.replace(first, start=2, stop=6),)))
     assert refused.value.token == "wrong-draw"
-
-
-def test_a_second_portion_is_of_as_many_as_the_first() -> None:
-    path, log = Path(TASK), Log(8)
-    log.close(None, dict.fromkeys(NAMES))
-    path = path_after(path, log, 0)
-    first = Question(*ROOT, (12,), 6, 0, 2, 2, 6)
-    log.close(first, {}, outcome="more", tally=(0, 0))
-    path = path_after(path, log, 1)
-    with pytest.raises(ServerViolation) as refused:
-        path.observe(Query(TASK.id, 3, (msgspec.structs.replace(first, asked=1, start=0, stop=1),)))
-    assert refused.value.token == "wrong-draw"
-
-
-def test_round_1_can_ask_nobody() -> None:
-    with pytest.raises(ServerViolation) as refused:
-        Path(TASK).observe(Query(TASK.id, 1, (Question(*ROOT, (12,), 1, 0, 1, 1, 1),)))
-    assert refused.value.token == "wrong-draw"

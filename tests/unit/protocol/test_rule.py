@@ -85,13 +85,6 @@ def test_regions_stay_as_large_as_the_task_says() -> None:
     assert len(questions(task, census((LOWER, half, 10_000, 0))).rows) == 0
 
 
-def test_two_answers_at_epsilon_4_have_half_of_it_each() -> None:
-    task = task_of(epsilon=4.0)
-    asking = questions(task, whole(5000))
-    m = int(asking.asked[0])
-    assert asking.threshold[0] == threshold(5000, m, 20, 2.0, level(0.05, 0))
-
-
 # -- verdicts ----------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import pytest
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.protocol.clip import unit_value
 from semilocal.protocol.keys import HashChain, value_entropy
-from semilocal.protocol.messages import Clip, ValueClosed, ValueQuery, ValueReport, decode, encode
+from semilocal.protocol.messages import Clip, ValueClosed, ValueQuery, ValueReport, encode
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
@@ -155,37 +155,3 @@ def test_an_own_value_outside_its_range_is_refused(value: Any) -> None:
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Release("mean"),
-        lambda: Release("counts", MEAN.mechanism),
-        lambda: Release.ask("mean", "sum", epsilon=1.0),
-        lambda: Release.ask("mean", "coordinate", epsilon=1.0),
-        lambda: Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0.5]),
-        lambda: Release.ask("mean", "coordinate", epsilon=1.0, parameters=[-1]),
-        lambda: Release.ask("mean", "coordinate", epsilon=1.0, parameters=[math.nan]),
-        lambda: Release.ask("mean", "gaussian_bump", epsilon=1.0),
-        lambda: Release.ask("mean", "gaussian_bump", epsilon=1.0, parameters=[-1.0]),
-        lambda: Release.ask("mean", "indicator", epsilon=1.0, parameters=[1, 1, 0, 0]),
-        lambda: Release.ask("mean", "linear", epsilon=1.0, parameters=[1.0]),
-        lambda: Release.ask("mean", "linear", epsilon=0.0, parameters=[1.0, 1.0]),
-        lambda: Plan(TASK.id, (MEAN,) * 65),
-        lambda: Plan(b"", (MEAN,)),
-        lambda: Plan(bytes(32), (MEAN,)).check(TASK),
-        lambda: Plan(TASK.id, (Release.ask("mean", "coordinate", epsilon=1.0, parameters=[2]),)).check(TASK),
-        lambda: Clip(*REGION, 1.0, 0.0),
-        lambda: Clip(*REGION, 0.0, math.inf),
-        lambda: ValueQuery(TASK.id, 0, PLAN.digest, 0, ()),
-        lambda: ValueQuery(TASK.id, 1, b"", 0, ()),
-        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (REGION,), ((),)),
-        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (REGION,), (((1, 1), (0, 1)),)),
-        lambda: ValueClosed(TASK.id, 1, PLAN.digest, 0, (REGION,), (((1, 0),),)),
-        lambda: decode(encode(PLAN) + b"\x00", Plan),
-    ],
-)
-def test_what_is_wrong_is_refused(make: Any) -> None:
-    with pytest.raises(InvalidInput):
-        make()

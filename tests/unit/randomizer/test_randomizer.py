@@ -230,27 +230,6 @@ def test_wrong_entropy_and_wrong_children_are_refused(randomizer: Any3) -> None:
             randomizer.respond(child, bytes(8 * randomizer.words))
 
 
-@every
-def test_tallies_are_integers_and_plain_sums(randomizer: Any3) -> None:
-    rng = np.random.default_rng(4)
-    groups = rng.integers(0, 4, 500)
-    reports = randomizer.respond_many(rng.integers(0, randomizer.fanout, 500), rng)
-    tally = randomizer.tally(reports, groups, 6)
-    wanted = np.zeros((6, randomizer.fanout), dtype=np.int64)
-    for group, report in zip(groups.tolist(), reports.tolist(), strict=True):
-        if isinstance(report, list):
-            wanted[group] += np.array(report)
-        else:
-            wanted[group, report] += 1
-    assert tally.dtype == np.int64
-    assert (tally == wanted).all()
-    counts = rng.integers(0, 50, (7, randomizer.fanout))
-    drawn = randomizer.draw_tally(counts, rng)
-    assert drawn.dtype == np.int64
-    assert drawn.shape == counts.shape
-    assert (randomizer.draw_tally(np.zeros((2, randomizer.fanout), dtype=np.int64), rng) == 0).all()
-
-
 # -- crowd tests of the Laplace randomizers ------------------------------------------------------------------------
 
 

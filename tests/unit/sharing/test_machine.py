@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -92,23 +91,6 @@ def test_a_machine_goes_on_from_what_was_said_at_any_point() -> None:
         helper.replay(said[:end])
         assert run(leader, helper) == said[end:]
         assert leader.signed_tree() == whole.signed_tree() == helper.signed_tree()
-
-
-def test_buckets_are_played_one_after_the_other() -> None:
-    pair = pair_task(bucket_depth=2)
-    people = People(pair, 300)
-    leader, helper = people.both()
-    said = run(leader, helper)
-    signed = leader.signed_tree()
-    sizes = Counter(bucket for _, bucket in people.stored())
-    assert [tree.bucket for tree in signed.trees] == sorted(sizes)
-    assert [one.people for one in signed.published()] == [size for _, size in sorted(sizes.items())]
-    for end in (1, len(said) // 2, len(said) - 1):
-        other, helper = people.both()
-        other.replay(said[:end])
-        helper.replay(said[:end])
-        run(other, helper)
-        assert other.signed_tree() == signed
 
 
 # -- numbers that cannot be --------------------------------------------------------------------------------------------

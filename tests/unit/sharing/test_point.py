@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sharing_forgeries import NONCE, TASK, halves
 
-from bench.reports import public_parts
 from semilocal.errors import InvalidInput
 from semilocal.sharing.point import correction_bytes
 from semilocal.sharing.report import Shape, SharedReport, shard
@@ -64,21 +61,6 @@ def test_one_server_alone_sees_sums_that_say_nothing() -> None:
         shares.append(halves(shape, reports)[0].verify_init().sums[:, 0])
     assert not np.intersect1d(shares[0], shares[1]).size
     assert 50 not in np.concatenate(shares)
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.data())
-def test_a_device_makes_the_same_bytes_as_the_arrays_of_the_benchmarks(data: st.DataObject) -> None:
-    levels, n = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 6))
-    bits = st.lists(st.integers(0, 1), min_size=levels, max_size=levels)
-    paths = data.draw(st.lists(bits, min_size=n, max_size=n))
-    entropy = [data.draw(st.binary(min_size=32, max_size=32)) for _ in range(n)]
-    seeds = [words[:16] for words in entropy], [words[16:] for words in entropy]
-    arrays = public_parts(TASK, [NONCE] * n, np.array(paths, np.uint8), seeds)
-    devices = [
-        shard(TASK, NONCE, Shape(levels), path, words).public for path, words in zip(paths, entropy, strict=True)
-    ]
-    assert arrays == devices
 
 
 def test_results_do_not_depend_on_the_size_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

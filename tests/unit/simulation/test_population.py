@@ -8,8 +8,7 @@ import pytest
 from semilocal.geometry.box import Box
 from semilocal.hierarchy.ranks import SortedCodes
 from semilocal.protocol.task import Task
-from semilocal.simulation.population import Played, concatenate_ranges, play
-from semilocal.simulation.simulate import simulate
+from semilocal.simulation.population import Played, play
 
 BOX = Box((0, 0), (1, 1))
 
@@ -53,23 +52,6 @@ def test_walls_lie_inside_and_nobody_answers_more_than_allowed_inside_a_region(e
     assert inside.sum() > 0.5 * task.answers * 4000
 
 
-def test_the_same_seed_gives_the_same_regions() -> None:
-    one, other = played(Task.build(BOX, epsilon=1.0)), played(Task.build(BOX, epsilon=1.0))
-    assert np.array_equal(one.lower, other.lower)
-    assert np.array_equal(one.walls.yes, other.walls.yes)
-
-
-def test_a_crowd_at_once_and_devices_find_as_many_regions() -> None:
-    """Fifteen runs of each: the mean numbers of regions differ by less than six standard errors (chance 1e-8)."""
-    task = Task.build(BOX, epsilon=2.0, delta=0.05, k=5)
-    rng = np.random.default_rng(3)
-    points = rng.beta(2, 5, (400, 2))
-    at_once = [len(simulate(points, task, rng=np.random.default_rng(seed)).partition) for seed in range(15)]
-    derived = [len(simulate(points, task, secrets=[rng.bytes(32) for _ in points]).partition) for _ in range(15)]
-    error = np.sqrt((np.var(at_once, ddof=1) + np.var(derived, ddof=1)) / 15)
-    assert abs(np.mean(at_once) - np.mean(derived)) < 6 * error
-
-
 def test_a_crowd_that_forgets_books_is_noticed() -> None:
     """A planted bug: people who answered inside their region are asked again, so that walls have more answers."""
     task = Task.build(BOX, epsilon=1.0)
@@ -95,8 +77,3 @@ def test_nobody_and_one_person_stay_in_the_whole_domain() -> None:
         out = played(task, people)
         assert len(out.lower) == 1
         assert out.stop[0] == people
-
-
-def test_ranges_are_joined() -> None:
-    assert concatenate_ranges(np.array([5, 2, 2]), np.array([7, 2, 3])).tolist() == [5, 6, 2]
-    assert concatenate_ranges(np.array([], dtype=np.int64), np.array([], dtype=np.int64)).tolist() == []

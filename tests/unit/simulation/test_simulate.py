@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
-from semilocal.errors import InvalidInput, NoCrowdWarning, OutsideDomain
+from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.hierarchy import SphereTree
 from semilocal.hierarchy.tables import from_labels
-from semilocal.protocol.curator import Curator
-from semilocal.protocol.keys import HashChain
-from semilocal.protocol.messages import Closed, Query, Report, ValueReport
-from semilocal.protocol.plan import Plan, Release
+from semilocal.protocol.messages import Report
 from semilocal.protocol.task import Task
 from semilocal.simulation.simulate import LOST, simulate
-from tests.helpers.play_values import play_values
 
 BOX = Box((0, 0), (1, 1))
 
@@ -59,23 +53,6 @@ def test_the_sphere_and_tables_have_an_order_too() -> None:
     assert len(run.partition) > 4
 
 
-@pytest.mark.parametrize(("rule", "epsilon"), [("cut", 1.0), ("cut", 4.0), ("all", 2.0)])
-def test_a_run_with_secrets_has_a_transcript_that_replays(rule: str, epsilon: float) -> None:
-    rng, chain = np.random.default_rng(6), HashChain(bytes(32), 1000)
-    task = Task.build(BOX, epsilon=epsilon, delta=0.05, k=5, rule=rule, chain=chain.end)  # type: ignore[arg-type]
-    points = people(150)
-    secrets = [rng.bytes(32) for _ in points]
-    run = simulate(points, task, secrets=secrets, chain=chain)
-    curator = Curator.replay(task, run.events)
-    assert curator.partitioned
-    assert np.array_equal(curator.partition.lower, run.partition.lower)
-    assert np.array_equal(run.regions, run.partition.locate(points))
-    assert run.answers + run.announcements == sum(isinstance(event, Report) for event in run.events)
-    assert simulate(points, task, secrets=secrets, chain=chain).events == run.events
-    kinds = [type(event) for event in run.events if isinstance(event, Query | Closed)]
-    assert all({one, other} == {Query, Closed} for one, other in pairwise(kinds))
-
-
 def test_who_drops_out_keeps_the_last_announced_region() -> None:
     rng = np.random.default_rng(8)
     task = Task.build(BOX, epsilon=4.0, delta=0.05, k=5)
@@ -88,25 +65,6 @@ def test_who_drops_out_keeps_the_last_announced_region() -> None:
         isinstance(event, Report) and event.round == 1 for event in run.events
     )
     assert np.array_equal(run.regions[~lost], run.partition.locate(points)[~lost])
-
-
-def test_values_follow_from_secrets_and_are_clipped() -> None:
-    rng = np.random.default_rng(9)
-    task = Task.build(BOX, epsilon=4.0, delta=0.05, k=5)
-    points = people(120)
-    secrets = [rng.bytes(32) for _ in points]
-    run = simulate(points, task, secrets=secrets)
-    plan = Plan(task.id, (Release.ask("mean", "squared_norm", epsilon=1.0),))
-    events = play_values(run, points, plan, secrets)
-    assert sum(isinstance(event, ValueReport) for event in events) == 120
-    with pytest.raises(InvalidInput, match="no transcript"):
-        play_values(simulate(points, task, rng=rng), points, plan, secrets)
-
-
-def test_too_few_people_are_warned_about() -> None:
-    with pytest.warns(NoCrowdWarning, match="5 participants are fewer than k = 20"):
-        run = simulate(people(5), Task.build(BOX, epsilon=1.0), rng=np.random.default_rng(1))
-    assert run.partition.crowds.tolist() == [5]
 
 
 def test_bad_arguments_are_refused() -> None:

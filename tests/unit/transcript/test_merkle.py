@@ -10,18 +10,8 @@ import pytest
 from reference_client import merkle_tree_hash
 
 from semilocal import Box, Task
-from semilocal.errors import InvalidInput
-from semilocal.protocol.messages import Checkpoint, Seal, decode, encode
-from semilocal.testing import cluster, participants_at, play, unit_box
-from semilocal.transcript.checkpoints import (
-    MerkleLog,
-    merkle_root,
-    next_head,
-    public_key,
-    seal_round,
-    signature_fault,
-    transcript_root,
-)
+from semilocal.protocol.messages import Checkpoint, Seal, decode
+from semilocal.transcript.checkpoints import MerkleLog, merkle_root, next_head, public_key, seal_round, signature_fault
 
 SPEC = Path(__file__).parents[3] / "spec" / "transcript.md"
 
@@ -72,18 +62,6 @@ def test_padding_the_last_level_is_caught() -> None:
     assert padded(entries[:4]) == merkle_tree_hash(entries[:4])
 
 
-def test_the_root_of_a_play_depends_on_every_message_and_on_their_order() -> None:
-    task = Task.build(unit_box(1), epsilon=4.0, delta=0.05, k=3, max_depth=3)
-    events = play(task, participants_at(task, cluster(20, 1))).events
-    root = transcript_root(events)
-    assert root == merkle_tree_hash([encode(event) for event in events])
-    roots = {transcript_root(events[:i] + events[i + 1 :]) for i in range(len(events))}
-    pairs = range(len(events) - 1)
-    swapped = {transcript_root([*events[:i], events[i + 1], events[i], *events[i + 2 :]]) for i in pairs}
-    assert len(roots) == len(events)
-    assert root not in roots | swapped
-
-
 # -- checkpoints ---------------------------------------------------------------------------------------------------
 
 KEY = bytes(range(32))
@@ -111,13 +89,6 @@ def test_a_head_stands_for_all_checkpoints_before_it() -> None:
     for point in points[1:]:
         head = next_head(head, point)
     assert head != heads[-1]
-
-
-def test_seals_that_are_not_canonical_are_refused() -> None:
-    data = seal_round(TASK.id, Checkpoint(TASK.id, 1, 3, bytes(32)), key=KEY).to_bytes()
-    for broken in (data[:-1], data + b"\x00", b"", b"\xc0"):
-        with pytest.raises(InvalidInput, match="Seal"):
-            decode(broken, Seal)
 
 
 def test_the_specifications_vectors_hold() -> None:
