@@ -26,7 +26,8 @@ from semilocal.protocol.messages import decode, decode_query, decode_report, enc
 from semilocal.protocol.plan import Release
 from semilocal.service.rounds import advance, create_campaign, start
 from semilocal.service.stores.base import Applied, Item, Store, open_store
-from semilocal.testing import MockClock, build_app, client_of, cluster, secrets_of
+from semilocal.testing import MockClock, build_app, cluster, secrets_of
+from tests.helpers.asgi import DirectClient
 from tests.helpers.long import SEED, times
 from tests.helpers.postgres import Postgres
 from tests.helpers.programs import Program, programs, search, shrink
@@ -66,7 +67,7 @@ class Harness:
         self.store = self.wrap(open_store(self.url, worker="0"))
         self.app, self.service = build_app(self.store, self.clock)
         await self.service.start()
-        self.client = await self.stack.enter_async_context(client_of(self.app))
+        self.client = await self.stack.enter_async_context(DirectClient(self.app))
 
     async def close(self) -> None:
         await self.service.stop()
