@@ -213,10 +213,6 @@ class Counts(Mapped):
 
     Attributes
     ----------
-    partition : Partition or PooledPartition
-    spent : Ledger
-    rounding : float, one per axis, or None
-        The public step that all coordinates are multiples of.
     published : Published or None
         Where somebody is trusted all that anybody gets to see. ``published.to_bytes()`` is the transcript that
         ``semilocal verify`` replays.

@@ -418,8 +418,6 @@ def run_on_engine(
         trust: Trust = task.trust if isinstance(task, PooledTask) else "nobody"
         job = Job(question="counts", data=None, epsilon=task.epsilon, trust=trust, rng=rng, rows=each, task=task)
     else:
-        if box is None and options.get("hierarchy") is None:
-            raise InvalidInput("the box is missing: the public domain; or give a hierarchy or a task")
         if "epsilon" not in options:
             raise InvalidInput("epsilon is missing: the most that anybody may lose")
         if not isinstance(box, Box | str | None):
@@ -428,12 +426,11 @@ def run_on_engine(
             box = as_box(box, names=tuple(columns))
         given = {"trust": None, **options, "rng": rng, "rows_are_people": True}
         job = replace(Job.of("counts", np.empty((0, 1)), None, box, **given), rows=each)
-        job.planned()
+    domain = job.domain
+    job.planned()  # refuses before rows are read
     key = 0 if person is None else draw_key(np.random.default_rng() if rng is None else rng)
-    names = job.domain.names if columns is None else tuple(columns)
-    source = open_source(
-        rows, names, job.domain, engine=engine, person=person, rows_per_person=each, key=key, **opened
-    )  # fmt: skip
+    names = domain.names if columns is None else tuple(columns)
+    source = open_source(rows, names, domain, engine=engine, person=person, rows_per_person=each, key=key, **opened)
     return replace(job, data=source).run()
 
 

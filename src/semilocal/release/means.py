@@ -97,9 +97,6 @@ class Mean(Mapped):
         Number of participants who answered; exact.
     partition : Partition or PooledPartition
         Where somebody is trusted one cell, the whole domain: nothing but the number of reports is known about places.
-    spent : Ledger
-    own : str
-        The people's own value and its range, in words; empty for a function of the position.
     clipping : float
         How far clipping may shift the mean, by the estimated density. It is counted as an error and not taken out: an
         estimate of the few far away is worse than their clipped values.
@@ -163,11 +160,8 @@ class Means(Mapped):
         where nobody answered.
     ranges : float64[m, 2]
         Of f over the regions.
-    partition : Partition or PooledPartition
     spent : Ledger
         Of the map and of the values.
-    own : str
-        As for :class:`Mean`.
     """
 
     value: Floats
@@ -232,11 +226,6 @@ class Values(Mapped):
         Largest standard error of each value by noise: the width of that range times the mechanism's.
     ranges : float64[m, 2]
         What values are clipped to in each region. Public.
-    partition : Partition
-    spent : Ledger
-    mechanism : Mechanism
-    own : str
-        The people's own value and its range, in words; empty for a function of the position.
     """
 
     value: Floats

@@ -39,8 +39,6 @@ class Points(Mapped):
         that is sorted by place. Else as many made-up positions as there were reports; none belongs to anybody.
     regions : int32[n]
         Index of each position's region; -1 for participants without one.
-    partition : Partition or PooledPartition
-    spent : Ledger
     stderr : float64[n, d] or None
         Where nobody is trusted root mean square distance, per axis, to where the region's people are estimated to be.
     published : Published or None
