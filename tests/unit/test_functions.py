@@ -158,13 +158,6 @@ def test_check_values_returns_values_and_ranges_of_the_boxes_asked_for() -> None
     assert np.array_equal(single[0], each[0])
 
 
-def test_check_values_names_the_point_whose_value_leaves() -> None:
-    f = functions.function(lambda points: points[:, 0], lambda boxes: np.minimum(boxes[:, :, 0], 0.75), name="mine")
-    points = np.array([[0.1], [0.8], [0.9]])
-    with pytest.raises(InvalidInput, match=r"2 of 3 values of mine .* index 1: 0\.8 at \[0\.8\]"):
-        check_values(f, points, [[[0.0], [1.0]]])
-
-
 @pytest.mark.parametrize(
     ("of", "message"),
     [

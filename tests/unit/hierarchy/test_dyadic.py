@@ -25,8 +25,6 @@ from semilocal.hierarchy.dyadic import MAX_BITS
 Tree = BinaryTree | Quadtree
 fixed = settings(derandomize=True, deadline=None, max_examples=60)
 
-ODD = (-0.1, 0.30000000000000004)  # the last edge of its grid is not its upper end
-
 
 def cube(d: int, low: float = 0.0, high: float = 1.0) -> Box:
     return Box((low,) * d, (high,) * d)
@@ -62,18 +60,6 @@ def slow_path(tree: Tree, ticks: list[int]) -> list[int]:
     """The cells of all depths from the root down."""
     code = slow(tree).code(ticks)
     return [code >> tree.level_bits * (tree.max_depth - depth) for depth in range(tree.max_depth + 1)]
-
-
-def slow_ranges(tree: Tree, cell: int) -> list[tuple[int, int]]:
-    """First tick and one past the last, per axis."""
-    return [(low, high + 1) for low, high in slow(tree).bounds(cell)]
-
-
-def slow_box(tree: Tree, cell: int) -> list[list[float]]:
-    ranges = slow_ranges(tree, cell)
-    last = 2**tree.tick_bits
-    upper = [tree.box.upper[axis] if high == last else edge(tree, axis, high) for axis, (_, high) in enumerate(ranges)]
-    return [[edge(tree, axis, low) for axis, (low, _) in enumerate(ranges)], upper]
 
 
 def inside(tree: Tree, boxes: npt.NDArray[np.float64], points: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -180,44 +166,7 @@ def test_any_box_that_is_accepted_gives_every_point_one_cell(
     check_points(tree, points)
 
 
-@dimensions
-def test_a_quadtree_has_the_codes_of_the_binary_tree_d_times_as_deep(d: int) -> None:
-    box = cube(d, *ODD)
-    quad = deepest(Quadtree, box)
-    binary = BinaryTree(box, quad.max_depth * d)
-    points = hard_points(quad, np.random.default_rng(3), 50)
-    assert (quad.codes(points) == binary.codes(points)).all()
-    for depth in range(quad.max_depth + 1):
-        cells = quad.locate(points, depth)
-        assert (cells == binary.locate(points, depth * d)).all()
-        assert (quad.boxes(cells) == binary.boxes(cells)).all()
-
-
 # -- cells ---------------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def trees_with_cells(draw: st.DrawFn) -> tuple[Tree, list[int]]:
-    d = draw(st.integers(1, 8))
-    kind = draw(st.sampled_from(KINDS))
-    bits = 1 if kind is BinaryTree else d
-    most = min(MAX_BITS, 50 * d) // bits
-    tree = kind(cube(d, *ODD), draw(st.integers(1, most)))
-    cells = []
-    for _ in range(draw(st.integers(0, 8))):
-        depth = draw(st.integers(0, tree.max_depth))
-        cells.append((1 << bits * depth) + draw(st.integers(0, (1 << bits * depth) - 1)))
-    return tree, cells
-
-
-@fixed
-@given(trees_with_cells())
-def test_boxes_and_ticks_of_cells_are_the_oracle_s(pair: tuple[Tree, list[int]]) -> None:
-    tree, cells = pair
-    assert tree.boxes(cells).tolist() == [slow_box(tree, cell) for cell in cells]
-    first, last = tree.tick_bounds(cells)
-    for cell, low, high in zip(cells, first.tolist(), last.tolist(), strict=True):
-        assert [(a, b + 1) for a, b in zip(low, high, strict=True)] == slow_ranges(tree, cell)
 
 
 def test_cells_between_levels_or_below_the_tree_are_refused() -> None:
@@ -290,14 +239,6 @@ def test_the_cells_beside_a_cell_touch_its_halves_and_have_its_size(d: int) -> N
     assert seen > 20
 
 
-@pytest.mark.parametrize("d", range(1, 9))
-def test_the_smallest_sides_are_those_of_the_smallest_cells(d: int) -> None:
-    for depth in range(1, 2 * d + 1):
-        tree = BinaryTree(Box((-1.0,) * d, tuple(float(axis) for axis in range(d))), depth)
-        sides = tree.sides(tree.span([1])[0] + np.arange(1 << depth, dtype=np.uint64))
-        assert tree.smallest_sides.tolist() == pytest.approx(sides.min(axis=0).tolist())
-
-
 def test_a_grid_of_halves_has_the_edges_of_cells() -> None:
     box = Box((-9.6, 40.1), (-7.6, 42.2))
     tree = BinaryTree(box, max_depth=20)
@@ -326,13 +267,3 @@ def test_many_points_have_the_codes_of_each_and_none_outside_gets_one(kind: type
         wrong[row, 1] = value
         with pytest.raises(OutsideDomain, match=f"1 of 140000 points .*{words}.* index {row};"):
             tree.codes(wrong)
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.0, 3e-308), (-8e307, 8e307), (5e307, 8e307)])
-def test_codes_in_the_narrowest_and_widest_boxes_are_those_of_the_edges(low: float, high: float) -> None:
-    tree = BinaryTree(Box((low,), (high,)), 8)
-    ticks = np.arange(256)
-    edges = np.array([edge(tree, 0, int(tick)) for tick in ticks])
-    assert tree.ticks(edges[:, None])[:, 0].tolist() == ticks.tolist()
-    below = np.nextafter(edges[1:], low)
-    assert tree.ticks(below[:, None])[:, 0].tolist() == (ticks[1:] - 1).tolist()

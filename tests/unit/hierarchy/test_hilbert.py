@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from reference_trees import Curve
 
 from semilocal import BinaryTree, Box, Quadtree
 from semilocal.hierarchy.dyadic import along_curve, ends_on_grid, next_halving
@@ -68,20 +67,6 @@ def test_every_prefix_is_a_box_and_its_two_parts_are_halves(d: int, levels: int)
             assert (np.count_nonzero(step, axis=1) == 1).all()
             assert (np.abs(step).argmax(axis=1) == axis).all()
             assert ((step.sum(axis=1) < 0) == upper_first).all()
-
-
-@pytest.mark.parametrize("d", range(1, 9))
-def test_the_curve_is_the_slow_one_of_the_text(d: int) -> None:
-    rng = np.random.default_rng(d)
-    levels = 60 // d
-    ticks = rng.integers(0, 1 << levels, (30, d))
-    tree = BinaryTree(Box((0.0,) * d, (1.0,) * d), min(d * levels, 50 * d))
-    ticks >>= levels - tree.tick_bits
-    for row, code in zip(ticks.tolist(), tree.interleave(ticks).tolist(), strict=True):
-        curve, slow = Curve(d), 1
-        for step in range(tree.path_bits):
-            slow = 2 * slow + curve.enter(row[curve.axis] >> (tree.tick_bits - 1 - step // d) & 1)
-        assert slow == code
 
 
 @pytest.mark.parametrize("d", range(1, 9))

@@ -15,7 +15,6 @@ from semilocal.geometry.places import named_box
 from semilocal.io.map_rows import partition_rows
 from semilocal.io.plots import robust_limits, save_side_by_side
 from semilocal.protocol.promise import Mark
-from semilocal.release import counts
 from semilocal.simulation.simulate import Run
 from semilocal.testing import cluster, unit_box
 
@@ -57,14 +56,6 @@ def test_names_on_a_picture_lie_on_no_other_name(california: Run) -> None:
     assert "Los Angeles" in {text.get_text() for text in names}
     assert not any(a.overlaps(b) for at, a in enumerate(boxes) for b in boxes[:at])
     assert all(axes.get_window_extent().contains(box.x1, box.y1) for box in boxes)
-
-
-def test_counts_draw_the_same_map_into_given_axes(california: Run) -> None:
-    axes = figures.Figure().add_subplot()
-    assert counts(california).plot(ax=axes) is axes
-    alone = figures.Figure().add_subplot()
-    california.partition.plot(alone)
-    assert len(axes.collections[0].get_paths()) == len(alone.collections[0].get_paths()) > len(california.partition)
 
 
 def test_data_of_other_axes_has_plain_axes() -> None:

@@ -63,17 +63,6 @@ def test_unions_of_regions_are_exact(dimensions: int) -> None:
     assert counts(run).interval().tolist() == [[crowd, crowd] for crowd in run.partition.crowds.tolist()]
 
 
-def test_an_interval_holds_its_value_and_ends_where_the_crowd_does() -> None:
-    _, run = run_of(2, seed=43, size=6_000)
-    rng = np.random.default_rng(43)
-    lower = rng.random((300, 2)) * 0.9
-    answers = counts(run).query(np.stack([lower, lower + rng.random((300, 2)) * 0.1], axis=1))
-    for level in (0.01, 0.5, 0.95, 0.9999):
-        low, high = answers.interval(level).T
-        assert ((low <= answers.value) & (answers.value <= high)).all()
-        assert (high <= np.ceil(answers.most)).all()
-
-
 def test_a_partition_is_enough() -> None:
     """What a transcript gives has the same answers as the run that made it."""
     _, run = run_of(2, seed=57)
@@ -86,46 +75,12 @@ def test_a_partition_is_enough() -> None:
     assert not counts(public).simulated
 
 
-def test_the_guarantee_states_the_loss_the_crowd_and_what_is_public() -> None:
-    _, run = run_of(2, seed=50, epsilon=0.5)
-    said = counts(run).guarantee
-    assert "0.5" in said.explain()
-    assert "20" in said.explain()
-    assert "curator" in said.explain()  # one program held all positions
-
-
 def test_an_exact_answer_that_is_off_by_a_rounding_error_has_the_number_of_people_in_its_interval() -> None:
     """Parts of a sum are fractions of people. Planted: the sum itself as both ends, which misses the number."""
     value, none = np.array([2045 + 5e-13, 2045 - 5e-13]), np.zeros(2)
     low, high = CountAnswers(value, none, fewer=value, more=value, most=np.full(2, 20_000.0), noise=none).interval().T
     assert ((low <= 2045) & (high >= 2045) & (high - low < 1e-9)).all()
     assert not (value == 2045).any()
-
-
-def test_density_adds_up_and_agrees_with_queries() -> None:
-    points, run = run_of(2, seed=48)
-    result = counts(run)
-    density = result.density((16, 8))
-    assert density.shape == (16, 8)
-    assert density.sum() == pytest.approx(len(points), abs=1e-6)
-    x, y = np.linspace(0, 1, 17), np.linspace(0, 1, 9)
-    boxes = np.array([[[x[i], y[j]], [x[i + 1], y[j + 1]]] for i in range(16) for j in range(8)])
-    assert density.ravel() == pytest.approx(result.query(boxes).value, abs=1e-6)
-
-
-def test_intervals_stay_between_nobody_and_everybody() -> None:
-    points, run = run_of(2, seed=49)
-    rng = np.random.default_rng(49)
-    lower = rng.random((200, 2)) * 0.9
-    ends = counts(run).query(np.stack([lower, lower + 0.1], axis=1)).interval(0.999)
-    assert (ends >= 0).all()
-    assert (ends <= len(points)).all()
-    assert (ends[:, 0] <= ends[:, 1]).all()
-
-
-def test_counts_cost_nothing_beyond_the_partition() -> None:
-    _, run = run_of(2, seed=51)
-    assert counts(run).spent == sl.Ledger.of(run.task).settle(run.partition)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -73,35 +72,6 @@ def test_where_no_partition_can_help_everything_goes_to_the_values() -> None:
     assert result.spent.delta == 0
     local = baselines.local_mean(points, NORM, BOX, epsilon=0.5, rng=rng)
     assert result.stderr <= 1.1 * local.stderr
-
-
-def test_points_and_counts_spend_everything_on_the_partition() -> None:
-    rng = np.random.default_rng(4)
-    points = gaussian(5_000, rng)
-    released = sl.points(points, BOX, epsilon=2.0, trust="nobody", delta=0.05, k=20, rng=rng)
-    counted = sl.counts(points, BOX, epsilon=2.0, trust="nobody", delta=0.05, k=20, rng=rng)
-    for result in (released, counted):
-        assert result.spent.epsilon == 2
-        assert len(result.spent.entries) == 1
-    assert released.points.shape == points.shape
-    assert counted.query([[[-10, -10], [10, 10]]]).value[0] == pytest.approx(5_000, abs=1e-6)
-
-
-def test_caps_refuse_before_anybody_is_asked() -> None:
-    rng = np.random.default_rng(6)
-    points = gaussian(20_000, rng)
-    before = rng.bit_generator.state
-    given: dict[str, Any] = {"trust": "nobody", "epsilon": 1.0, "delta": 0.05, "k": 20, "rng": rng, "cap": 0.9}
-    jobs: list[Callable[[], Any]] = [
-        lambda: sl.mean(points, NORM, BOX, **given),
-        lambda: sl.points(points, BOX, **given),
-        lambda: sl.counts(points, BOX, **given),
-    ]
-    for job in jobs:
-        with pytest.raises(BudgetExceeded, match=r"cap is 0\.9"):
-            job()
-        assert rng.bit_generator.state == before
-    assert sl.counts(points, BOX, **given | {"cap": 1.0}).spent.cap == 1
 
 
 def test_a_cap_counts_what_is_spent_and_not_a_partition_that_was_never_made() -> None:
@@ -174,29 +144,6 @@ def test_an_epsilon_is_refused_by_what_was_given_not_by_a_part_of_it(
 def test_what_the_refusal_allows_is_taken(epsilon: float, options: dict[str, Any]) -> None:
     f, points = sl.functions.coordinate(0), np.full((200, 2), 0.5)
     assert sl.mean(points, f, unit_box(2), epsilon=epsilon, trust="nobody", **options).total == 200
-
-
-HEIGHT = sl.functions.coordinate(1)
-JOBS: dict[str, Callable[..., Any]] = {
-    "counts": lambda points, **more: sl.counts(points, BOX, epsilon=1.0, **more),
-    "points": lambda points, **more: sl.points(points, BOX, epsilon=1.0, **more),
-    "mean": lambda points, **more: sl.mean(points, HEIGHT, BOX, epsilon=1.0, **more),
-    "cell means": lambda points, **more: sl.cell_means(points, HEIGHT, BOX, epsilon=1.0, **more),
-}
-
-
-@pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
-@pytest.mark.parametrize("job", JOBS)
-def test_every_result_says_whether_it_is_a_simulation_and_costs_what_was_asked(job: str, trust: str) -> None:
-    points = gaussian(2_000, np.random.default_rng(1))
-    seeded = JOBS[job](points, trust=trust, rng=np.random.default_rng(2))
-    assert seeded.simulated
-    assert "a simulation" in seeded.guarantee.sentence()
-    assert float(seeded.spent.epsilon) == seeded.guarantee.epsilon == 1.0
-    fresh = JOBS[job](points, trust=trust)
-    real = trust == "curator"  # the others are played by one program
-    assert fresh.simulated != real
-    assert ("a simulation" in fresh.guarantee.sentence()) != real
 
 
 @pytest.mark.slow

@@ -46,13 +46,6 @@ def test_a_rectangle_is_answered_like_the_box_that_it_is(trust: str, rule: str, 
     assert_same(found.answer(shapely.box(*boxes.reshape(-1, 4).T)), found.answer(boxes))
 
 
-@modes
-def test_regions_and_unions_of_regions_are_answered_like_their_boxes(trust: str, rule: str, tree: str) -> None:
-    found = result(trust, rule, tree)
-    boxes = found.boxes
-    assert_same(found.query(shapely.box(*boxes.reshape(-1, 4).T)), found.query(boxes))
-
-
 def test_unions_of_public_regions_are_exact() -> None:
     rng = np.random.default_rng(6)
     task = sl.Task.build(BOX, epsilon=4.0, delta=0.05, k=20, rule="all")

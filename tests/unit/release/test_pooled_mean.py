@@ -23,11 +23,6 @@ def task(epsilon: float) -> PooledTask:
     return PooledTask.build(BOX, epsilon=epsilon, trust="curator", max_depth=2)
 
 
-def test_the_stated_error_is_the_true_one() -> None:
-    result = pooled_mean(task(0.5), POINTS, F, rng=np.random.default_rng(3))
-    assert result.stderr == pytest.approx(np.sqrt(2.0) * 2.0 / (len(POINTS) * 0.5), rel=1e-6)
-
-
 def test_a_mean_says_that_the_number_of_reports_is_public() -> None:
     said = pooled_mean(task(0.5), POINTS, F, rng=np.random.default_rng(3)).guarantee.explain()
     assert "added or removed: epsilon = 0.25 (delta = 0) for everything but the number of reports, which is" in said

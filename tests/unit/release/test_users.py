@@ -68,13 +68,6 @@ def test_the_cap_is_for_the_person() -> None:
         job("counts", users=USERS, rows_per_user=2, cap=1.99 * worst)
 
 
-def test_several_rows_need_users() -> None:
-    with pytest.raises(InvalidInput, match="rows_per_user needs users"):
-        job("counts", rows_per_user=2)
-    with pytest.raises(InvalidInput, match="users must be 3000, one per row"):
-        job("counts", users=[1, 2, 3])
-
-
 def test_what_a_mask_hides_is_not_counted() -> None:
     hidden = np.zeros(len(POINTS), dtype=bool)
     hidden[7] = True

@@ -10,13 +10,12 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain
-from semilocal.pooled import MemoryCounter, Published, replay
+from semilocal.pooled import MemoryCounter
 from semilocal.release.job import Options
 
 BOX = sl.Box((0, 0), (1, 1))
 POINTS = np.random.default_rng(1).beta(2, 5, (3_000, 2))
 F = sl.functions.coordinate(0)
-WHOLE = [[[0.0, 0.0], [1.0, 1.0]]]
 JOBS: dict[str, Callable[..., Any]] = {
     "counts": lambda **named: sl.counts(named.pop("points", POINTS), BOX, **named),
     "points": lambda **named: sl.points(named.pop("points", POINTS), BOX, **named),
@@ -137,17 +136,6 @@ def test_a_ledger_adds_up_all_modes_and_says_what_holds_anywhere() -> None:
     assert "3.5" in str(ledger)
 
 
-@pytest.mark.parametrize("name", ["counts", "points", "mean"])
-def test_noise_of_the_operating_system_is_no_simulation_for_a_curator(name: str) -> None:
-    real = JOBS[name](epsilon=1.0, trust="curator")
-    assert not real.simulated
-    assert "SIMULATION" not in real.guarantee.explain()
-    seeded = JOBS[name](epsilon=1.0, trust="curator", rng=generator())
-    assert seeded.simulated
-    assert "seeded generator" in seeded.guarantee.explain()
-    assert JOBS[name](epsilon=1.0, trust="two-servers").simulated, "one program played both servers"
-
-
 def test_two_runs_without_a_seed_differ_and_with_one_agree() -> None:
     def transcript(rng: np.random.Generator | None) -> bytes:
         published = sl.counts(POINTS, BOX, epsilon=1.0, trust="curator", rng=rng).published
@@ -169,16 +157,6 @@ def test_rows_of_one_person_make_more_noise_not_a_weaker_promise(trust: Any) -> 
     assert three.guarantee.epsilon == one.guarantee.epsilon == 1.0
 
 
-def test_the_transcript_gives_the_same_answers() -> None:
-    from semilocal.release.counts import pooled_counts
-
-    result: Any = sl.counts(POINTS, BOX, epsilon=1.0, trust="two-servers", rng=generator())
-    other = pooled_counts(Published.from_bytes(result.published.to_bytes()))
-    boxes = np.sort(generator().random((50, 2, 2)), axis=1)
-    assert np.array_equal(result.query(boxes).interval(), other.query(boxes).interval())
-    assert len(replay(result.published).cells) == len(other.partition)
-
-
 PLACE = POINTS[np.argmax(POINTS.min(axis=1))]  # longer than half of the box
 SETTINGS = [name for name in Options.__annotations__ if name not in ("users", "rows_are_people")]
 
@@ -197,9 +175,3 @@ def test_positions_in_the_place_of_a_setting_are_not_printed(setting: str, trust
     assert said
     for number in (*POINTS[0], *PLACE):
         assert f"{number:.6f}"[:5] not in "".join(said)
-
-
-@pytest.mark.parametrize("trust", [POINTS, PLACE, POINTS.tolist(), 7])
-def test_what_is_no_word_is_refused_as_trust(trust: Any) -> None:
-    with pytest.raises(InvalidInput, match="trust must say whom the participants trust; got"):
-        sl.counts(POINTS, BOX, epsilon=1.0, trust=trust)
