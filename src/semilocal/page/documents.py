@@ -27,8 +27,6 @@ from ..service.rounds import catch_up
 from ..service.stores.base import Store
 from ..sharing.pair import EXPERIMENTAL
 
-__all__ = ["RoundDocuments", "overview", "pair_document", "pair_overview", "round_document"]
-
 _CACHE_BYTES = 64 << 20
 _CURATORS = 4
 
@@ -68,16 +66,9 @@ def pair_document(counts: PairResult) -> dict[str, Any]:
 
 
 def round_document(curator: Curator, closed: AnyClosed, expected: int | None) -> dict[str, Any]:
-    """What a closed round left: all regions, if it changed them, and how many reported.
+    """What a closed round left: all regions, if it changed them, and how many reported of those ``expected``.
 
-    Parameters
-    ----------
-    curator : Curator
-        After the round.
-    closed : Closed or ValueClosed
-        The round's closing.
-    expected : int or None
-        Reports that it waited for.
+    The curator is as after the round.
     """
     number = closed.round
     if isinstance(closed, ValueClosed):
@@ -101,12 +92,7 @@ def round_document(curator: Curator, closed: AnyClosed, expected: int | None) ->
 
 
 class RoundDocuments:
-    """Documents of closed rounds, compressed, in bounded memory: they never change, and everybody wants the same.
-
-    Parameters
-    ----------
-    store : Store
-    """
+    """Documents of closed rounds, compressed, in bounded memory: they never change, and everybody wants the same."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -9,8 +9,6 @@ import html
 
 import msgspec
 
-__all__ = ["PROBLEMS", "Problem"]
-
 # token: (status, title)
 PROBLEMS: dict[str, tuple[int, str]] = {
     "malformed": (400, "the request is not of the form that this route takes"),
@@ -65,10 +63,10 @@ class Problem(Exception):
 
     def __init__(
         self, token: str, detail: str = "", *, retry_after: int | None = None,
-        headers: tuple[tuple[bytes, bytes], ...] = (), field: str = "",
+        headers: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:  # fmt: skip
         super().__init__(token)
-        self.token, self.detail, self.field = token, detail, field
+        self.token, self.detail = token, detail
         self.status, self.title = PROBLEMS[token]
         if retry_after is None and self.status in (429, 503):
             retry_after = 1
@@ -88,7 +86,6 @@ class Problem(Exception):
                 "title": self.title,
                 "status": self.status,
                 "detail": self.detail or self.title,
-                **({"field": self.field} if self.field else {}),
             }
         )
 
