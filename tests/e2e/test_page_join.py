@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import pytest
 
 from semilocal.cli.admin import AdminClient
@@ -20,7 +19,6 @@ from semilocal.service.campaign import CampaignForm, ReleaseForm
 from semilocal.testing import ADMIN_TOKEN, Server, running_server
 from semilocal.transcript.verify import verify_file
 from tests.e2e.test_page import press_until, take_part
-from tests.e2e.test_page_device import open_pair
 from tests.e2e.test_two_servers import servers  # noqa: F401
 from tests.helpers.browser import DESKTOP, PHONE, Look, apart, colours_of, looking
 
@@ -128,39 +126,6 @@ def test_three_browsers_take_part_with_300_others_while_the_operator_watches(
     found = verify_file(tmp_path / "t.slt")
     assert found.sound, found.lines()
     assert found.participants == AGENTS + 3
-
-
-def test_a_browser_uploads_to_two_servers_and_keeps_the_receipt(
-    browser: Browser,
-    servers: tuple[Server, Server],  # noqa: F811
-) -> None:
-    leader, helper = servers
-    task = apart(open_pair, leader.url, helper.url).result()
-    context = browser.new_context()
-    try:
-        page, errors = context.new_page(), []
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"{helper.url}/join/{task}")
-        page.get_by_text("Uploads are taken by the other operator").wait_for()
-        page.goto(f"{leader.url}/join/{task}")
-        page.get_by_role("heading", name="4. Take part").wait_for()
-        known = page.locator(".promise").inner_text()
-        assert "If both operators collude they have every position" in known
-        assert "epsilon = 8 (delta = 0) between any two positions of one person anywhere in the domain" in known
-        page.get_by_label("x0").fill("0.25")
-        page.get_by_label("x1").fill("0.75")
-        page.get_by_label("I have read").check()
-        page.locator("button.start").click()
-        page.locator(".end").wait_for()
-        assert "Receipt of City, signed" in page.locator(".end").inner_text()
-        page.reload()
-        page.locator(".end").wait_for()
-        assert errors == []
-    finally:
-        context.close()
-    state = apart(httpx2.get, f"{leader.url}/tasks/{task}/state").result().json()
-    assert state["received"] == 1
 
 
 def test_taking_part_by_keyboard_alone(browser: Browser, server: Server) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx2
+import msgspec
 import numpy as np
 import pytest
 
 from semilocal.cli.admin import AdminClient
 from semilocal.device.swarm import run_swarm
 from semilocal.geometry.box import Box
+from semilocal.pooled import PooledTask
 from semilocal.protocol.task import Task
 from semilocal.service.campaign import CampaignForm, ReleaseForm
-from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, running_server
-from tests.e2e.test_page_device import open_pair
+from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, running_server, unit_box
 from tests.e2e.test_two_servers import servers, wait_for  # noqa: F401
 from tests.helpers.browser import apart, looking
 
@@ -46,6 +47,21 @@ def others(server: Server, task: str) -> None:
     points, fares = rng.random((AGENTS, 2)), rng.uniform(0, 80, AGENTS)
     swarm = run_swarm(f"{server.url}/tasks/{task}", points, policy=ALLOW_ALL, show=False, values=fares)
     assert not asyncio.run(swarm).failures
+
+
+def open_pair(leader: str, helper: str, epsilon: float, more: dict[str, Any]) -> str:
+    """A task of two servers that takes uploads; more fields of its form."""
+    pooled = PooledTask.build(unit_box(), epsilon=epsilon, trust="two-servers", max_depth=8)
+    key = httpx2.get(f"{helper}/operator").json()["signing_key"]
+    form = {"name": "crowd", "pooled": msgspec.to_builtins(pooled), "enrolment": "open", "peer_key": key, **more}
+    headers = {"authorization": f"Bearer {ADMIN_TOKEN}"}
+    task = str(httpx2.post(f"{leader}/pairs", json=form, headers=headers).raise_for_status().json()["task"])
+    wait_for(helper, task, "confirming")
+    for url in (leader, helper):
+        assert httpx2.post(f"{url}/tasks/{task}/confirm", headers=headers).status_code == 200
+    wait_for(leader, task, "open")
+    wait_for(helper, task, "open")
+    return task
 
 
 def test_a_browser_gives_a_value_through_noise(browser: Browser, server: Server) -> None:

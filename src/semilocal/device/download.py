@@ -29,8 +29,6 @@ from ..whole_file import whole_file
 from .channel import JSON, MSGPACK, describe, problem_of
 from .transport import HttpxWire, new_client
 
-__all__ = ["Get", "Getter", "download", "save_transcript"]
-
 T = TypeVar("T", bound=msgspec.Struct)
 _PAGE = 1000
 Get: TypeAlias = Callable[[str], bytes | None]

@@ -23,8 +23,6 @@ from .routes.pair import put_upload
 from .routes.table import BYTES, JSON, Context, Handler, Operation
 from .worker import Service
 
-__all__ = ["App", "describe"]
-
 try:
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response

@@ -15,8 +15,6 @@ from typing import Any, ParamSpec, TypeVar
 from ..errors import StoreUnavailable
 from .faults import PATIENCE
 
-__all__ = ["Background"]
-
 log = logging.getLogger("semilocal.service")
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -23,8 +23,6 @@ from ..protocol.promise import promise
 from ..protocol.task import Task
 from ..words import check_name
 
-__all__ = ["Campaign", "CampaignForm", "Phase", "ReleaseForm", "Status", "fresh_tokens", "token_hash", "used_by"]
-
 Phase = Literal["enrolling", "collecting", "releasing", "finished", "cancelled"]
 ENDED: tuple[Phase, ...] = ("finished", "cancelled")
 MAX_NAME = 200
@@ -103,10 +101,7 @@ class CampaignForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enrolment_seconds: int | None = None
 
     def build(self) -> Campaign:
-        """The campaign, checked; refuses a capacity with which no crowd of k can be promised, and a hash chain.
-
-        The chain is the server's part of the draws: ``admin.with_chain`` adds it.
-        """
+        """The campaign, checked; its hash chain is the server's part of the draws, which ``rounds.with_chain`` adds."""
         if self.task.chain:
             raise InvalidInput("the hash chain of a task is made by the server: leave it out")
         if self.capacity is not None and self.capacity < self.task.k:

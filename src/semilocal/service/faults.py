@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable
 
 from ..errors import SemilocalError, StoreUnavailable
 
-__all__ = ["PATIENCE", "PUBLIC", "Faults", "Health", "Seldom"]
-
 log = logging.getLogger("semilocal.service")
 
 PATIENCE = 5.0  # seconds after which a database is taken for hung

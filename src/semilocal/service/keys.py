@@ -27,11 +27,6 @@ from ..protocol.task import Task
 from ..transcript.checkpoints import public_key
 from .stores.base import Store, check_url
 
-__all__ = [
-    "ENVIRONMENT", "NO_KEYS", "Keyring", "admin_hash", "check_admin_token", "first_admin_token", "key_file",
-    "open_keys", "private_file", "registered_key", "secret_from",
-]  # fmt: skip
-
 ENVIRONMENT = "SEMILOCAL_SIGNING_KEY"
 _REGISTERED = "server-key"
 

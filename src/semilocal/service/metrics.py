@@ -20,8 +20,6 @@ try:
 except ImportError:  # pragma: no cover
     raise MissingExtra("prometheus-client", "service") from None
 
-__all__ = ["Metrics"]
-
 _WORDS = {
     "semilocal_batches": "Transactions that wrote reports.",
     "semilocal_written": "Reports and enrolments that were written or refused by one.",

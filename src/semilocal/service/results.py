@@ -35,8 +35,6 @@ from .campaign import Campaign, Status
 from .rounds import catch_up
 from .stores.base import Store
 
-__all__ = ["Findings", "PairFindings", "Published", "campaign_promise", "findings", "pair_findings"]
-
 LEVEL = 0.95  # of the intervals that are shown
 MOST_TOLD = 12  # regions of which a mean is told for one area
 EVERYBODY = "everybody who answered"

@@ -48,12 +48,6 @@ from .campaign import Campaign, Phase, Status, fresh_tokens, token_hash
 from .keys import NO_KEYS, Keyring, registered_key
 from .stores.base import Incoming, Locked, ReportRow, Store
 
-__all__ = [
-    "REPORT_BYTES", "advance", "cancel", "catch_up", "chain_for", "check_report", "create_campaign",
-    "expected_reports", "new_tokens", "read_slice", "report_bytes", "report_head", "reports_needed", "reports_of",
-    "start", "verifier_of", "with_chain",
-]  # fmt: skip
-
 CHAIN = "chain"  # the setting with the secret that all hash chains of a server come from
 _LABEL = b"semilocal/2/chain-seed"
 REPORT_BYTES = 4096

@@ -44,8 +44,6 @@ from .stopping import SIGNALS, Stop
 from .stores.base import Store, check_url, open_store
 from .worker import Service
 
-__all__ = ["build_app", "serve", "set_up_logging"]
-
 _ADMIN = "SEMILOCAL_ADMIN_TOKEN"
 BACKLOG = 4096
 RESERVE = 96  # descriptors for ourselves: the database, its files, threads, the log

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-__all__ = ["SIGNALS", "Stop"]
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ..protocol.task import Task
     from .pair.service import PairService
 
-__all__ = ["LiveCampaign", "Service", "describe_step", "label", "poll_after"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger("semilocal.service")

@@ -18,8 +18,6 @@ from ..errors import Overloaded, StoreUnavailable
 from .faults import PATIENCE
 from .stores.base import Applied, Outcome
 
-__all__ = ["Writer"]
-
 SHORT_QUEUE = 128
 PAUSES = 4  # at most, while a short queue grows
 Waiter = asyncio.Future[Outcome]

@@ -12,17 +12,14 @@ import httpx2
 import pytest
 
 from semilocal.service import results
-from semilocal.service.app import App
 from semilocal.service.campaign import Status
 from semilocal.service.stores.base import Store
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
 from tests.helpers import HANG
-from tests.integration.service import test_app
-from tests.integration.service.test_app import problem, run
+from tests.integration.service.test_app import problem
 from tests.integration.service.test_counts import BASE, finished
 
-sqlite = test_app.sqlite  # the fixture
 ROUTES = (f"{BASE}/results", f"{BASE}/regions.geojson", f"{BASE}/counts?box=0,0,1,1")
 PARTS = ("document", "geojson", "_regions")
 
@@ -44,26 +41,24 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counted
 
 
-def test_a_second_request_computes_nothing(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
-    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
-        await finished(client, service, sqlite)
-        first = [(await client.get(route)).content for route in ROUTES]
-        assert set(computed) >= set(PARTS)
-        before = dict(computed)
-        assert [(await client.get(route)).content for route in ROUTES] == first
-        assert computed == before == dict.fromkeys(computed, 1)
+async def test_a_second_request_computes_nothing(
+    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore, computed: dict[str, int]
+) -> None:
+    await finished(client, service, sqlite)
+    first = [(await client.get(route)).content for route in ROUTES]
+    assert set(computed) >= set(PARTS)
+    before = dict(computed)
+    assert [(await client.get(route)).content for route in ROUTES] == first
+    assert computed == before == dict.fromkeys(computed, 1)
 
-    run(sqlite, scenario)
 
-
-def test_requests_at_the_same_time_compute_once(sqlite: SQLiteStore, computed: dict[str, int]) -> None:
-    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
-        await finished(client, service, sqlite)
-        answers = await asyncio.gather(*(client.get(route) for route in ROUTES * 10))
-        assert {answer.status_code for answer in answers} == {200}
-        assert computed == dict.fromkeys(computed, 1)
-
-    run(sqlite, scenario)
+async def test_requests_at_the_same_time_compute_once(
+    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore, computed: dict[str, int]
+) -> None:
+    await finished(client, service, sqlite)
+    answers = await asyncio.gather(*(client.get(route) for route in ROUTES * 10))
+    assert {answer.status_code for answer in answers} == {200}
+    assert computed == dict.fromkeys(computed, 1)
 
 
 @pytest.fixture
@@ -81,35 +76,34 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     opened.set()
 
 
-def test_results_that_take_long_keep_nobody_else_waiting(sqlite: SQLiteStore, gate: threading.Event) -> None:
-    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
-        await finished(client, service, sqlite)
-        waiting = [asyncio.ensure_future(client.get(route)) for route in ROUTES * 5]
-        while not service.computing:
-            await asyncio.sleep(0.001)
-        assert (await client.get("/tasks")).status_code == 200
-        assert (await client.get(f"{BASE}/rounds/1/closed")).status_code == 200
-        assert (await client.get("/healthz")).status_code == 200
-        assert not any(request.done() for request in waiting)
-        gate.set()
-        assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
+async def test_results_that_take_long_keep_nobody_else_waiting(
+    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore, gate: threading.Event
+) -> None:
+    await finished(client, service, sqlite)
+    waiting = [asyncio.ensure_future(client.get(route)) for route in ROUTES * 5]
+    while not service.computing:
+        await asyncio.sleep(0.001)
+    assert (await client.get("/tasks")).status_code == 200
+    assert (await client.get(f"{BASE}/rounds/1/closed")).status_code == 200
+    assert (await client.get("/healthz")).status_code == 200
+    assert not any(request.done() for request in waiting)
+    gate.set()
+    assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
 
-    run(sqlite, scenario)
 
-
-def test_more_computations_than_can_wait_are_refused(
-    sqlite: SQLiteStore, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+async def test_more_computations_than_can_wait_are_refused(
+    client: httpx2.AsyncClient,
+    service: Service,
+    sqlite: SQLiteStore,
+    gate: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("semilocal.service.worker.MOST_COMPUTING", 4)
-
-    async def scenario(client: httpx2.AsyncClient, service: Service, app: App) -> None:
-        await finished(client, service, sqlite)
-        waiting = [asyncio.ensure_future(client.get(ROUTES[0])) for _ in range(4)]
-        while service.computing < 4:
-            await asyncio.sleep(0.001)
-        problem(await client.get(ROUTES[1]), "overloaded")
-        gate.set()
-        assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
-        assert (await client.get(ROUTES[1])).status_code == 200
-
-    run(sqlite, scenario)
+    await finished(client, service, sqlite)
+    waiting = [asyncio.ensure_future(client.get(ROUTES[0])) for _ in range(4)]
+    while service.computing < 4:
+        await asyncio.sleep(0.001)
+    problem(await client.get(ROUTES[1]), "overloaded")
+    gate.set()
+    assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
+    assert (await client.get(ROUTES[1])).status_code == 200

@@ -19,8 +19,6 @@ from ...sharing.wire import MAX_REPORTS, MAX_TREE, MAX_VALUE_TREE
 from ...words import check_name
 from ..campaign import MAX_ENROLMENT_SECONDS, MAX_NAME
 
-__all__ = ["PairForm", "PairSettings"]
-
 
 class PairSettings(NamedTuple):
     """How a server takes part in pairs."""

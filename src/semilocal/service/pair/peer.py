@@ -23,8 +23,6 @@ from ...sharing.wire import MAX_BODY
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["ANSWER_HEADER", "VERSION", "Peer", "answer_signature", "authorization", "check_request"]
-
 VERSION = 2
 CLOCK_SECONDS = 300
 ANSWER_HEADER = "semilocal-signature"

@@ -32,11 +32,6 @@ from ..stores.base import Outcome
 from ..stores.pairs import LAST_STEP, PairRow, PairTables, StepRow, UploadRow
 from .pool import Found, Job, Move, Pool, Reports, Tree
 
-__all__ = [
-    "CHUNK", "HELPER_ANSWERS", "Leading", "LivePair", "PairSecrets", "StoredHalf", "answer_forward", "answer_step",
-    "upload_row",
-]  # fmt: skip
-
 Flags = npt.NDArray[np.bool_]
 HELPER_ANSWERS = "the helper's answer to the proposal"
 _ROOT = b"semilocal/1/pair/root"

@@ -28,8 +28,6 @@ from ...errors import EvaluationFailed, StoreUnavailable, printable
 from ...sharing.report import Shape
 from ...sharing.verify import Half
 
-__all__ = ["MEMORY", "Chunks", "Job", "Move", "Pool", "Reports", "Tree"]
-
 MEMORY = 1 << 30  # bytes of states that all processes keep; what is above is computed again at every level
 LOOK = 0.2  # seconds between two looks whether the pair is still counted
 TRIES = 10  # times that the process of a job may be killed before the level is given up for now

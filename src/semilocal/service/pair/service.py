@@ -33,8 +33,6 @@ from .peer import Peer, check_request
 from .play import HELPER_ANSWERS, Leading, LivePair, PairSecrets, answer_forward, answer_step, upload_row
 from .pool import Pool
 
-__all__ = ["PairService"]
-
 log = logging.getLogger("semilocal.service")
 
 MAX_UNCONFIRMED = 32

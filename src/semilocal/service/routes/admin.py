@@ -13,8 +13,6 @@ from ..worker import describe_step, label
 from .pair import TokensForm, cancel_pair, end_uploads, make_pair_tokens, refusing, show_pair_progress
 from .table import Context, Operation
 
-__all__ = ["OPERATIONS"]
-
 log = logging.getLogger("semilocal.service")
 
 ADMIN_BYTES = 65_536

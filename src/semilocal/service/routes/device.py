@@ -19,8 +19,6 @@ from ..worker import LiveCampaign, Service, poll_after
 from .pair import show_pair_state
 from .table import BYTES, Context, Operation
 
-__all__ = ["OPERATIONS", "put_report", "state_document"]
-
 LONGEST_WAIT = 25
 _KINDS = {"collecting": "query", "releasing": "value-query"}
 _ACKNOWLEDGED = [

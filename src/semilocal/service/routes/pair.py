@@ -24,11 +24,6 @@ from ..pair.service import PairService
 from ..problems import Problem
 from .table import BYTES, Context, Operation
 
-__all__ = [
-    "OPERATIONS", "TokensForm", "cancel_pair", "end_uploads", "make_pair_tokens", "pair_of", "put_upload", "refusing",
-    "show_pair_progress", "show_pair_state", "show_pair_statement", "show_pair_task",
-]  # fmt: skip
-
 FORM_BYTES = 65_536
 _STEPS = ("propose", "forward", "close", "finish", "sign")
 _LEVEL = re.compile(r"0|[1-9][0-9]?")

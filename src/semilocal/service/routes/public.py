@@ -20,8 +20,6 @@ from ..worker import poll_after
 from .pair import pair_of, show_pair_statement, show_pair_task
 from .table import BYTES, JSON, TEXT, Context, Handler, Operation
 
-__all__ = ["OPERATIONS", "findings_of"]
-
 PAGE = 1000
 GEOJSON, GEOPARQUET = "application/geo+json", "application/vnd.apache.parquet"
 MOST_BOXES = 10_000

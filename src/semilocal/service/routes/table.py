@@ -16,8 +16,6 @@ from ..keys import admin_hash
 from ..metrics import Metrics
 from ..worker import Service
 
-__all__ = ["BYTES", "JSON", "TEXT", "Context", "Handler", "Operation"]
-
 JSON, BYTES, TEXT = "application/json", "application/msgpack", "text/plain"
 
 

@@ -34,11 +34,6 @@ from ...errors import InvalidInput, SchemaMismatch, StoreUnavailable
 from ..campaign import ENDED, Campaign, Phase, Status
 from .pairs import PairTables
 
-__all__ = [
-    "Applied", "Enrolment", "Incoming", "Item", "Locked", "Outcome", "ReportRow", "Store", "What", "campaign_of",
-    "check_url", "check_version", "migrations", "open_store",
-]  # fmt: skip
-
 Connection = Any
 # (verifier, stored body) of a report; (verifier, token) of an enrolment.
 FoundReport = tuple[bytes | None, bytes | None]

@@ -20,10 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from .base import Outcome, Store
 
-__all__ = [
-    "LAST_STEP", "NOT_OPEN", "SEED", "PairPhase", "PairRow", "PairTables", "ShareRow", "StepRow", "UploadRow",
-]  # fmt: skip
-
 PairPhase = Literal["confirming", "open", "closing", "levels", "done", "cancelled"]
 ENDED: tuple[PairPhase, ...] = ("done", "cancelled")
 Run = Callable[..., Any]

@@ -22,8 +22,6 @@ try:
 except ImportError:
     raise MissingExtra("psycopg", "postgres") from None
 
-__all__ = ["PostgresStore"]
-
 _LOCKS = 0x53_4C_44_50  # first half of the advisory locks' keys: ours
 # Every look-up goes through a primary key. The planner cannot know that for tables that have just begun to grow, and
 # would read them from end to end for every report. Nor is it told "key = ANY(…)": it then reads all rows of a campaign.

@@ -23,8 +23,6 @@ from ...errors import InvalidInput, StoreUnavailable
 from ..keys import private_file
 from .base import Store, campaign_of, check_version, migrations
 
-__all__ = ["SQLiteStore", "back_up", "check_file", "lock_for_serving"]
-
 BUSY_SECONDS = 60
 _MAGIC = b"SQLite format 3\0"  # a file begins with this
 _SCHEMA, _VERSION = slice(40, 44), slice(60, 64)  # bytes: changes of the schema, user_version

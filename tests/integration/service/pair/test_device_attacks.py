@@ -18,7 +18,6 @@ from semilocal.device.upload import make_upload
 from semilocal.pooled import replay
 from semilocal.pooled.asked import AskedValue
 from semilocal.pooled.values import add_up, sum_rate
-from semilocal.service.stores.base import Store
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import Party
 from semilocal.sharing.report import SharedReport, shard
@@ -26,7 +25,7 @@ from semilocal.sharing.wire import LevelSums, SignedTree, Upload, split_ids
 from semilocal.testing import secret
 from semilocal.transcript.pair import verify_pair
 from tests.helpers.pairs import pooled_task, report_id, sealed_upload
-from tests.helpers.running_pair import Pair, run_pair
+from tests.helpers.running_pair import Pair
 
 HONEST = 300
 LEVELS = 4
@@ -150,26 +149,23 @@ def only_noise_differs(signed: SignedTree) -> bool:
 
 
 @pytest.mark.parametrize("attack", [payloads, second_nodes, strangers, flips])
-def test_every_forged_report_is_rejected_and_nobody_else(
-    stores: tuple[Store, Store], attack: Callable[[PairTask], Forgeries]
+async def test_every_forged_report_is_rejected_and_nobody_else(
+    servers: Pair, attack: Callable[[PairTask], Forgeries]
 ) -> None:
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened(TASK)
-        await crowd(servers, pair)
-        forged = attack(pair)
-        await put_all(servers, pair, (sealed_upload(pair, report) for report in forged.values()))
-        signed = await servers.finish(pair)
-        names = {report.nonce: name for name, report in forged.items()}
-        missed = [name for report, name in names.items() if report not in rejected_by(servers)]
-        assert missed == []
-        assert rejected_by(servers) == set(names)
-        assert verify_pair(signed.to_bytes()).sound
-        assert sum(signed.trees[0].rejected) == len(forged)
-        assert f"{len(forged)} people rejected" in verify_pair(signed.to_bytes()).lines()[0]
-        assert len(signed.published()[0].opened) == LEVELS, "every level was checked"
-        assert only_noise_differs(signed)
-
-    run_pair(stores, body)
+    pair = await servers.opened(TASK)
+    await crowd(servers, pair)
+    forged = attack(pair)
+    await put_all(servers, pair, (sealed_upload(pair, report) for report in forged.values()))
+    signed = await servers.finish(pair)
+    names = {report.nonce: name for name, report in forged.items()}
+    missed = [name for report, name in names.items() if report not in rejected_by(servers)]
+    assert missed == []
+    assert rejected_by(servers) == set(names)
+    assert verify_pair(signed.to_bytes()).sound
+    assert sum(signed.trees[0].rejected) == len(forged)
+    assert f"{len(forged)} people rejected" in verify_pair(signed.to_bytes()).lines()[0]
+    assert len(signed.published()[0].opened) == LEVELS, "every level was checked"
+    assert only_noise_differs(signed)
 
 
 STARS = AskedValue(name="stars", low=0, high=7, bits=3, mean="cells")  # a value is its own place on the grid
@@ -223,23 +219,20 @@ def values(pair: PairTask) -> Forgeries:
     return out
 
 
-def test_every_forged_value_is_rejected_and_nobody_else(stores: tuple[Store, Store]) -> None:
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
-        await crowd(servers, pair)
-        forged = values(pair)
-        good = value_forgery(pair, "good", [1, 5], 5)
-        reports = [*forged.values(), good]
-        await put_all(servers, pair, (sealed_upload(pair, report) for report in reports))
-        signed = await servers.finish(pair)
-        names = {report.nonce: name for name, report in forged.items()}
-        assert [name for report, name in names.items() if report not in rejected_by(servers)] == []
-        assert rejected_by(servers) == set(names)
-        assert sum(signed.trees[0].rejected) == len(forged)
-        assert f"{len(forged)} people rejected" in verify_pair(signed.to_bytes()).lines()[0]
-        assert off(signed, pair) <= 1
-
-    run_pair(stores, body)
+async def test_every_forged_value_is_rejected_and_nobody_else(servers: Pair) -> None:
+    pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
+    await crowd(servers, pair)
+    forged = values(pair)
+    good = value_forgery(pair, "good", [1, 5], 5)
+    reports = [*forged.values(), good]
+    await put_all(servers, pair, (sealed_upload(pair, report) for report in reports))
+    signed = await servers.finish(pair)
+    names = {report.nonce: name for name, report in forged.items()}
+    assert [name for report, name in names.items() if report not in rejected_by(servers)] == []
+    assert rejected_by(servers) == set(names)
+    assert sum(signed.trees[0].rejected) == len(forged)
+    assert f"{len(forged)} people rejected" in verify_pair(signed.to_bytes()).lines()[0]
+    assert off(signed, pair) <= 1
 
 
 def off(signed: SignedTree, pair: PairTask) -> float:
@@ -256,8 +249,8 @@ def off(signed: SignedTree, pair: PairTask) -> float:
     return float(np.abs(published.sums - exact).max() / reach)
 
 
-def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
-    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+async def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
+    servers: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted fault that the test above must catch."""
     whole = Party.verify_init
@@ -269,31 +262,24 @@ def test_servers_that_do_not_check_value_trees_would_take_a_leaf_worth_two(
         return tags
 
     monkeypatch.setattr(Party, "verify_init", without_values)
-
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
-        await crowd(servers, pair)
-        forged = value_forgery(pair, "leaf", [1, 7 * 100], 7, leaf=100)
-        await put_all(servers, pair, [sealed_upload(pair, forged)])
-        signed = await servers.finish(pair)
-        assert rejected_by(servers) == set()
-        assert off(signed, pair) > 1
-
-    run_pair(stores, body)
+    pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
+    await crowd(servers, pair)
+    forged = value_forgery(pair, "leaf", [1, 7 * 100], 7, leaf=100)
+    await put_all(servers, pair, [sealed_upload(pair, forged)])
+    signed = await servers.finish(pair)
+    assert rejected_by(servers) == set()
+    assert off(signed, pair) > 1
 
 
-def test_a_value_with_bits_after_its_last_level_is_refused_at_the_door(stores: tuple[Store, Store]) -> None:
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
-        report = value_forgery(pair, "unused", [1, 5], 5, flipped=STARS.bits)
-        answer = await servers.put(pair, sealed_upload(pair, report))
-        assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
-
-    run_pair(stores, body)
+async def test_a_value_with_bits_after_its_last_level_is_refused_at_the_door(servers: Pair) -> None:
+    pair = await servers.opened(TASK, value=msgspec.to_builtins(STARS))
+    report = value_forgery(pair, "unused", [1, 5], 5, flipped=STARS.bits)
+    answer = await servers.put(pair, sealed_upload(pair, report))
+    assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
 
 
-def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
-    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+async def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
+    servers: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted fault that the test above must catch."""
     whole = Party.verify_init
@@ -304,84 +290,71 @@ def test_servers_that_compare_sums_alone_would_count_a_person_in_two_places(
         return tags
 
     monkeypatch.setattr(Party, "verify_init", sums_alone)
-
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened(TASK)
-        await crowd(servers, pair)
-        forged = second_nodes(pair)
-        await put_all(servers, pair, (sealed_upload(pair, report) for report in forged.values()))
-        assert (await servers.start(pair)).status_code == 200
-        await servers.tick(2)
-        assert len(rejected_by(servers)) < len(forged)
-        assert (await servers.state(pair))["phase"] != "done", "second nodes are worth about 2^63: no rule takes that"
-
-    run_pair(stores, body)
+    pair = await servers.opened(TASK)
+    await crowd(servers, pair)
+    forged = second_nodes(pair)
+    await put_all(servers, pair, (sealed_upload(pair, report) for report in forged.values()))
+    assert (await servers.start(pair)).status_code == 200
+    await servers.tick(2)
+    assert len(rejected_by(servers)) < len(forged)
+    assert (await servers.state(pair))["phase"] != "done", "second nodes are worth about 2^63: no rule takes that"
 
 
-def test_an_envelope_opens_for_its_server_report_and_public_part_only(stores: tuple[Store, Store]) -> None:
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened(TASK)
-        await crowd(servers, pair)
-        mine, yours = (make_upload(pair, PLACE, secret(number, seed=9)) for number in (1, 2))
-        stolen_by_leader = {
-            "envelopes exchanged": msgspec.structs.replace(
-                mine, leader_envelope=mine.helper_envelope, helper_envelope=mine.leader_envelope
-            ),
-            "another report's envelope": msgspec.structs.replace(mine, leader_envelope=yours.leader_envelope),
-            "replayed under another name": msgspec.structs.replace(mine, id=report_id(1)),
-            "another public part": msgspec.structs.replace(mine, public=yours.public),
-        }
-        for name, upload in stolen_by_leader.items():
-            answer = await servers.put(pair, upload)
-            assert answer.status_code == 422, name
-            assert answer.json()["token"] == "bad-upload"
-        # the leader cannot open the helper's envelope: the helper refuses it when it is forwarded
-        stolen = msgspec.structs.replace(mine, helper_envelope=yours.helper_envelope)
-        assert (await servers.put(pair, stolen)).status_code == 201
-        await servers.tick()
-        again = await servers.put(pair, stolen)  # the leader knows now
-        assert (again.status_code, again.json()["token"]) == (422, "bad-upload")
-        signed = await servers.finish(pair)
-        assert replay(signed.published()[0]).people == HONEST
-        assert (await servers.state(pair))["refused"] == 1
-
-    run_pair(stores, body)
+async def test_an_envelope_opens_for_its_server_report_and_public_part_only(servers: Pair) -> None:
+    pair = await servers.opened(TASK)
+    await crowd(servers, pair)
+    mine, yours = (make_upload(pair, PLACE, secret(number, seed=9)) for number in (1, 2))
+    stolen_by_leader = {
+        "envelopes exchanged": msgspec.structs.replace(
+            mine, leader_envelope=mine.helper_envelope, helper_envelope=mine.leader_envelope
+        ),
+        "another report's envelope": msgspec.structs.replace(mine, leader_envelope=yours.leader_envelope),
+        "replayed under another name": msgspec.structs.replace(mine, id=report_id(1)),
+        "another public part": msgspec.structs.replace(mine, public=yours.public),
+    }
+    for name, upload in stolen_by_leader.items():
+        answer = await servers.put(pair, upload)
+        assert answer.status_code == 422, name
+        assert answer.json()["token"] == "bad-upload"
+    # the leader cannot open the helper's envelope: the helper refuses it when it is forwarded
+    stolen = msgspec.structs.replace(mine, helper_envelope=yours.helper_envelope)
+    assert (await servers.put(pair, stolen)).status_code == 201
+    await servers.tick()
+    again = await servers.put(pair, stolen)  # the leader knows now
+    assert (again.status_code, again.json()["token"]) == (422, "bad-upload")
+    signed = await servers.finish(pair)
+    assert replay(signed.published()[0]).people == HONEST
+    assert (await servers.state(pair))["refused"] == 1
 
 
-def test_a_replayed_upload_counts_once_and_another_one_under_its_name_is_refused(stores: tuple[Store, Store]) -> None:
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened(TASK)
-        await crowd(servers, pair)
-        upload = make_upload(pair, PLACE, secret(0))
-        again = make_upload(pair, (0.9, 0.9), secret(0))
-        assert again.id == upload.id
-        answer = await servers.put(pair, again)
-        assert (answer.status_code, answer.json()["token"]) == (409, "other-upload")
-        signed = await servers.finish(pair)
-        assert replay(signed.published()[0]).people == HONEST
-        late = await servers.put(pair, make_upload(pair, PLACE, secret(1, seed=5)))
-        assert (late.status_code, late.json()["token"]) == (410, "uploads-closed")
-
-    run_pair(stores, body)
+async def test_a_replayed_upload_counts_once_and_another_one_under_its_name_is_refused(servers: Pair) -> None:
+    pair = await servers.opened(TASK)
+    await crowd(servers, pair)
+    upload = make_upload(pair, PLACE, secret(0))
+    again = make_upload(pair, (0.9, 0.9), secret(0))
+    assert again.id == upload.id
+    answer = await servers.put(pair, again)
+    assert (answer.status_code, answer.json()["token"]) == (409, "other-upload")
+    signed = await servers.finish(pair)
+    assert replay(signed.published()[0]).people == HONEST
+    late = await servers.put(pair, make_upload(pair, PLACE, secret(1, seed=5)))
+    assert (late.status_code, late.json()["token"]) == (410, "uploads-closed")
 
 
 @pytest.mark.parametrize("wrong", ["longer", "shorter", "unused bits", "bucket", "deeper"])
-def test_an_upload_that_is_not_of_the_tasks_form_is_refused_at_once(stores: tuple[Store, Store], wrong: str) -> None:
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened(TASK)
-        upload = make_upload(pair, PLACE, secret(0))
-        deeper = PairTask(pooled_task(max_depth=LEVELS + 1), pair.leader, pair.helper)
-        changed: dict[str, Upload] = {
-            "longer": msgspec.structs.replace(upload, public=upload.public + b"\0"),
-            "shorter": msgspec.structs.replace(upload, public=upload.public[:-1]),
-            "unused bits": msgspec.structs.replace(
-                upload, public=bytes([upload.public[0] | 1 << LEVELS]) + upload.public[1:]
-            ),
-            "bucket": msgspec.structs.replace(upload, bucket=2),
-            "deeper": make_upload(deeper, PLACE, secret(0)),
-        }
-        answer = await servers.put(pair, changed[wrong])
-        assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
-        assert (await servers.state(pair))["received"] == 0
-
-    run_pair(stores, body)
+async def test_an_upload_that_is_not_of_the_tasks_form_is_refused_at_once(servers: Pair, wrong: str) -> None:
+    pair = await servers.opened(TASK)
+    upload = make_upload(pair, PLACE, secret(0))
+    deeper = PairTask(pooled_task(max_depth=LEVELS + 1), pair.leader, pair.helper)
+    changed: dict[str, Upload] = {
+        "longer": msgspec.structs.replace(upload, public=upload.public + b"\0"),
+        "shorter": msgspec.structs.replace(upload, public=upload.public[:-1]),
+        "unused bits": msgspec.structs.replace(
+            upload, public=bytes([upload.public[0] | 1 << LEVELS]) + upload.public[1:]
+        ),
+        "bucket": msgspec.structs.replace(upload, bucket=2),
+        "deeper": make_upload(deeper, PLACE, secret(0)),
+    }
+    answer = await servers.put(pair, changed[wrong])
+    assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
+    assert (await servers.state(pair))["received"] == 0

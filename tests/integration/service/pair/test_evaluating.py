@@ -171,49 +171,41 @@ async def fault_of(client: httpx2.AsyncClient, pair: PairTask) -> dict[str, Any]
             await asyncio.sleep(0.01)
 
 
-def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
-    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+async def test_the_operator_sees_which_part_cannot_be_evaluated_and_why(
+    servers: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mended = break_evaluation(monkeypatch, 0)
-
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened()
-        await servers.fill(pair, crowd(PEOPLE))
-        await servers.start(pair)
-        await servers.tick()
-        words = msgspec.convert(await fault_of(servers.leader, pair), State).text()
-        assert "waits for the evaluation" in words
-        assert words.endswith("part 1 of 1 cannot be evaluated: InvalidInput: its reports are lost")
-        assert (await servers.state(pair))["fault"] == PUBLIC  # everybody else is told that, and no more
-        mended.set()
-        await servers.tick(2)
-        state = (await servers.leader.get(f"/tasks/{pair.id.hex()}/progress", headers=ADMIN)).json()
-        assert (state["phase"], state["fault"]) == ("done", None)
-
-    run_pair(stores, body)
+    pair = await servers.opened()
+    await servers.fill(pair, crowd(PEOPLE))
+    await servers.start(pair)
+    await servers.tick()
+    words = msgspec.convert(await fault_of(servers.leader, pair), State).text()
+    assert "waits for the evaluation" in words
+    assert words.endswith("part 1 of 1 cannot be evaluated: InvalidInput: its reports are lost")
+    assert (await servers.state(pair))["fault"] == PUBLIC  # everybody else is told that, and no more
+    mended.set()
+    await servers.tick(2)
+    state = (await servers.leader.get(f"/tasks/{pair.id.hex()}/progress", headers=ADMIN)).json()
+    assert (state["phase"], state["fault"]) == ("done", None)
 
 
-def test_a_helper_that_cannot_evaluate_says_why_to_its_operator_only_and_can_be_cancelled(
-    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+async def test_a_helper_that_cannot_evaluate_says_why_to_its_operator_only_and_can_be_cancelled(
+    servers: Pair, stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_evaluation(monkeypatch, 1)
-
-    async def body(servers: Pair) -> None:
-        pair = await servers.opened()
-        await servers.fill(pair, crowd(PEOPLE))
-        await servers.start(pair)
-        await servers.tick()
-        assert "its reports are lost" in (await fault_of(servers.helper, pair))["fault"]
-        waits = (await servers.state(pair))["waits_for"]
-        assert "cannot evaluate now" in waits
-        assert "lost" not in waits
-        answer = await servers.helper.post(f"/tasks/{pair.id.hex()}/close", headers=ADMIN)
-        assert answer.json() == {"phase": "cancelled"}
-        await servers.tick()
-        assert stores[1].pairs.shares(pair.id, 1, bytes(16), b"\xff" * 16) == []
-        assert "cancelled" in (await servers.state(pair))["waits_for"]
-
-    run_pair(stores, body)
+    pair = await servers.opened()
+    await servers.fill(pair, crowd(PEOPLE))
+    await servers.start(pair)
+    await servers.tick()
+    assert "its reports are lost" in (await fault_of(servers.helper, pair))["fault"]
+    waits = (await servers.state(pair))["waits_for"]
+    assert "cannot evaluate now" in waits
+    assert "lost" not in waits
+    answer = await servers.helper.post(f"/tasks/{pair.id.hex()}/close", headers=ADMIN)
+    assert answer.json() == {"phase": "cancelled"}
+    await servers.tick()
+    assert stores[1].pairs.shares(pair.id, 1, bytes(16), b"\xff" * 16) == []
+    assert "cancelled" in (await servers.state(pair))["waits_for"]
 
 
 def test_a_pair_that_is_cancelled_while_it_is_counted_is_no_fault(
