@@ -134,8 +134,11 @@ def test_a_request_to_another_host_would_be_seen(planted: str) -> None:
     assert strangers('<a href="https://github.com/semilocal/semilocal">source</a>') == []
 
 
-@pytest.mark.parametrize(("page", "size"), [("index.html", PHONE), ("reference/api/jobs.html", DESKTOP)])
-def test_a_browser_asks_nobody_else(browser: Browser, address: str, page: str, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("page", "size"), [("is-this-for-me.html", PHONE), ("reference/api/jobs.html", DESKTOP)])
+def test_a_browser_asks_nobody_else_and_everybody_can_read_it(
+    browser: Browser, address: str, page: str, size: tuple[int, int]
+) -> None:
     with looking(browser, f"{address}/{page}", size=size) as look:  # errors and strangers are refused at its end
         look.page.wait_for_load_state("networkidle")
         assert look.page.locator("h1").first.is_visible()
+        assert look.violations() == []
