@@ -91,23 +91,19 @@ def open_source(
         if files:
             raise InvalidInput("files are for Arrow and DuckDB; let Spark read them, and give the frame")
         source = SparkSource(rows, columns, box, **chosen)
-        names = source.everybody.rows.columns
     elif engine == "duckdb":
         from .duckdb import open_rows as open_duckdb
 
         source = open_duckdb(rows, columns, box, connection=connection, values=values, **chosen)
-        names = source.names
     elif files:
         from .arrow import open_files
 
         source = open_files(rows, columns, box, values=values, **chosen)
-        names = source.names
     else:
         from .arrow import open_rows
 
         source = open_rows(rows, columns, box, **chosen)
-        names = source.names
     if person is None and not rows_are_people:
-        others = [name for name in names if name not in (*columns, *values)]
+        others = [name for name in source.names if name not in (*columns, *values)]
         refuse_person_columns("the rows", others, SOURCE)  # not `rows`, which may be a query with positions in it
     return source  # type: ignore[no-any-return]

@@ -26,7 +26,7 @@ from ..hierarchy.base import Hierarchy
 from ..simulation.people import row_scores, smallest_scores
 from ..whole_file import whole_file
 from .files import BATCH, check_files, check_numbers, list_files, load_arrow, reason_of
-from .source import REGION, Lookup, Source, attached_batches, check_axes, kept_columns
+from .source import REGION, Lookup, Source, check_axes, kept_columns
 
 Reader = Callable[[Sequence[str]], Iterable[Any]]
 
@@ -141,7 +141,7 @@ class ArrowSource(Source):
         """
         path = options.pop("path", None)
         if path is None and not options:
-            return attached_batches(self, hierarchy, lookup)
+            return super().attach(hierarchy, lookup)
         keep = kept_columns(self.schema.names, {"keep": (), **options})
         if path is None:
             raise InvalidInput("columns are kept in a file; name it with path")

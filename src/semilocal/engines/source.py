@@ -229,7 +229,6 @@ class Attached(NamedTuple):
 
     positions: Floats  # float64[b, d]
     regions: npt.NDArray[np.int32]  # int32[b], index of the region in the partition
-    others: Floats = np.empty((0, 0))  # float64[b, c], further columns that were asked for
 
 
 class Survey(NamedTuple):
@@ -335,20 +334,10 @@ class Source:
         """
         if options:
             raise InvalidInput(f"this source takes no options for attach; got {', '.join(sorted(options))}")
-        return attached_batches(self, hierarchy, lookup)
+        return (Attached(places, lookup.regions(hierarchy.codes(places))) for places in self.batches())
 
     def _codes(self, hierarchy: Hierarchy) -> Iterator[Cells]:
         return map(hierarchy.codes, self.batches())
-
-
-def attached_batches(
-    source: Source, hierarchy: Hierarchy, lookup: Lookup, others: Sequence[str] = ()
-) -> Iterator[Attached]:
-    """Rows with their regions and further columns, batch by batch, in the order of the rows, from any source."""
-    axes = source.box.dimensions
-    for read in source.batches(*others):
-        positions = read[:, :axes]
-        yield Attached(positions, lookup.regions(hierarchy.codes(positions)), read[:, axes:])
 
 
 def kept_columns(columns: Sequence[str], options: dict[str, Any]) -> list[str]:

@@ -44,7 +44,7 @@ class SparkSource(Source):
     ) -> None:  # fmt: skip
         load_spark()
         super().__init__(box)
-        self.rows, self.columns = rows, tuple(columns)
+        self.rows, self.columns, self.names = rows, tuple(columns), tuple(rows.columns)
         self.rows_per_person, self.person = rows_per_person, person
         self.everybody = self  # all rows, chosen or not
         check_axes(columns, box)

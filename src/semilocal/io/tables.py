@@ -20,7 +20,8 @@ from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
 from ..geometry.units import crs_of, latitude_first
-from ..protocol.partition import CodeMap
+from ..pooled.estimate import PooledPartition
+from ..protocol.partition import Partition
 from ..protocol.promise import MARK_NAME, Mark
 from ..tabular import rounded
 from .files import replacing
@@ -59,7 +60,7 @@ def marked(mark: Mark | None) -> dict[str, str]:
     return {} if mark is None else {MARK_NAME: mark.words}
 
 
-def to_geodataframe(columns: Columns, drawn: CodeMap) -> Any:
+def to_geodataframe(columns: Columns, drawn: Partition | PooledPartition) -> Any:
     """A geopandas.GeoDataFrame with the outlines of a map's regions and the CRS of the domain, if it has one."""
     geopandas, crs = _library("geopandas", "maps"), crs_of(drawn.task.box)
     return _attributed(geopandas.GeoDataFrame(dict(columns), geometry=_outlines(drawn), crs=crs), drawn.mark)
@@ -70,14 +71,14 @@ def _attributed(frame: Any, mark: Mark | None) -> Any:
     return frame
 
 
-def write_geoparquet(columns: Columns, drawn: CodeMap, path: str | PathLike[str]) -> None:
+def write_geoparquet(columns: Columns, drawn: Partition | PooledPartition, path: str | PathLike[str]) -> None:
     """Write :func:`geoparquet` to a file, in one step."""
     content = geoparquet(columns, drawn)
     with replacing(Path(path)) as stream:
         stream.write(content)
 
 
-def geoparquet(columns: Columns, drawn: CodeMap) -> bytes:
+def geoparquet(columns: Columns, drawn: Partition | PooledPartition) -> bytes:
     """The outlines of a map's regions, and columns, as a GeoParquet 1.1 file.
 
     Bounds are in the geometry and nowhere else. Estimates have the digits that are known.
@@ -109,7 +110,7 @@ def map_boxes(boxes: Floats, box: Box) -> Floats:
     return boxes[:, :, ::-1] if latitude_first(box) else boxes
 
 
-def _outlines(drawn: CodeMap) -> Any:
+def _outlines(drawn: Partition | PooledPartition) -> Any:
     """Shapely geometries of regions, x (longitude) first: object[m]."""
     shapely, tree = _library("shapely", "maps"), drawn.task.hierarchy
     places = map_boxes(drawn.boxes, tree.box)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,45 +31,19 @@ if TYPE_CHECKING:
 UNPROTECTED = f"Regions and crowds are public by design; {PROTECTED}."
 
 
-class CodeMap(Protocol):
-    """What drawings and files take: regions of a task's hierarchy as intervals of codes, one row each."""
-
-    @property
-    def task(self) -> Any: ...  # has a hierarchy and a box
-
-    @property
-    def intervals(self) -> tuple[Cells, Cells]:
-        """First code of each region and the code after its last: uint64[m] each."""
-
-    @property
-    def are_cells(self) -> bool:
-        """Whether every region is one cell of the hierarchy."""
-
-    @property
-    def boxes(self) -> Floats:
-        """Corners of the smallest box around each region: float64[m, 2, d]."""
-
-    @property
-    def mark(self) -> Mark | None: ...
-
-    def to_table(self) -> dict[str, npt.NDArray[Any]]:
-        """The regions as columns, one row each."""
-
-
 class WaysOut(Tabular):
     """Regions on a map as tables, files and pictures of other libraries, which are loaded when used.
 
-    A subclass is a :class:`CodeMap` or has one as ``_map``, and may add columns in ``_regions``.
+    A subclass is a partition, of regions or of cells, or has one as ``_map``; it may add columns in ``_regions``.
     """
 
     @property
-    def _map(self) -> CodeMap:
-        own: Any = self
-        return own  # type: ignore[no-any-return]
+    def _map(self) -> Any:
+        return self
 
     @property
     def _mark(self) -> Mark | None:
-        return self._map.mark
+        return self._map.mark  # type: ignore[no-any-return]
 
     def to_table(self) -> dict[str, npt.NDArray[Any]]:
         """The regions as columns, one row each."""
@@ -77,7 +51,7 @@ class WaysOut(Tabular):
 
     def _regions(self) -> dict[str, npt.NDArray[Any]]:
         """The regions as columns, one row each, in the order of the map."""
-        return self._map.to_table()
+        return self._map.to_table()  # type: ignore[no-any-return]
 
     def to_geodataframe(self) -> Any:
         """The regions with outlines as a geopandas.GeoDataFrame (two dimensions only).

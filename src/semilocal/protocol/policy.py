@@ -128,20 +128,18 @@ def refusals(task: Task, plan: Plan, policy: Policy) -> list[Refusal]:
     return out
 
 
-def stops_early(task: Task) -> list[Refusal]:
-    """What would leave a device that joined in a larger region than others get: a quorum."""
-    if task.quorum == 1:
-        return []
-    reason = f"a round may close when {100 * task.quorum:g} % of those expected have answered; the others come too late"
-    return [Refusal("quorum", reason, "set quorum to 1")]
-
-
 def foreseen(task: Task, plan: Plan) -> list[Refusal]:
     """What to tell an operator before there are devices: those with default limits would refuse, or some stop early."""
-    policy = Policy(max_epsilon=float(MAX_EPSILON))
-    found = [one for one in refusals(task, plan, policy) if one.token != "no-chain"]  # the server will add its chain
-    kinds = (("devices with default limits would refuse", found), ("devices may be left behind", stops_early(task)))
-    return [Refusal(token, f"{what}: {reason}", change) for what, some in kinds for token, reason, change in some]
+    policy, what = Policy(max_epsilon=float(MAX_EPSILON)), "devices with default limits would refuse"
+    found = [
+        Refusal(token, f"{what}: {reason}", change) for token, reason, change in refusals(task, plan, policy)
+        if token != "no-chain"  # the server will add its chain
+    ]  # fmt: skip
+    if task.quorum < 1:
+        share = f"{100 * task.quorum:g} % of those expected have answered"
+        reason = f"devices may be left behind: a round may close when {share}; the others come too late"
+        found.append(Refusal("quorum", reason, "set quorum to 1"))
+    return found
 
 
 def check_task(task: Task, plan: Plan, policy: Policy) -> None:

@@ -95,7 +95,9 @@ def questions(task: Task, census: Census) -> Asking:
 
 
 def _halves(task: Task, census: Census) -> Asking:
-    k, epsilon = _planned_crowd(task), task.randomizer.epsilon
+    k, epsilon = task.k, task.randomizer.epsilon
+    if task.tolerate_liars:  # a crowd whose test asks for about as many answers as k honest people and the liars do
+        k += math.ceil(task.tolerate_liars / (2.0 * task.truth - 1.0))
     bounds = levels(task.delta, census.failed)
     rows = np.flatnonzero(census.askable >= max(2 * k, _FEWEST))
     askable, bounds = census.askable[rows], bounds[rows]
@@ -219,14 +221,6 @@ def _all_threshold(task: Task, parts: int, asked: Integers) -> Integers:
     liars = task.tolerate_liars
     honest = randomizer_for(task, parts).threshold(np.maximum(asked - liars, 0), k=task.k, delta=task.delta)
     return np.maximum(honest + liars, 1)
-
-
-def _planned_crowd(task: Task) -> int:
-    """The crowd whose test asks for about as many answers as k honest people and the liars that are tolerated."""
-    if not task.tolerate_liars:
-        return task.k
-    p = task.randomizer.probabilities[0]  # type: ignore[union-attr]
-    return task.k + math.ceil(task.tolerate_liars / (2.0 * p - 1.0))
 
 
 def _answer_noise(task: Task) -> float:

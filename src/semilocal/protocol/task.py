@@ -265,7 +265,11 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         if hierarchy is None:
             require(isinstance(box, Box), "box", "a semilocal.Box", box)
             assert box is not None
-            hierarchy = _tree_for(box, "binary" if tree is None else tree, max_depth)
+            require(tree in (None, "binary", "quad"), "tree", "'binary' or 'quad'", tree)
+            per_level = box.dimensions if tree == "quad" else 1
+            if max_depth is None:  # as many bits on every axis
+                max_depth = min(_TICK_BITS, MAX_BITS // box.dimensions) * box.dimensions // per_level
+            hierarchy = Quadtree(box, max_depth) if tree == "quad" else BinaryTree(box, max_depth)
         else:
             check_alone(hierarchy, box=box, tree=tree, max_depth=max_depth)
         require(rule in ("cut", "all"), "rule", "'cut' or 'all'", rule)
@@ -273,11 +277,17 @@ class Task(Identified, frozen=True, kw_only=True, tag_field="type", tag="task", 
         given = is_number(epsilon) and least <= epsilon <= most
         require(given, "epsilon", f"a number from {least} to {most:g}", epsilon)
         answers = answers_inside(float(epsilon)) if rule == "cut" else 1
+        if resolution is None:
+            resolution = (_KILOMETRES,) if is_geographic(hierarchy.box) else ()
+        elif not isinstance(resolution, Sequence):
+            fits = is_number(resolution) and 0 <= resolution < math.inf
+            require(fits, "resolution", "a length of at least 0", resolution)
+            resolution = (float(resolution),) if resolution else ()
         noise = RandomizedResponse(float(epsilon) / answers, 2 if rule == "cut" else hierarchy.fanout)
         return cls(
             hierarchy=hierarchy, randomizer=noise, rule=rule, k=k, delta=delta, answers=answers, quorum=quorum,
             window=window, max_rounds=MAX_ROUNDS if max_rounds is None else max_rounds, tolerate_liars=tolerate_liars,
-            server_key=server_key, min_side=_min_side(hierarchy.box, resolution), label=label, chain=chain,
+            server_key=server_key, min_side=tuple(resolution), label=label, chain=chain,
         )  # fmt: skip
 
     @classmethod
@@ -334,22 +344,3 @@ def check_alone(hierarchy: Any, **given: Any) -> None:
     wrong = [name for name, value in given.items() if value is not None and value != hierarchy.box]
     if wrong:
         raise InvalidInput(f"{', '.join(wrong)}: the hierarchy says it already; leave it out")
-
-
-def _tree_for(box: Box, tree: str, max_depth: int | None) -> BinaryTree | Quadtree:
-    require(tree in ("binary", "quad"), "tree", "'binary' or 'quad'", tree)
-    per_level = 1 if tree == "binary" else box.dimensions
-    if max_depth is None:
-        ticks = min(_TICK_BITS, MAX_BITS // box.dimensions)  # as many bits on every axis
-        max_depth = ticks * box.dimensions // per_level
-    return BinaryTree(box, max_depth) if tree == "binary" else Quadtree(box, max_depth)
-
-
-def _min_side(box: Box, resolution: float | Sequence[float] | None) -> tuple[float, ...]:
-    """The shortest sides of regions that a resolution stands for."""
-    if resolution is None:
-        return (_KILOMETRES,) if is_geographic(box) else ()
-    if isinstance(resolution, Sequence):
-        return tuple(resolution)
-    require(is_number(resolution) and 0 <= resolution < math.inf, "resolution", "a length of at least 0", resolution)
-    return (float(resolution),) if resolution else ()
