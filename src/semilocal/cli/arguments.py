@@ -108,7 +108,8 @@ def parse_function(text: str, names: Sequence[str]) -> FunctionText:
             return FunctionText(name, (float(list(names).index(rest)),))
         if rest.isdigit() and int(rest) < len(names):
             return FunctionText(name, (float(rest),))
-        raise InvalidInput(f"function {text}: there is no axis {rest!r}; the axes are {', '.join(names)}")
+        what = f"there is no axis {rest!r}" if rest else f"of which axis? For instance coordinate:{next(iter(names))}"
+        raise InvalidInput(f"function {text}: {what}; the axes are {', '.join(names)}")
     numbers = parse_numbers(rest, f"the numbers of the function {text}") if rest else ()
     axes = len(names)
     sizes = {

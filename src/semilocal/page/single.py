@@ -216,9 +216,10 @@ def result_html(result: Mapped | Run) -> str:
     if isinstance(result, Run):  # its map is drawn from the rounds, and the sum of all crowds is public
         mapped = counts(result)
     partition = mapped.partition
-    counted = "participants" if mapped.guarantee.rows == 1 else "rows"
-    numbers = {counted: f"{mapped.total:,}", "regions": f"{len(partition):,}", **_value(mapped)}
-    line = " · ".join(f"{html.escape(name)}: <b>{html.escape(text)}</b>" for name, text in numbers.items())
+    numbers = {"regions": f"{len(partition):,}", **_value(mapped)}
+    told = [f"{name}: <b>{html.escape(text)}</b>" for name, text in numbers.items()]
+    line = " · ".join([f"<b>{html.escape(mapped.counted)}</b>", *told])
+    people = {"participants" if mapped.guarantee.rows == 1 else "rows": f"{mapped.total:,}"}
     words = f"<p>{line}</p><p>{html.escape(mapped.guarantee.sentence())}</p>"
     box = partition.task.box
     if box.dimensions > 2:
@@ -227,7 +228,7 @@ def result_html(result: Mapped | Run) -> str:
         return f"<div>{words}<p>The map has {number_of(len(partition), 'cell')}; draw it with plot().</p></div>"
     rounds = rounds_of(result if isinstance(result, Run) else partition)
     document = map_html(
-        rounds, partition.task.hierarchy, mapped.guarantee, title=type(result).__name__, numbers=numbers,
+        rounds, partition.task.hierarchy, mapped.guarantee, title=type(result).__name__, numbers=people | numbers,
         mark=partition.mark, counted=mapped.tree,
     )  # fmt: skip
     frame = f'sandbox="allow-scripts allow-downloads" width="100%" height="{HEIGHT}" style="border:0"'

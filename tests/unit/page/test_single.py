@@ -117,7 +117,7 @@ def test_a_notebook_shows_numbers_promise_and_map_for_every_result(run: Run) -> 
     ]
     for result in results:
         text = result._repr_html_()
-        assert "<b>2,000</b>" in text
+        assert "<b>2,000 people</b>" in text
         sentence = (counts(result) if isinstance(result, Run) else result).guarantee.sentence()
         assert html.escape(sentence) in text
         assert data_of(html.unescape(re.search(r'srcdoc="([^"]*)"', text)[1]))["rounds"]  # type: ignore[index]

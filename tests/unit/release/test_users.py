@@ -42,6 +42,8 @@ def test_of_how_many_rows_is_shown_and_not_saved(tmp_path: Path) -> None:
     """The number of rows is in no transcript. Planted bug: it is a field that is saved."""
     counts = job("counts", users=USERS)
     assert "of 1,000 people, one row each of 3,000" in str(counts.query([0, 0, 1, 1]))
+    assert "<b>1,000 people, one row each of 3,000</b>" in counts._repr_html_()
+    assert "3,000" not in counts._repr_html_().partition("<iframe")[2], "the map may be passed on"
     counts.save(tmp_path / "map.json")
     assert "of_rows" not in (tmp_path / "map.json").read_text(encoding="utf-8")
     assert sl.load(tmp_path / "map.json").counted == "1,000 people"
