@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, as_floats, cut_repr, is_integer, plain, shown
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
 
-__all__ = ["FEWEST", "MAX_DIMENSIONS", "Box", "Clipped", "mistake_words"]
+__all__ = ["FEWEST", "MAX_DIMENSIONS", "Box", "Clipped", "is_frame", "mistake_words"]
 
 MAX_DIMENSIONS = 8
 MAX_NAME = 200  # characters of the name of an axis
@@ -31,6 +31,10 @@ _LATITUDE = re.compile(r"(?<![a-z])(lat|latitude)(?![a-z])")
 _METRES = 1e4  # coordinates of map projections are larger, but for a corner of their map
 # Axes that may be degrees or metres: lon, pickup_latitude, x0, utm_y. Others, such as euros, have units of their own.
 _OF_MAPS = re.compile(r"(?<![a-z])(lon|lng|long|longitude|lat|latitude|x|y|east|easting|north|northing)(?![a-z])")
+# One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
+_MARKS = (
+    "columns", "column_names", "crs", "to_numpy", "__arrow_c_stream__", "__dataframe__", "collect", "fetch_arrow_table",
+)  # fmt: skip
 
 
 class Clipped(NamedTuple):
@@ -213,13 +217,21 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
 
+def is_frame(points: Any) -> bool:
+    """Whether something has named columns, a CRS, or is one column: not an array or a list."""
+    if isinstance(points, np.ndarray | list | tuple | dict) or np.isscalar(points):
+        return False
+    # Of the class: a lazy frame would have to find its columns.
+    return any(hasattr(type(points), mark) for mark in _MARKS)
+
+
 def _numbers_of(points: Any, box: Box) -> Any:
     """Arrays and lists as they are; of a data frame, the columns with the names of the axes."""
-    if isinstance(points, np.ndarray | list | tuple):
+    if not is_frame(points):
         return points
-    from .frames import frame_points, is_frame
+    from .frames import frame_points
 
-    return frame_points(points, box)[0] if is_frame(points) else points
+    return frame_points(points, box)[0]
 
 
 def _sequence(value: Any, name: str) -> tuple[Any, ...]:

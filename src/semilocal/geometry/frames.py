@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..arrays import Floats
 from ..errors import InvalidInput, MissingExtra, listed_columns
-from .box import Box
+from .box import Box, is_frame
 from .places import LATITUDE, LONGITUDE
 from .units import check_crs, latitude_first
 
@@ -23,19 +23,6 @@ __all__ = [
     "axes_in_order", "check_index", "column_names", "count_content", "degree_names", "frame_columns", "frame_points",
     "is_axis", "is_frame",
 ]  # fmt: skip
-
-# One of these is there: frames and series, geopandas, Arrow's interfaces, lazy frames, DuckDB relations.
-_MARKS = (
-    "columns", "column_names", "crs", "to_numpy", "__arrow_c_stream__", "__dataframe__", "collect", "fetch_arrow_table",
-)  # fmt: skip
-
-
-def is_frame(points: Any) -> bool:
-    """Whether something has named columns, a CRS, or is one column: not an array or a list."""
-    if isinstance(points, np.ndarray | list | tuple | dict) or np.isscalar(points):
-        return False
-    # Of the class: a lazy frame would have to find its columns.
-    return any(hasattr(type(points), mark) for mark in _MARKS)
 
 
 def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floats, list[npt.NDArray[Any]]]:

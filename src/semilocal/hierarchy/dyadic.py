@@ -49,8 +49,7 @@ from ..arrays import Flags, Floats, Integers, Words, cut_repr, is_integer, on_al
 from ..errors import InvalidInput
 from ..geometry import outline, units
 from ..geometry.box import Box
-from .base import ROOT, Cells, Polygons, rows_of
-from .prefix import MAX_BITS, PrefixTree, cell_array
+from .base import MAX_BITS, ROOT, Cells, Polygons, PrefixTree, cell_array, rows_of
 
 __all__ = ["MAX_BITS", "ROOT", "BinaryTree", "BoxTree", "Cells", "Quadtree"]
 

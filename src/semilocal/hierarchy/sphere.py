@@ -33,8 +33,7 @@ from ..errors import InvalidInput
 from ..geometry.areas import Polygons as Shapes
 from ..geometry.box import Box
 from ..geometry.units import RADIUS_KM
-from .base import Cells, Polygons
-from .prefix import PrefixTree, cell_array
+from .base import Cells, Polygons, PrefixTree, cell_array
 
 __all__ = ["MAX_SPHERE_DEPTH", "SphereTree"]
 

@@ -27,8 +27,7 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, is_integer, short_repr
 from ..errors import InvalidInput, is_plain, printable
 from ..geometry.box import Box
-from .base import Cells, Hierarchy
-from .prefix import cell_array
+from .base import Cells, Hierarchy, cell_array
 
 __all__ = [
     "MAX_LABEL", "MAX_LEAVES", "MAX_TABLE_DEPTH", "MAX_TABLE_FANOUT", "TableTree", "from_cuts", "from_labels",

@@ -24,8 +24,7 @@ from ..accounting import Entry, Ledger
 from ..errors import InvalidInput
 from ..hierarchy import BinaryTree, Quadtree, SphereTree, TableTree
 from ..pooled.estimate import Estimates, PooledPartition
-from ..pooled.play import Published, Tree
-from ..pooled.rule import Level
+from ..pooled.play import Level, Published, Tree
 from ..pooled.task import PooledTask
 from ..protocol.estimate import Walls
 from ..protocol.partition import Away, Partition

@@ -28,8 +28,7 @@ from ..hierarchy.dyadic import Cells
 from ..protocol.partition import WaysOut
 from ..protocol.promise import Mark
 from . import noise
-from .play import Tree
-from .rule import siblings
+from .play import Tree, siblings
 from .task import PooledTask
 
 __all__ = ["Estimates", "PooledPartition", "estimate", "split_mean"]

@@ -25,8 +25,8 @@ from ..engines.run import SourceRun, run_source
 from ..engines.source import Lookup, Source
 from ..errors import InvalidInput, WeakWarning, outside_level
 from ..functions import BoundedFunction, as_function
-from ..geometry.box import Box
-from ..geometry.frames import check_index, degree_names, frame_points, is_axis, is_frame
+from ..geometry.box import Box, is_frame
+from ..geometry.frames import check_index, degree_names, frame_points, is_axis
 from ..geometry.places import as_box
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.ranks import SortedCodes

@@ -18,8 +18,7 @@ from ..errors import InvalidInput
 from ..hierarchy import ROOT
 from ..pooled.asked import AskedValue
 from ..pooled.estimate import Estimates, PooledPartition, estimate
-from ..pooled.play import Published, Tree
-from ..pooled.rule import Level
+from ..pooled.play import Level, Published, Tree
 from ..sharing.pair import EXPERIMENTAL, PairTask
 from ..sharing.wire import SignedTree
 from ..transcript.pair import verify_pair

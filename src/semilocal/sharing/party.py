@@ -25,8 +25,7 @@ from ..errors import InvalidInput
 from ..hierarchy import Cells
 from ..pooled.asked import AskedValue
 from ..pooled.noise import Words, draw, from_secret
-from ..pooled.play import Published
-from ..pooled.rule import Level, next_level, root_level
+from ..pooled.play import Level, Published, next_level, root_level
 from ..pooled.task import PooledTask
 from ..pooled.values import sum_noise, sum_rate
 from .verify import LevelShare, Tags

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from ..arrays import Integers, Words, as_integer
 from ..errors import InvalidInput
-from ..geometry.frames import column_names, count_content, is_frame
+from ..geometry.box import is_frame
+from ..geometry.frames import column_names, count_content
 
 MAX_ROWS_PER_USER = 1000
 MAX_KEY = 2**64 - 1

@@ -23,7 +23,7 @@ from semilocal.lab.audit import exact, finding_table
 from semilocal.lab.audit.cases import CASES, Finding, crowds, default_task, pooled
 from semilocal.pooled import noise
 from semilocal.pooled.counter import RankedCounter
-from semilocal.pooled.rule import next_level
+from semilocal.pooled.play import next_level
 from semilocal.pooled.task import UNITS
 from semilocal.protocol import thresholds
 

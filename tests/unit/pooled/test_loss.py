@@ -17,7 +17,7 @@ import pytest
 
 from semilocal import Box
 from semilocal.pooled import UNITS, PooledTask, Tree, play, replay
-from semilocal.pooled.rule import Level, next_level
+from semilocal.pooled.play import Level, next_level
 from semilocal.pooled.task import guarantee
 from semilocal.protocol.promise import Mark
 from tests.helpers.pooled_runs import largest_log_ratio, seeded, small_task

@@ -7,7 +7,7 @@ import pytest
 
 from semilocal import Box
 from semilocal.pooled import PooledTask
-from semilocal.pooled.rule import difference_noise, next_level, root_level
+from semilocal.pooled.play import difference_noise, next_level, root_level
 from semilocal.pooled.task import UNITS
 
 

@@ -13,7 +13,7 @@ from sharing_forgeries import second_node
 
 from semilocal.errors import InvalidInput
 from semilocal.pooled import replay
-from semilocal.pooled.rule import Level
+from semilocal.pooled.play import Level
 from semilocal.sharing.machine import EVENTS, Helper, Leader
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.party import accepted_digest

@@ -28,8 +28,7 @@ from ...hierarchy.dyadic import Cells
 from ...hierarchy.ranks import Ranks, SortedCodes
 from ...pooled import noise
 from ...pooled.counter import RankedCounter
-from ...pooled.play import Counter, Tree, play
-from ...pooled.rule import next_level, root_level
+from ...pooled.play import Counter, Tree, next_level, play, root_level
 from ...pooled.task import UNITS, PooledTask, Trust
 from ...pooled.values import SCALE, add_up, cell_grids, round_values, sum_noise, sum_rate
 from .bounds import LossBound, bound_by_plays

@@ -18,7 +18,7 @@ from ...functions import BoundedFunction, check_values
 from ...geometry.box import Box
 from ...hierarchy import MAX_BITS, ROOT, BinaryTree, Cells, Quadtree
 from ...pooled.estimate import split_mean
-from ...pooled.rule import siblings
+from ...pooled.play import siblings
 from ...pooled.spread import spread_inside
 from ...protocol.promise import Guarantee
 from .boxes import SpatialCounts
