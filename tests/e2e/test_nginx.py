@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Iterator
@@ -12,16 +11,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from semilocal.device.agent import Agent
-from semilocal.device.channel import Channel, Retry
-from semilocal.device.disk import MemoryDisk
-from semilocal.device.transport import LONGEST_POLL, new_client
-from semilocal.device.vault import Vault
+from semilocal.device.transport import LONGEST_POLL
 from semilocal.service.rounds import REPORT_BYTES, create_campaign
 from semilocal.service.routes.public import COUNTS_BYTES
 from semilocal.service.stores.base import open_store
 from semilocal.sharing.wire import MAX_BODY
-from semilocal.testing import ADMIN_TOKEN, ALLOW_ALL, Server, cluster, running_server
+from semilocal.testing import ADMIN_TOKEN, Server, running_server
 from tests.helpers import HANG
 from tests.helpers.flood import connect, greedy, half_open, trusting
 from tests.helpers.nginx import SHIPPED, Nginx, peak_memory, shipped_nginx
@@ -82,28 +77,6 @@ def test_it_keeps_numbers_for_operators_and_streams_for_everybody(server: Server
             assert next(parts[-1])
         assert found == [200] * 20 + [503]
         assert client.get("/tasks").status_code == 200
-
-
-def test_devices_play_a_whole_campaign_through_it(server: Server, proxy: Nginx) -> None:
-    task, size = sample_task(max_depth=4), 12
-    store = open_store(server.database, worker="test")
-    create_campaign(store, open_campaign(task, capacity=size), now=time.time())
-    store.close()
-
-    async def scene() -> list[str]:
-        client = new_client(connections=8, verify=trusting(proxy.certificate))
-        channel = Channel(proxy.url, client, retry=Retry(first=0.05, longest=0.5))
-        vaults = [Vault.open(f"device{number}", disk=MemoryDisk()) for number in range(size)]
-        agents = [
-            Agent(f"{proxy.url}/tasks/{task.id.hex()}", vault, position=tuple(point), policy=ALLOW_ALL, channel=channel)
-            for vault, point in zip(vaults, cluster(size).tolist(), strict=True)
-        ]
-        summaries = await asyncio.wait_for(asyncio.gather(*(agent.run() for agent in agents)), HANG)
-        await channel.aclose()
-        await client.aclose()
-        return [summary.outcome for summary in summaries]
-
-    assert asyncio.run(scene()) == ["finished"] * size
 
 
 def test_half_open_connections_do_not_keep_a_device_out(server: Server, proxy: Nginx) -> None:

@@ -297,20 +297,6 @@ def test_a_device_that_dies_between_any_two_steps_goes_on_where_it_was(every: in
         assert one_answer_each(world), (die_at, fate)
 
 
-def test_a_device_that_dies_at_every_request_still_arrives() -> None:
-    points = crowd(FEW)
-    world, disk = crash_world(), DyingDisk()
-    expected, _ = asyncio.run(play_with_deaths(world, points, disk, {}))
-    root = world.server.root()
-    world, disk = crash_world(), DyingDisk()
-    fate = {number: ("die-after", "die-before")[number % 2] for number in range(0, 200, 5)}
-    found, requests = asyncio.run(play_with_deaths(world, points, disk, fate))
-    assert requests > 20
-    assert world.server.root() == root
-    assert found == expected
-    assert one_answer_each(world)
-
-
 def test_every_question_is_in_the_vault_before_its_answer_leaves() -> None:
     """Looks into the stored bytes at the moment of every PUT; an agent that saves later must be caught."""
 
@@ -492,15 +478,6 @@ def test_a_bad_token_is_explained_and_the_reservation_taken_back(token: str, exp
         assert vault.contents.memberships == ()
         assert vault.contents.ledger.charged == 0
         assert asyncio.run(world.agent(vault, (0.3, 0.3), token="good").run()).outcome == "finished"
-
-
-def test_enrolment_after_the_partition_is_refused() -> None:
-    world = World(FakeServer(capacity=1))
-    with world.vault("first") as vault:
-        assert asyncio.run(world.agent(vault, (0.3, 0.3)).run()).outcome == "finished"
-    with world.vault("second") as vault:
-        summary = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
-        assert (summary.outcome, summary.token) == ("refused", "enrolment-closed")
 
 
 def test_the_only_enrolling_task_is_found_from_the_servers_url() -> None:

@@ -28,27 +28,6 @@ def test_ten_tenths_fill_a_cap_of_one_exactly_and_the_eleventh_is_refused() -> N
     assert 1.0 - reduce(add, [0.1] * 10) > 0
 
 
-def test_settling_frees_what_was_not_spent_and_nothing_else() -> None:
-    ledger = Budget("10").reserve(A, 9.0)
-    with pytest.raises(BudgetExceeded, match="epsilon"):
-        ledger.reserve(B, 2.0)
-    settled = ledger.spend(A, 2.0).settle(A)
-    assert settled.left == 8
-    assert settled.settle(A) == settled
-    with pytest.raises(InvalidInput, match="settled"):
-        settled.spend(A, 3.0)
-
-
-def test_spending_beyond_the_reservation_is_refused_and_a_cost_may_fall() -> None:
-    """A region that is cut has fewer answers inside."""
-    ledger = Budget().reserve(A, "0.3").spend(A, 0.2)
-    with pytest.raises(BudgetExceeded, match=r"0\.4 is more than the 0\.3 reserved"):
-        ledger.spend(A, 0.4)
-    with pytest.raises(BudgetExceeded):
-        ledger.spend(A, 0.30000000000000004)
-    assert ledger.spend(A, 0).settle(A).charged == 0
-
-
 def test_a_task_is_reserved_once_and_its_worst_case_cannot_change() -> None:
     ledger = Budget().reserve(A, 1.0)
     assert ledger.reserve(A, 1.0) is ledger

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import socketserver
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -136,26 +134,3 @@ def test_a_silent_server_ends_within_its_time() -> None:
         pytest.raises(Unavailable, match="TimeoutError"),
     ):
         get("/tasks")
-
-
-def test_all_answers_of_a_server_come_over_one_connection() -> None:
-    """A million reports are a thousand pages: a connection for each would be slow, and fill the server's table."""
-    served: list[int] = []
-
-    class Counting(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            served.append(1)
-            while (line := self.rfile.readline()).startswith(b"GET"):
-                while self.rfile.readline().strip():
-                    pass
-                self.wfile.write(answer(line[4:8], MSGPACK).replace(b"Connection: close\r\n", b""))
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Counting) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with Getter(f"http://127.0.0.1:{server.server_address[1]}") as get:
-            assert [get(f"/{number:03d}") for number in range(20)] == [
-                f"/{number:03d}".encode() for number in range(20)
-            ]
-        server.shutdown()
-    assert len(served) == 1

@@ -53,10 +53,6 @@ def notices(until: float, *, kept: bool = True) -> list[str]:
     return lines
 
 
-def test_a_server_that_answers_is_not_spoken_of() -> None:
-    assert notices(0.0) == []
-
-
 def test_silence_is_said_at_once_and_every_ten_seconds_until_it_ends() -> None:
     lines = notices(60.0)
     assert (

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from semilocal import Box, Policy
-from semilocal.device.channel import Channels, Retry
-from semilocal.device.swarm import SwarmResult, run_swarm
+from semilocal.device.channel import Retry
 from semilocal.device.upload import check_pair, make_upload
 from semilocal.device.vault import PairUpload, unpack
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, ServerViolation, Unreachable
@@ -188,17 +187,6 @@ def test_what_something_on_the_way_answers_is_no_receipt() -> None:
     assert run(world).outcome == "uploaded"
     assert not stray
     assert len(set(world.uploads())) == 1
-
-
-def test_a_leader_that_stays_away_is_given_up_and_tried_later_with_the_same_bytes() -> None:
-    world = PairWorld(retry=Retry(patience=60.0))
-    world.network.fate = lambda number, request: "lost" if request.method == "PUT" else ""
-    with pytest.raises(Unreachable):
-        run(world)
-    world.network.fate = lambda number, request: ""
-    assert run(world).outcome == "uploaded"
-    assert len(set(world.uploads())) == 1
-    assert booked(world) == ["2"]
 
 
 def test_what_is_requested_and_when_does_not_depend_on_the_position() -> None:
@@ -469,22 +457,3 @@ def test_a_retry_with_another_value_is_refused_and_sends_the_first_one_with_the_
         run(world, value=13.5)
     assert run(world, value=12.5).outcome == "uploaded"
     assert len(set(world.uploads())) == 1
-
-
-@pytest.mark.parametrize("allowed", [False, True])
-def test_a_crowd_joins_a_task_with_public_buckets_only_if_that_is_allowed(allowed: bool) -> None:
-    world = PairWorld(FakePair(sample_pair(bucket_depth=2)))
-
-    async def body() -> SwarmResult:
-        async with httpx2.AsyncClient(transport=world.network) as client:
-            connect = Channels(lambda origin: client)
-            points = [(0.1, 0.1), (0.9, 0.9)]
-            return await run_swarm(
-                world.servers.url, points, policy=Policy(max_epsilon=10.0), connect=connect, show=False,
-                allow_bucket=allowed,
-            )  # fmt: skip
-
-    found = asyncio.run(body())
-    assert found.uploaded == (2 if allowed else 0)
-    assert {summary.token for summary in found.summaries} == ({""} if allowed else {"public-bucket"})
-    assert len({Upload.from_bytes(body).bucket for body in world.uploads()}) == found.uploaded

@@ -5,11 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import signal
 import stat
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -262,27 +258,6 @@ with Vault.open(sys.argv[1]) as vault:
         vault.put(membership(number))
         print(number, flush=True)
 """
-
-
-def test_a_killed_process_loses_no_save_that_returned(tmp_path: Path) -> None:
-    path = tmp_path / "vault"
-    root = Path(__file__).parents[3]
-    acknowledged = 0
-    for attempt in range(3):
-        environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"}
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, env=environment, text=True
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "open\n"
-            time.sleep(0.007 * attempt)
-            process.send_signal(signal.SIGKILL)
-            lines = [line for line in process.stdout.read().split("\n") if line]
-        acknowledged = int(lines[-1]) if lines else acknowledged
-        with Vault.open(path) as vault:
-            found = len(vault.contents.memberships and vault.contents.memberships[0].closings)
-        assert acknowledged <= found <= acknowledged + 1
-        acknowledged = found
 
 
 def test_a_vault_is_readable_by_its_owner_only(tmp_path: Path) -> None:

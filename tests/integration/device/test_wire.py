@@ -130,20 +130,23 @@ def test_connection_close_is_honoured() -> None:
     assert asyncio.run(with_server(answering(closing), client)) == 2
 
 
-def test_half_an_answer_is_no_answer() -> None:
+@pytest.mark.parametrize(
+    ("handler", "words"),
+    [
+        (answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhal", rounds=1), "."),
+        (answering(b"220 mail.example ESMTP\r\n"), "not HTTP"),
+        (answering(), "TimeoutError"),
+    ],
+    ids=["half an answer", "nonsense", "silence"],
+)
+def test_what_is_no_answer_is_lost(monkeypatch: pytest.MonkeyPatch, handler: Handler, words: str) -> None:
+    monkeypatch.setattr(wire_module, "TIMEOUT", 0.5)
+
     async def client(wire: LeanWire, url: str) -> None:
-        with pytest.raises(Lost):
+        with pytest.raises(Lost, match=words):
             await wire.request("GET", url, None, {})
 
-    asyncio.run(with_server(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhal", rounds=1), client))
-
-
-def test_nonsense_is_no_answer() -> None:
-    async def client(wire: LeanWire, url: str) -> None:
-        with pytest.raises(Lost, match="not HTTP"):
-            await wire.request("GET", url, None, {})
-
-    asyncio.run(with_server(answering(b"220 mail.example ESMTP\r\n"), client))
+    asyncio.run(with_server(handler, client))
 
 
 def test_a_body_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,16 +158,6 @@ def test_a_body_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             await wire.request("GET", url, None, {})
 
     asyncio.run(with_server(answering(endless, b"x" * 900, b"x" * 900), client))
-
-
-def test_a_server_that_is_silent_is_lost_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire_module, "TIMEOUT", 0.05)
-
-    async def client(wire: LeanWire, url: str) -> None:
-        with pytest.raises(Lost, match="TimeoutError"):
-            await wire.request("GET", url, None, {})
-
-    asyncio.run(with_server(answering(), client))
 
 
 def test_no_server_is_lost_and_no_url_is_refused() -> None:

@@ -16,6 +16,7 @@ from semilocal.service.stores.base import Store
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
 from semilocal.testing import MockClock, running_app
+from tests.helpers import HANG
 from tests.helpers.running_pair import Pair, opened, running_pair
 
 Running = tuple[httpx2.AsyncClient, Service, App]
@@ -33,7 +34,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.function).parameters}
     runner = pyfuncitem.funcargs["loop"]
     assert isinstance(runner, asyncio.Runner)
-    runner.run(pyfuncitem.function(**given))
+    runner.run(asyncio.wait_for(pyfuncitem.function(**given), HANG))
     return True
 
 

@@ -27,7 +27,7 @@ from semilocal.service.routes import OPERATIONS
 from semilocal.service.routes import device as device_routes
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.service.worker import Service
-from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
+from semilocal.testing import ADMIN_TOKEN, MockClock, cluster, running_app, secrets_of
 from semilocal.transcript.checkpoints import next_head, signature_fault
 from tests.helpers import HANG
 from tests.helpers.service import (
@@ -202,18 +202,6 @@ async def test_results_on_labels_have_the_labels(
     assert wanted == ["a", "b"]
     for release, rows in zip(results["releases"], ("counts", "points", "regions", "regions"), strict=True):
         assert [row["region"] for row in release[rows]] == wanted
-
-
-async def test_the_same_collection_again_needs_another_label(client: httpx2.AsyncClient) -> None:
-    first = await client.post("/tasks", json=form(), headers=AUTH)
-    refused = await client.post("/tasks", json=form(name="a second time"), headers=AUTH)
-    problem(refused, "task-exists")
-    assert "give another --label" in refused.json()["detail"]
-    other = form()
-    other["task"]["label"] = "a second time"
-    second = await client.post("/tasks", json=other, headers=AUTH)
-    assert (first.status_code, second.status_code) == (201, 201)
-    assert first.json()["task"] != second.json()["task"]
 
 
 @pytest.mark.served(clock=MockClock(1700000000.3))
@@ -401,14 +389,6 @@ async def test_a_malformed_campaign_is_refused_with_a_sentence(
     assert list(sqlite.statuses()) == []
 
 
-async def test_simulation_noise_is_not_served(client: httpx2.AsyncClient) -> None:
-    task = Task.paper(TASK.box, epsilon=1.0, delta=0.05, k=5)
-    body = json.dumps(form(task=json.loads(msgspec.json.encode(task)))).encode()
-    answer = await client.post("/tasks", content=body, headers=AUTH)
-    problem(answer, "malformed")
-    assert "simulation" in answer.json()["detail"]
-
-
 async def test_immutable_answers_are_cacheable_and_states_are_not(
     client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore
 ) -> None:
@@ -580,48 +560,6 @@ async def test_a_server_that_was_down_past_deadlines_catches_up_and_the_next_rou
         await second.tick()
         assert (await fresh.get(f"{BASE}/state")).json() == state
     verify(sqlite, TASK.id)
-
-
-async def test_quorum_closes_before_the_deadline(
-    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore
-) -> None:
-    task = sample_task(quorum=0.5)
-    devices = await enrolled(client, sqlite, open_campaign(task), cluster(21), secrets_of(21))
-    start(sqlite, task.id, service.clock())
-    base = f"/tasks/{task.id.hex()}"
-    query = (await client.get(f"{base}/rounds/1/query")).content
-    for number, device in enumerate(devices[:11], start=1):
-        await service.tick()
-        assert (await client.get(f"{base}/state")).json()["closed"] == 0, number
-        await device.answer(query)
-    await service.tick()
-    assert (await client.get(f"{base}/state")).json()["closed"] == 1
-
-
-def test_the_application_needs_no_address_of_the_client(sqlite: SQLiteStore) -> None:
-    """A request without a client in its scope, as behind a socket, is served all the same."""
-
-    async def main() -> None:
-        app, service = build_app(sqlite, MockClock())
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        scope = {
-            "type": "http", "method": "GET", "path": "/tasks", "raw_path": b"/tasks", "query_string": b"",
-            "headers": [], "http_version": "1.1", "scheme": "http", "root_path": "",
-        }  # fmt: skip
-        await app(scope, receive, send)
-        assert sent[0]["status"] == 200
-        await service.stop()
-        async with client_of(app):
-            pass
-
-    asyncio.run(main())
 
 
 @pytest.mark.parametrize("length", ["", "-1", "x", "²"])

@@ -23,7 +23,8 @@ from semilocal.service.faults import PUBLIC
 from semilocal.service.keys import NO_KEYS
 from semilocal.service.rounds import cancel, create_campaign, start
 from semilocal.service.stores.sqlite import SQLiteStore
-from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, running_app, secrets_of
+from semilocal.service.worker import Service
+from semilocal.testing import ADMIN_TOKEN, MockClock, build_app, client_of, cluster, secrets_of
 from tests.helpers import HANG
 from tests.helpers.service import Device, enrolled, follow_campaign, open_campaign, sample_task
 
@@ -90,44 +91,37 @@ BREAKERS = {
 
 
 @pytest.mark.parametrize("name", BREAKERS)
-def test_one_broken_campaign_does_not_stop_the_other(
-    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.served(interval=0.01)
+async def test_one_broken_campaign_does_not_stop_the_other(
+    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "semilocal.service")
-    store = SQLiteStore(str(tmp_path / "service.db"))
     points, secrets = cluster(40), secrets_of(40)
-
-    async def main() -> None:
-        clock = MockClock()
-        async with running_app(store, clock, interval=0.01) as (client, service, _):
-            broken = await enrolled(client, store, open_campaign(BROKEN), points[:5], secrets[:5])
-            start(store, BROKEN.id, clock())
-            await service.refresh(BROKEN.id)
-            query = (await client.get(f"{broken[0].base}/rounds/1/query")).content
-            for device in broken[:3]:
-                assert (await device.answer(query)) is not None
-            BREAKERS[name](store)
-            service.live_campaigns.clear()  # as after a restart
-            clock.advance(3600)
-            while not service.faults:
-                await asyncio.sleep(0.01)
-            devices = await enrolled(client, store, open_campaign(WHOLE, capacity=40), points, secrets)
-            assert (await follow_campaign(client, devices))["phase"] == "finished"
-            listed = {row["task"]: row for row in (await client.get("/tasks")).json()}
-            assert listed[BROKEN.id.hex()]["fault"]
-            assert listed[WHOLE.id.hex()] == {
-                "task": WHOLE.id.hex(), "name": "test", "phase": "finished", "enrolled": 40, "fault": None,
-            }  # fmt: skip
-            page = (await client.get("/metrics", headers={"authorization": f"Bearer {ADMIN_TOKEN}"})).text
-            assert "\nsemilocal_campaigns_at_fault 1.0\n" in page
-            health = await client.get("/healthz")
-            assert (health.status_code, health.json()["keeper"]) == (200, "runs")
-            assert (health.json()["status"], health.json()["campaigns"]) == ("degraded", "1 cannot go on")
-            state = await client.get(f"{broken[0].base}/state")
-            assert state.status_code == 503 or state.json()["fault"], state.text
-
-    asyncio.run(asyncio.wait_for(main(), HANG))
-    store.close()
+    broken = await enrolled(client, sqlite, open_campaign(BROKEN), points[:5], secrets[:5])
+    start(sqlite, BROKEN.id, service.clock())
+    await service.refresh(BROKEN.id)
+    query = (await client.get(f"{broken[0].base}/rounds/1/query")).content
+    for device in broken[:3]:
+        assert (await device.answer(query)) is not None
+    BREAKERS[name](sqlite)
+    service.live_campaigns.clear()  # as after a restart
+    service.clock.advance(3600)  # type: ignore[attr-defined]
+    while not service.faults:
+        await asyncio.sleep(0.01)
+    devices = await enrolled(client, sqlite, open_campaign(WHOLE, capacity=40), points, secrets)
+    assert (await follow_campaign(client, devices))["phase"] == "finished"
+    listed = {row["task"]: row for row in (await client.get("/tasks")).json()}
+    assert listed[BROKEN.id.hex()]["fault"]
+    assert listed[WHOLE.id.hex()] == {
+        "task": WHOLE.id.hex(), "name": "test", "phase": "finished", "enrolled": 40, "fault": None,
+    }  # fmt: skip
+    page = (await client.get("/metrics", headers={"authorization": f"Bearer {ADMIN_TOKEN}"})).text
+    assert "\nsemilocal_campaigns_at_fault 1.0\n" in page
+    health = await client.get("/healthz")
+    assert (health.status_code, health.json()["keeper"]) == (200, "runs")
+    assert (health.json()["status"], health.json()["campaigns"]) == ("degraded", "1 cannot go on")
+    state = await client.get(f"{broken[0].base}/state")
+    assert state.status_code == 503 or state.json()["fault"], state.text
     lines = [record.getMessage() for record in caplog.records if BROKEN.id.hex()[:12] in record.getMessage()]
     assert len(said := [line for line in lines if "cannot go on" in line]) == 1
     if name == "its task encodes to another id":
@@ -135,74 +129,58 @@ def test_one_broken_campaign_does_not_stop_the_other(
         assert not any(record.exc_info for record in caplog.records if record.getMessage() == said[0])
 
 
-def test_what_another_version_has_stored_is_told_at_the_start_in_a_sentence(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_what_another_version_has_stored_is_told_at_the_start_in_a_sentence(
+    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = SQLiteStore(str(tmp_path / "service.db"))
-    create_campaign(store, open_campaign(BROKEN), now=0)
-    cancel(store, BROKEN.id)
-    other_version(store)
-
-    async def main() -> None:
-        async with running_app(store, MockClock()) as (client, service, _):
-            await service.tick()
-            assert (await client.get("/healthz")).json()["campaigns"] == "1 cannot go on"
-            for path in ("", "/state", "/results", "/statement"):
-                answer = await client.get(f"/tasks/{BROKEN.id.hex()}{path}")
-                assert (answer.status_code, answer.json()["detail"]) == (503, PUBLIC)
-
-    asyncio.run(main())
+    create_campaign(sqlite, open_campaign(BROKEN), now=0)
+    cancel(sqlite, BROKEN.id)
+    other_version(sqlite)
+    await service.tick()
+    assert (await client.get("/healthz")).json()["campaigns"] == "1 cannot go on"
+    for path in ("", "/state", "/results", "/statement"):
+        answer = await client.get(f"/tasks/{BROKEN.id.hex()}{path}")
+        assert (answer.status_code, answer.json()["detail"]) == (503, PUBLIC)
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert "another version of semilocal has stored its task" in line
     assert "Traceback" not in caplog.text
-    store.close()
 
 
-def test_what_is_sent_to_a_broken_campaign_at_the_same_time_keeps_nobody_out_of_the_other(tmp_path: Path) -> None:
+async def test_what_is_sent_to_a_broken_campaign_at_the_same_time_keeps_nobody_out_of_the_other(
+    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore
+) -> None:
     """Requests of all campaigns are written in common batches; the damage is done behind the worker's copy."""
-    store = SQLiteStore(str(tmp_path / "service.db"))
     points, secrets = cluster(20), secrets_of(20)
-
-    async def main() -> None:
-        async with running_app(store, MockClock()) as (client, service, _):
-            for task in (BROKEN, WHOLE):
-                create_campaign(store, open_campaign(task), now=0)
-                await service.refresh(task.id)
-            damage("UPDATE campaigns SET body = x'c1' WHERE task = ?")(store)
-            both = [
-                Device(client, task, tuple(point), secret)
-                for point, secret in zip(points.tolist(), secrets, strict=True)
-                for task in (BROKEN, WHOLE)
-            ]
-            batches = service.writer.batches
-            answers = await asyncio.gather(*(device.enrol() for device in both))
-            assert {answer.status_code for answer in answers[::2]} == {503}
-            assert {answer.status_code for answer in answers[1::2]} == {201}
-            assert service.writer.batches - batches < 20, "they were in common batches"
-
-    asyncio.run(asyncio.wait_for(main(), HANG))
-    store.close()
+    for task in (BROKEN, WHOLE):
+        create_campaign(sqlite, open_campaign(task), now=0)
+        await service.refresh(task.id)
+    damage("UPDATE campaigns SET body = x'c1' WHERE task = ?")(sqlite)
+    both = [
+        Device(client, task, tuple(point), secret)
+        for point, secret in zip(points.tolist(), secrets, strict=True)
+        for task in (BROKEN, WHOLE)
+    ]
+    batches = service.writer.batches
+    answers = await asyncio.gather(*(device.enrol() for device in both))
+    assert {answer.status_code for answer in answers[::2]} == {503}
+    assert {answer.status_code for answer in answers[1::2]} == {201}
+    assert service.writer.batches - batches < 20, "they were in common batches"
 
 
-def test_a_campaign_that_is_whole_again_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.served(interval=0.01)
+async def test_a_campaign_that_is_whole_again_goes_on(
+    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "semilocal.service")
-    store = SQLiteStore(str(tmp_path / "service.db"))
     points, secrets = cluster(20), secrets_of(20)
-
-    async def main() -> None:
-        async with running_app(store, MockClock(), interval=0.01) as (client, service, _):
-            lock = store.lock
-            raising(ZeroDivisionError())(store)
-            devices = await enrolled(client, store, open_campaign(BROKEN, capacity=20), points, secrets)
-            while not service.faults:
-                await asyncio.sleep(0.01)
-            store.lock = lock  # type: ignore[method-assign]
-            assert (await follow_campaign(client, devices))["phase"] == "finished"
-            assert not service.faults
-            assert (await client.get(f"{devices[0].base}/state")).json()["fault"] is None
-
-    asyncio.run(asyncio.wait_for(main(), HANG))
-    store.close()
+    lock = sqlite.lock
+    raising(ZeroDivisionError())(sqlite)
+    devices = await enrolled(client, sqlite, open_campaign(BROKEN, capacity=20), points, secrets)
+    while not service.faults:
+        await asyncio.sleep(0.01)
+    sqlite.lock = lock  # type: ignore[method-assign]
+    assert (await follow_campaign(client, devices))["phase"] == "finished"
+    assert not service.faults
+    assert (await client.get(f"{devices[0].base}/state")).json()["fault"] is None
     assert any("goes on" in record.getMessage() for record in caplog.records)
 
 

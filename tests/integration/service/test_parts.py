@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from semilocal.errors import InvalidInput, Overloaded, StoreUnavailable
-from semilocal.service.campaign import Campaign, Status, fresh_tokens, token_hash, used_by
+from semilocal.service.campaign import Campaign, fresh_tokens, token_hash, used_by
 from semilocal.service.http import RateLimit
 from semilocal.service.problems import PROBLEMS, Problem
 from semilocal.service.rounds import reports_needed
@@ -26,17 +25,6 @@ def test_a_rate_limit_remembers_a_bounded_number_of_keys() -> None:
         assert len(limit) <= 100
     assert not limit.allow(b"999", 0.5)
     assert limit.allow(b"999", 1.6)
-
-
-def test_a_rate_limit_lets_through_what_a_bucket_lets_through() -> None:
-    """Against a bucket that is written down in full, for random times."""
-    chance = random.Random(5)
-    limit, left, then, now = RateLimit(rate=3.0, burst=7), 7.0, 0.0, 0.0
-    for _ in range(2000):
-        now += chance.expovariate(4.0)
-        left, then = min(7.0, left + (now - then) * 3.0), now
-        assert limit.allow(b"k", now) == (left >= 1.0)
-        left -= left >= 1.0
 
 
 class Slow:
@@ -117,16 +105,6 @@ def test_tokens_do_not_lead_from_the_database_to_a_pseudonym() -> None:
     assert mark != used_by(token, b"q" * 16, b"v" * 32)
     assert mark != used_by(other, b"p" * 16, b"v" * 32)
     assert token_hash(token) != mark
-
-
-def test_a_status_is_due_by_number_or_by_time_and_never_after_the_end() -> None:
-    status = Status("collecting", 1, 0, 5, 6, 100, 10)
-    assert not status.due(99.9)
-    assert status.due(100.0)
-    assert Status("collecting", 1, 0, 6, 6, 100, 10).due(0.0)
-    assert not Status("enrolling", 0, 0, 10**6, None, None, 10**6).due(1e12)
-    for phase in ("finished", "cancelled"):
-        assert not Status(phase, 1, 1, 9, 6, 0, 10).due(1e12)
 
 
 def test_every_problem_has_a_status_and_a_body() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -18,7 +16,7 @@ from semilocal.errors import InvalidInput
 from semilocal.service.background import Background
 from semilocal.service.faults import PUBLIC
 from semilocal.service.pair.pool import Chunks, Job, Pool
-from semilocal.service.stores.base import Store, open_store
+from semilocal.service.stores.base import Store
 from semilocal.sharing.machine import Leader
 from semilocal.sharing.pair import PairTask
 from semilocal.sharing.verify import Half
@@ -26,21 +24,9 @@ from semilocal.testing import MockClock
 from tests.helpers import HANG
 from tests.helpers.machines import half_of, in_database, people, store_reports
 from tests.helpers.pairs import crowd, pair_task
-from tests.helpers.running_pair import ADMIN, Pair, run_pair
+from tests.helpers.running_pair import ADMIN, Pair, opened, run_pair
 
 PEOPLE = 60
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-    yield from opened(tmp_path)
-
-
-def opened(folder: Path) -> Iterator[tuple[Store, Store]]:
-    both = [open_store(f"sqlite:///{folder / name}.db") for name in ("leader", "helper")]
-    yield both[0], both[1]
-    for store in both:
-        store.close()
 
 
 # -- the event loop ----------------------------------------------------------------------------------------------------
@@ -140,7 +126,7 @@ def test_a_helper_that_is_away_for_a_minute_between_levels_changes_nothing(
     found, said = played(stores, away=60)
     assert len(said) == 60
     assert all("does not answer" in words for words in said)
-    for others in opened(tmp_path_factory.mktemp("undisturbed")):
+    with opened(tmp_path_factory.mktemp("undisturbed")) as others:
         assert played(others, away=0) == (found, [])
 
 

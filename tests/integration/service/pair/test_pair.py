@@ -271,20 +271,6 @@ async def test_a_pair_is_created_with_the_helper_that_was_meant(servers: Pair) -
     assert token_of(await servers.ask()) == "task-exists"
 
 
-async def test_a_task_deeper_than_its_resolution_is_refused(servers: Pair) -> None:
-    form = await servers.form()
-    deep = form | {"pooled": form["pooled"] | {"hierarchy": form["pooled"]["hierarchy"] | {"max_depth": 41}}}
-    answer = await servers.leader.post("/pairs", json=deep, headers=ADMIN)
-    assert token_of(answer) == "malformed"
-    assert "40" in answer.json()["detail"]
-    hierarchy = form["pooled"]["hierarchy"] | {"max_depth": 40, "box": {"lower": [1e6], "upper": [1e6 + 1e-6]}}
-    answer = await servers.leader.post(
-        "/pairs", json=form | {"pooled": form["pooled"] | {"hierarchy": hierarchy}}, headers=ADMIN
-    )
-    assert token_of(answer) == "malformed"
-    assert "narrower than floats can tell" in answer.json()["detail"]
-
-
 async def test_only_the_leader_creates_and_only_the_helper_answers(servers: Pair) -> None:
     form = await servers.form()
     assert token_of(await servers.helper.post("/pairs", json=form, headers=ADMIN)) == "wrong-role"
