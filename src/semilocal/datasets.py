@@ -1,6 +1,6 @@
 """Public data that ships with the package, to try things on.
 
-Knows one file. Nothing is downloaded; the datasets of the experiments are read by ``semilocal data`` and
+Knows one file. Nothing is downloaded; the datasets of the experiments are read by
 ``semilocal.lab.experiments``.
 """
 

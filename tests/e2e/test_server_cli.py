@@ -25,7 +25,7 @@ from tests.helpers.service import Device, follow_campaign
 CREATE = [
     "campaign", "create", "--name", "walkers", "--bounds=0,0,1,1", "--names", "longitude,latitude",
     "--epsilon", "4", "--delta", "0.05", "--k", "5", "--max-depth", "8", "--window", "60",
-    "--release", "mean:coordinate(0):2.0", "--release", "counts",
+    "--release", "mean:coordinate:0:2.0", "--release", "counts",
 ]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ ANSWERS, HELP = FOLDER / "answers.json", FOLDER / "help.txt"
 TRUSTS: tuple[Trust, ...] = ("nobody", "curator", "two-servers")
 PEOPLE = 6_000
 COMMANDS = (
-    "", "audit", "backup", "campaign", "counts", "data", "demo", "join", "mean", "partition", "plan", "points",
+    "", "audit", "backup", "campaign", "counts", "demo", "join", "mean", "partition", "plan", "points",
     "reproduce", "results", "serve", "swarm", "tokens", "transcript", "verify",
 )  # fmt: skip
 _UNIT = sl.Box((0, 0), (1, 1))

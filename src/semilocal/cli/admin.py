@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import io
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
@@ -69,22 +69,19 @@ T = TypeVar("T")
 Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
-class Key(msgspec.Struct, frozen=True):
-    """The server's public key."""
-
+class Key(TypedDict):
     server_key: Hex32
 
 
-class Created(msgspec.Struct, frozen=True):
-    """A campaign that was created."""
-
+class Created(TypedDict):
     task: Hex32
 
 
-class Tokens(msgspec.Struct, frozen=True):
-    """New enrolment tokens."""
+Token = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.~-]{1,200}$")]
 
-    tokens: list[Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.~-]{1,200}$")]]
+
+class Tokens(TypedDict):
+    tokens: list[Token]
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -163,15 +160,7 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 class AdminClient:
-    """An administrator's calls; tasks are named by hex digits. To be used in a ``with`` statement.
-
-    Parameters
-    ----------
-    url : str
-        Of the server, such as ``http://127.0.0.1:8000``.
-    token : str
-        The admin token; empty for what everybody may read.
-    """
+    """An administrator's calls, to be used in a ``with`` statement; without a token those that everybody may make."""
 
     def __init__(self, url: str, token: str = "") -> None:
         try:
@@ -199,14 +188,9 @@ class AdminClient:
         self._runner.close()
 
     def request(self, method: str, path: str, body: object = None, *, admin: bool = False, accept: str = JSON) -> bytes:
-        """Send one request; the body of the answer, or a refusal in words.
+        """Send one request; the body of a good answer, which has the media type ``accept``.
 
-        Raises
-        ------
-        Refused
-            If the server refuses, with its reason.
-        InvalidInput
-            If it does not answer, or is none of ours: ``accept`` is the media type of a good answer.
+        Raises Refused if the server refuses, and InvalidInput if it does not answer or is none of ours.
         """
         from ..device.channel import describe, problem_of
 
@@ -234,14 +218,12 @@ class AdminClient:
 
     def _parsed(self, data: bytes, path: str, kind: type[T]) -> T:
         try:
-            document = msgspec.json.decode(data)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            raise InvalidInput(f"{self.url}{path}: the answer is cut off or no JSON; try again") from None
-        try:
-            return msgspec.convert(_plain(document, MOST_DEPTH), kind)
-        except (msgspec.ValidationError, RecursionError) as error:
+            return msgspec.convert(_plain(msgspec.json.decode(data), MOST_DEPTH), kind)
+        except msgspec.ValidationError as error:
             reason = printable(str(error))
             raise InvalidInput(f"{self.url}{path} is not what a semilocal server sends: {reason}") from None
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise InvalidInput(f"{self.url}{path}: the answer is cut off or no JSON; try again") from None
 
     def _get(self, path: str, kind: type[T], *, admin: bool = False) -> T:
         return self._parsed(self.request("GET", path, admin=admin), path, kind)
@@ -253,11 +235,11 @@ class AdminClient:
 
     def key(self) -> bytes:
         """The server's public key."""
-        return bytes.fromhex(self._get("/key", Key).server_key)
+        return bytes.fromhex(self._get("/key", Key)["server_key"])
 
     def create(self, form: CampaignForm | PairForm) -> str:
         """Create a campaign, or a pair of two servers; its task."""
-        return self._post("/tasks" if isinstance(form, CampaignForm) else "/pairs", form, Created).task
+        return self._post("/tasks" if isinstance(form, CampaignForm) else "/pairs", form, Created)["task"]
 
     def move(self, task: str, action: Literal["confirm", "start", "close"]) -> None:
         """Agree to a pair of two servers; end enrolment and open round 1; or cancel a campaign."""
@@ -300,17 +282,17 @@ class AdminClient:
         from ..device.download import download
         from ..transcript.file import EVENTS, read_frames
 
+        def public(path: str) -> bytes | None:
+            try:
+                return self.request("GET", path, accept=JSON if path.endswith("/state") else MSGPACK)
+            except Refused:
+                return None
+
         stream = io.BytesIO()
-        download(self._public, task, stream)
+        download(public, task, stream)
         stream.seek(0)
         frames = (frame for frame in read_frames(stream) if frame.kind == EVENTS)
         return [decode_event(data) for frame in frames for data in frame.events]
-
-    def _public(self, path: str) -> bytes | None:
-        try:
-            return self.request("GET", path, accept=JSON if path.endswith("/state") else MSGPACK)
-        except Refused:
-            return None
 
     def statement(self, task: str) -> str:
         """The promise, worded here from the task and the plan: not in the server's words."""
@@ -328,7 +310,7 @@ class AdminClient:
         out: list[str] = []
         while len(out) < count:
             asked = min(PAGE, count - len(out))
-            page = self._post(f"/tasks/{task}/tokens", {"count": asked}, Tokens).tokens
+            page = self._post(f"/tasks/{task}/tokens", {"count": asked}, Tokens)["tokens"]
             if len(page) != asked:
                 raise InvalidInput(f"the server made {len(page)} tokens instead of {asked}")
             out += page

@@ -2,7 +2,7 @@
 
     box        the name of a place, or x0,y0,x1,y1: the lower corner, then the upper one
     function   coordinate:AXIS  squared-norm[:CENTER]  gaussian-bump:SIGMA[,CENTER]  linear:[INTERCEPT,]WEIGHTS
-               indicator:CORNERS; also written as name(numbers)
+               indicator:CORNERS
     release    counts, points, mean:FUNCTION:EPSILON or values:FUNCTION:EPSILON
     position   37.77,-122.42 (latitude first if the axes are called so), or longitude=-122.42,latitude=37.77;
                J45 or ICD-10=J45 where the domain is a table of labels
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -48,7 +47,6 @@ RELEASE_HELP = (
     "may be repeated. Two servers: mean:FUNCTION, one mean and no map, or values:FUNCTION, a map and a mean in each of "
     "its cells; once, and they share --epsilon"
 )
-_FUNCTION = re.compile(r"(?P<name>[A-Za-z][A-Za-z_-]*)(?:\((?P<call>[^()]*)\)|:(?P<rest>.*))?")
 
 
 class FunctionText(NamedTuple):
@@ -65,27 +63,23 @@ class FunctionText(NamedTuple):
 def named_domain(bounds: str, names: Sequence[str]) -> tuple[Box, AnyTree | None]:
     """The box, and the tree over it if bounds name one; refuses columns that are not its axes."""
     tree = read_tree(bounds)
-    if tree is not None:
-        _check_axes(tree, names)
-        return tree.box, tree
     first, second = (name.lower() for name in (*names, "", "")[:2])
-    if "," not in bounds and first in LATITUDE and second in LONGITUDE:
-        raise InvalidInput(
-            f"the axes are swapped: --bounds {bounds} has longitude first, and the first column is {names[0]!r}; "
-            f"write --columns {names[1]},{names[0]}"
-        )
-    return as_box(bounds, names=names), None
-
-
-def _check_axes(tree: AnyTree, names: Sequence[str]) -> None:
+    swapped = first in LATITUDE and second in LONGITUDE
+    if tree is None:
+        if "," not in bounds and swapped:
+            raise InvalidInput(
+                f"the axes are swapped: --bounds {bounds} has longitude first, and the first column is {names[0]!r}; "
+                f"write --columns {names[1]},{names[0]}"
+            )
+        return as_box(bounds, names=names), None
     if len(names) != tree.box.dimensions:
         raise InvalidInput(
             f"the tree has {tree.box.dimensions} axes, {', '.join(tree.box.names)}, and the positions {len(names)}; "
             "name the columns with --columns"
         )
-    lowered = [name.lower() for name in names]
-    if isinstance(tree, SphereTree) and lowered[0] in LATITUDE and lowered[1] in LONGITUDE:
+    if isinstance(tree, SphereTree) and swapped:
         raise InvalidInput(f"the axes are swapped: a sphere has longitude first; {names[0]!r} comes first here")
+    return tree.box, tree
 
 
 def parse_function(text: str, names: Sequence[str]) -> FunctionText:
@@ -95,38 +89,25 @@ def parse_function(text: str, names: Sequence[str]) -> FunctionText:
     --------
     >>> parse_function("coordinate:latitude", ("longitude", "latitude"))
     FunctionText(name='coordinate', parameters=(1.0,))
-    >>> parse_function("gaussian_bump(2)", ("x", "y")).build().name
+    >>> parse_function("gaussian-bump:2", ("x", "y")).build().name
     'gaussian_bump(2)'
     """
-    match = _FUNCTION.fullmatch(text.strip())
-    if match is None:
-        raise _no_function(text, names)
-    name = match["name"].lower().replace("-", "_")
-    rest = match["call"] if match["call"] is not None else match["rest"] or ""
+    word, _, rest = text.strip().partition(":")
+    name, axes = word.lower().replace("-", "_"), len(names)
     if name == "coordinate":
         if rest in names:
             return FunctionText(name, (float(list(names).index(rest)),))
-        if rest.isdigit() and int(rest) < len(names):
+        if rest.isdigit() and int(rest) < axes:
             return FunctionText(name, (float(rest),))
         what = f"there is no axis {rest!r}" if rest else f"of which axis? For instance coordinate:{next(iter(names))}"
         raise InvalidInput(f"function {text}: {what}; the axes are {', '.join(names)}")
-    numbers = parse_numbers(rest, f"the numbers of the function {text}") if rest else ()
-    axes = len(names)
     sizes = {
-        "squared_norm": (0, axes),
-        "gaussian_bump": (1, 1 + axes),
-        "linear": (axes, axes + 1),
-        "indicator": (2 * axes,),
-    }
-    if name not in sizes or len(numbers) not in sizes[name]:
-        raise _no_function(text, names)
-    if name == "linear" and len(numbers) == axes:
-        numbers = (0.0, *numbers)
-    return FunctionText(name, numbers)
-
-
-def _no_function(text: str, names: Sequence[str]) -> InvalidInput:
-    return InvalidInput(f"function {text!r} must be {FUNCTION_HELP}, for the axes {', '.join(names)}")
+        "squared_norm": (0, axes), "gaussian_bump": (1, 1 + axes), "linear": (axes, axes + 1), "indicator": (2 * axes,),
+    }  # fmt: skip
+    numbers = parse_numbers(rest, f"the numbers of the function {text}") if rest and name in sizes else ()
+    if len(numbers) not in sizes.get(name, ()):
+        raise InvalidInput(f"function {text!r} must be {FUNCTION_HELP}, for the axes {', '.join(names)}")
+    return FunctionText(name, (0.0, *numbers) if name == "linear" and len(numbers) == axes else numbers)
 
 
 def parse_release(text: str, names: Sequence[str], *, shared: bool = False) -> ReleaseForm:
@@ -165,62 +146,41 @@ def parse_release(text: str, names: Sequence[str], *, shared: bool = False) -> R
 def parse_position(
     text: str, box: Box, *, leaves: Mapping[str, float] = MappingProxyType({}), hints: bool = False
 ) -> tuple[float, ...]:
-    """A position in the order of the box's axes.
+    """A position in the order of the box's axes; refusals do not repeat it: they may end up in a log.
 
-    ``name=number,…`` in any order, or numbers alone: latitude, longitude if the two axes are called so (in whichever
-    order the task has them), else in the order of the axes. Where the domain is a table of labels, the label of a leaf,
-    and nothing else: a mistyped code such as 1234 must not be taken for a number.
-
-    Parameters
-    ----------
-    leaves : mapping of str to float
-        The labels of the domain with the numbers that stand for them, as a hierarchy has them.
-    hints : bool
-        Whether a refusal may name labels like the one that was given. They tell the position almost as well as it tells
-        itself, so they are for the owner's eyes alone.
-
-    Raises
-    ------
-    InvalidInput
-        If it cannot be read.
-    OutsideDomain
-        If it lies outside the box. Messages do not repeat the position: they may end up in a log.
+    Where the domain is a table of labels (``leaves``, with the numbers that stand for them), the label of a leaf and
+    nothing else: a mistyped code such as 1234 must not be taken for a number. With ``hints`` a refusal may name labels
+    like the one that was given: they tell the position almost as well as it tells itself, so they are for the owner's
+    eyes alone.
 
     Examples
     --------
     >>> bay = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))
-    >>> parse_position("37.77,-122.42", bay)
-    (-122.42, 37.77)
-    >>> parse_position("longitude=-122.42,latitude=37.77", bay)
-    (-122.42, 37.77)
+    >>> parse_position("37.77,-122.42", bay), parse_position("longitude=-122.42,latitude=37.77", bay)
+    ((-122.42, 37.77), (-122.42, 37.77))
     >>> parse_position("J18", Box((0,), (2,), names=("ICD",)), leaves={"I21": 0.5, "J18": 1.5})
     (1.5,)
     """
     if leaves:
         return (_parse_label(text, box.names[0], leaves, hints=hints),)
     example = ",".join(f"{name}=…" for name in box.names)
+    parts = [part.strip().rpartition("=") for part in text.split(",")]
     wanted = f"the position must be {box.dimensions} numbers with commas between them, such as {example}"
-    parts = [part.strip() for part in text.split(",")]
-    named = [part.partition("=") for part in parts]
     try:
-        if all(sign for _, sign, _ in named):
-            values = {name.strip(): float(value) for name, _, value in named}
-            if set(values) != set(box.names) or len(parts) != box.dimensions:
-                raise InvalidInput(f"the position must name each of the axes {', '.join(box.names)} once: {example}")
-            position = tuple(values[name] for name in box.names)
-        else:
-            numbers = [float(part) for part in parts]
-            if len(numbers) != box.dimensions:
-                raise InvalidInput(f"{wanted}; got {len(numbers)}")
-            places = range(len(numbers))
-            if is_geographic(box):
-                position = tuple(numbers[0 if name.lower() in LATITUDE else 1] for name in box.names)
-            else:
-                position = tuple(numbers[place] for place in places)
-    except ValueError as error:
-        if isinstance(error, InvalidInput):
-            raise
+        numbers = [float(number) for _, _, number in parts]
+    except ValueError:
         raise InvalidInput(wanted) from None
+    if any(sign for _, sign, _ in parts):
+        axes = [name.strip() for name, _, _ in parts]
+        if sorted(axes) != sorted(box.names):
+            raise InvalidInput(f"the position must name each of the axes {', '.join(box.names)} once: {example}")
+        position = tuple(numbers[axes.index(name)] for name in box.names)
+    elif len(numbers) != box.dimensions:
+        raise InvalidInput(f"{wanted}; got {len(numbers)}")
+    elif is_geographic(box):  # latitude first, as people say it
+        position = tuple(numbers[0 if name.lower() in LATITUDE else 1] for name in box.names)
+    else:
+        position = tuple(numbers)
     _check_inside(position, box, example)
     return position
 
@@ -237,11 +197,8 @@ def _parse_label(text: str, name: str, leaves: Mapping[str, float], *, hints: bo
 
 
 def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
-    outside = [
-        name
-        for name, value, low, high in zip(box.names, position, box.lower, box.upper, strict=True)
-        if not low <= value <= high
-    ]
+    sides = zip(box.names, position, box.lower, box.upper, strict=True)
+    outside = [name for name, value, low, high in sides if not low <= value <= high]
     if outside:
         name_them = f"name them: --position {example}"
         finite = all(map(math.isfinite, position))

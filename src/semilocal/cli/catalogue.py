@@ -1,7 +1,6 @@
 """Every command: its group in the help, one line about it, examples, and what exit code 1 means.
 
-Knows words. A command is the function ``run`` of the module of its name in ``cli.commands``, an action such as
-``campaign create`` the function ``run_create``; none is loaded here.
+Knows words, and where the function of each is in ``cli.commands``; none is loaded here.
 """
 
 from __future__ import annotations
@@ -25,150 +24,135 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
         STOPPED: "stopped with Ctrl-C",
     }
 )
-GROUPS = ("Ask a file", "Collect from devices", "Check and reproduce")
-_ASK, _COLLECT, _CHECK = GROUPS
 
 
 class Command(NamedTuple):
-    """What the help says about a command, or about one of its actions.
+    """What the help says about a command, or about one of its actions; ``place`` is module and function."""
 
-    Attributes
-    ----------
-    group : str
-        One of ``GROUPS``; empty for an action.
-    about : str
-        One line.
-    examples : tuple of str
-        Shown first.
-    found : str
-        When it ends with 1; empty for commands that check nothing, which end with 0 or 2.
-    actions : mapping of str to Command
-    """
-
-    group: str
+    place: str
     about: str
     examples: tuple[str, ...] = ()
-    found: str = ""
+    found: str = ""  # when it ends with 1; empty for commands that check nothing, which end with 0 or 2
     actions: Mapping[str, Command] = MappingProxyType({})
 
 
-COMMANDS: Mapping[str, Command] = MappingProxyType(
-    {
-        "partition": Command(
-            _ASK, "cut the domain into regions, small where many people are",
-            ("semilocal partition homes.csv --bounds california --trust curator --epsilon 1 --html map.html",
-             "semilocal partition homes.csv --bounds california --trust nobody --epsilon 2 --out regions.geojson"),
-        ),
-        "counts": Command(
-            _ASK, "how many people are in boxes, with intervals",
-            ("semilocal counts homes.csv --bounds california --trust curator --epsilon 1 --grid 32x32 --html map.html",
-             "semilocal counts rides.csv --user taxi_id --bounds porto --trust nobody --epsilon 2 "
-             "--queries districts.geojson --out counts.csv"),
-        ),
-        "mean": Command(
-            _ASK, "the mean of a function of the positions, with its error",
-            ("semilocal mean homes.csv --bounds california --trust curator --epsilon 1 --function coordinate:latitude",
-             "semilocal mean rides.csv --bounds porto --trust nobody --epsilon 2 --value fare --range 0,100"),
-        ),
-        "points": Command(
-            _ASK, "positions to train on: centres of regions, or made-up ones",
-            ("semilocal points homes.csv --bounds california --trust curator --epsilon 1 --out points.csv",
-             "semilocal points homes.csv --bounds california --trust nobody --epsilon 2 --out centres.csv"),
-        ),
-        "demo": Command(
-            _ASK,
-            "one question to a public sample under each kind of trust; --live, --two-servers: with devices",
-            ("semilocal demo", "semilocal demo --live --out demo-live"),
-        ),
-        "serve": Command(
-            _COLLECT, "run the collection server",
-            ("semilocal serve", "semilocal serve --host 0.0.0.0 --db postgresql://localhost/semilocal"),
-        ),
-        "backup": Command(
-            _COLLECT, "copy a server's database while it is served, and check the copy",
-            ("semilocal backup --db sqlite:////var/lib/semilocal/service.db --out backup.db",),
-        ),
-        "campaign": Command(
-            _COLLECT, "create, list, show, start or close campaigns on a server",
-            actions={
-                "create": Command(
-                    "", "create a campaign",
-                    ("semilocal campaign create --name walkers --bounds california --epsilon 2 --k 20 --delta 1e-6",
-                     "semilocal campaign create --name fares --bounds porto --trust two-servers --epsilon 1 "
-                     "--peer-key 5f0c… --release mean:own:fare:0,100"),
-                ),
-                "list": Command("", "all campaigns", ("semilocal campaign list",)),
-                "show": Command(
-                    "", "where a campaign stands, and its promise", ("semilocal campaign show walkers",)
-                ),
-                "confirm": Command(
-                    "", "two servers: agree to a pair, as the operator of this server",
-                    ("semilocal campaign confirm fares --peer-key 5f0c…",),
-                ),
-                "start": Command(
-                    "", "end enrolment and open round 1; two servers: end uploads and count",
-                    ("semilocal campaign start walkers",),
-                ),
-                "close": Command("", "cancel a running campaign", ("semilocal campaign close walkers",)),
-            },
-        ),
-        "tokens": Command(
-            _COLLECT, "make one-time enrolment tokens for a campaign",
-            actions={
-                "new": Command(
-                    "", "print new tokens, one per line", ("semilocal tokens new --count 100 --campaign walkers",)
-                ),
-            },
-        ),
-        "join": Command(
-            _COLLECT, "take part in a campaign with one position",
-            ("semilocal join https://count.example.org --position - --token @token.txt --max-epsilon 2",),
-            "the device refused, was lost or did not finish: it has no region, or no receipt of its upload",
-        ),
-        "swarm": Command(
-            _COLLECT, "run many simulated devices in a campaign, for tests",
-            ("semilocal swarm http://127.0.0.1:8000 --points homes.csv --devices 500",),
-            "not every device has a region, or a receipt",
-        ),
-        "results": Command(
-            _COLLECT, "write what a finished campaign publishes, or count in boxes",
-            ("semilocal results walkers --out results",
-             "semilocal results walkers --grid 16x16 --out counts.csv --html map.html"),
-        ),
-        "transcript": Command(
-            _COLLECT, "download the transcript of a campaign",
-            ("semilocal transcript https://count.example.org walkers --out walkers.slt",),
-        ),
-        "verify": Command(
-            _CHECK, "replay a transcript and name everything that does not follow",
-            ("semilocal verify transcript.slt",
-             "semilocal verify https://count.example.org/tasks/0f3a"),
-            "the transcript does not follow from what was sent",
-        ),
-        "plan": Command(
-            _CHECK, "what to expect of a task before anybody is asked",
-            ("semilocal plan --n 10000 --bounds california --epsilon 2",
-             "semilocal plan --n 10000 --bounds california --want 100"),
-            "no epsilon reaches the wanted error",
-        ),
-        "audit": Command(
-            _CHECK, "attack what is promised: lower bounds on the true loss",
-            ("semilocal audit", "semilocal audit --task task.json"),
-            "a claim is broken, or a planted fault was not caught",
-        ),
-        "reproduce": Command(
-            _CHECK, "make the figures of the paper",
-            ("semilocal reproduce --list", "semilocal reproduce --quick --out results"),
-        ),
-        "data": Command(
-            _CHECK, "datasets of the experiments: origin, terms, what is on disk",
-            actions={
-                "list": Command("", "all datasets and what is on disk", ("semilocal data list",)),
-                "describe": Command(
-                    "", "origin, terms, checksum, domain and state of a dataset",
-                    ("semilocal data describe gowalla",),
-                ),
-            },
-        ),
-    }
-)  # fmt: skip
+_ASK: dict[str, Command] = {
+    "partition": Command(
+        "ask:run_partition", "cut the domain into regions, small where many people are",
+        ("semilocal partition homes.csv --bounds california --trust curator --epsilon 1 --html map.html",
+         "semilocal partition homes.csv --bounds california --trust nobody --epsilon 2 --out regions.geojson"),
+    ),
+    "counts": Command(
+        "ask:run_counts", "how many people are in boxes, with intervals",
+        ("semilocal counts homes.csv --bounds california --trust curator --epsilon 1 --grid 32x32 --html map.html",
+         "semilocal counts rides.csv --user taxi_id --bounds porto --trust nobody --epsilon 2 "
+         "--queries districts.geojson --out counts.csv"),
+    ),
+    "mean": Command(
+        "ask:run_mean", "the mean of a function of the positions, with its error",
+        ("semilocal mean homes.csv --bounds california --trust curator --epsilon 1 --function coordinate:latitude",
+         "semilocal mean rides.csv --bounds porto --trust nobody --epsilon 2 --value fare --range 0,100"),
+    ),
+    "points": Command(
+        "ask:run_points", "positions to train on: centres of regions, or made-up ones",
+        ("semilocal points homes.csv --bounds california --trust curator --epsilon 1 --out points.csv",
+         "semilocal points homes.csv --bounds california --trust nobody --epsilon 2 --out centres.csv"),
+    ),
+    "demo": Command(
+        "demo:run",
+        "one question to a public sample under each kind of trust; --live, --two-servers: with devices",
+        ("semilocal demo", "semilocal demo --live --out demo-live"),
+    ),
+}  # fmt: skip
+_COLLECT: dict[str, Command] = {
+    "serve": Command(
+        "serve:run", "run the collection server",
+        ("semilocal serve", "semilocal serve --host 0.0.0.0 --db postgresql://localhost/semilocal"),
+    ),
+    "backup": Command(
+        "serve:run_backup", "copy a server's database while it is served, and check the copy",
+        ("semilocal backup --db sqlite:////var/lib/semilocal/service.db --out backup.db",),
+    ),
+    "campaign": Command(
+        "", "create, list, show, start or close campaigns on a server",
+        actions={
+            "create": Command(
+                "campaign:run_create", "create a campaign",
+                ("semilocal campaign create --name walkers --bounds california --epsilon 2 --k 20 --delta 1e-6",
+                 "semilocal campaign create --name fares --bounds porto --trust two-servers --epsilon 1 "
+                 "--peer-key 5f0c… --release mean:own:fare:0,100"),
+            ),
+            "list": Command("campaign:run_list", "all campaigns", ("semilocal campaign list",)),
+            "show": Command(
+                "campaign:run_show", "where a campaign stands, and its promise",
+                ("semilocal campaign show walkers",),
+            ),
+            "confirm": Command(
+                "campaign:run_confirm", "two servers: agree to a pair, as the operator of this server",
+                ("semilocal campaign confirm fares --peer-key 5f0c…",),
+            ),
+            "start": Command(
+                "campaign:run_start", "end enrolment and open round 1; two servers: end uploads and count",
+                ("semilocal campaign start walkers",),
+            ),
+            "close": Command(
+                "campaign:run_close", "cancel a running campaign", ("semilocal campaign close walkers",)
+            ),
+        },
+    ),
+    "tokens": Command(
+        "", "make one-time enrolment tokens for a campaign",
+        actions={
+            "new": Command(
+                "campaign:run_tokens", "print new tokens, one per line",
+                ("semilocal tokens new --count 100 --campaign walkers",),
+            ),
+        },
+    ),
+    "join": Command(
+        "join:run", "take part in a campaign with one position",
+        ("semilocal join https://count.example.org --position - --token @token.txt --max-epsilon 2",),
+        "the device refused, was lost or did not finish: it has no region, or no receipt of its upload",
+    ),
+    "swarm": Command(
+        "join:run_swarm", "run many simulated devices in a campaign, for tests",
+        ("semilocal swarm http://127.0.0.1:8000 --points homes.csv --devices 500",),
+        "not every device has a region, or a receipt",
+    ),
+    "results": Command(
+        "results:run", "write what a finished campaign publishes, or count in boxes",
+        ("semilocal results walkers --out results",
+         "semilocal results walkers --grid 16x16 --out counts.csv --html map.html"),
+    ),
+    "transcript": Command(
+        "verify:run_transcript", "download the transcript of a campaign",
+        ("semilocal transcript https://count.example.org walkers --out walkers.slt",),
+    ),
+}  # fmt: skip
+_CHECK: dict[str, Command] = {
+    "verify": Command(
+        "verify:run", "replay a transcript and name everything that does not follow",
+        ("semilocal verify transcript.slt",
+         "semilocal verify https://count.example.org/tasks/0f3a"),
+        "the transcript does not follow from what was sent",
+    ),
+    "plan": Command(
+        "lab:run_plan", "what to expect of a task before anybody is asked",
+        ("semilocal plan --n 10000 --bounds california --epsilon 2",
+         "semilocal plan --n 10000 --bounds california --want 100"),
+        "no epsilon reaches the wanted error",
+    ),
+    "audit": Command(
+        "lab:run_audit", "attack what is promised: lower bounds on the true loss",
+        ("semilocal audit", "semilocal audit --task task.json"),
+        "a claim is broken, or a planted fault was not caught",
+    ),
+    "reproduce": Command(
+        "lab:run_reproduce", "make the figures of the paper",
+        ("semilocal reproduce --list", "semilocal reproduce --quick --out results"),
+    ),
+}  # fmt: skip
+GROUPS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
+    {"Ask a file": _ASK, "Collect from devices": _COLLECT, "Check and reproduce": _CHECK}
+)
+COMMANDS: Mapping[str, Command] = MappingProxyType(_ASK | _COLLECT | _CHECK)

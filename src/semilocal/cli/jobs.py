@@ -1,69 +1,226 @@
 """What the job commands (partition, counts, mean, points) share: a file and what is promised, a run, what is said.
 
-A command calls :meth:`FileJob.open`, which refuses all that can be refused before rows are read, prepares its question,
-runs, writes, and tells. Computes nothing itself: :class:`semilocal.release.job.Job` does.
+A command calls :meth:`FileJob.open`, which reads the first line of the file alone and refuses all that does not depend
+on the rows. It prepares its question, runs, writes, and tells. Rows are read into memory, or streamed by an engine
+where they are too many. Computes nothing itself: :class:`semilocal.release.job.Job` does.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from glob import has_magic
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays import Integers
+from ..engines import open_source
+from ..engines.arrow import ArrowSource
+from ..engines.files import PARQUET, list_files
 from ..errors import InvalidInput
 from ..functions import BoundedFunction
 from ..geometry.box import Box
 from ..hierarchy import AnyTree
 from ..io.files import check_outputs, replacing
 from ..io.plots import PICTURES, need_matplotlib, save_picture
+from ..io.points import choose_columns, fit, read_located, read_points
 from ..io.queries import Asked
+from ..io.trees import label_tree
 from ..pooled.play import Published
+from ..protocol.column import Column, stored_column
 from ..release.counts import AnyRun
 from ..release.job import Done, Job, Question
+from ..simulation.people import (
+    COMMAND,
+    check_rows_are_people,
+    count_filled,
+    draw_key,
+    person_columns,
+    refuse_content_as_person,
+    refuse_person_columns,
+)
 from ..simulation.simulate import Run
 from ..words import number_of
+from .arguments import named_domain
 from .catalogue import DONE
-from .job_options import JobOptions, MapFiles, Promise, task_options
-from .rows import FileRows, OwnValue, open_rows
+from .job_options import JobOptions, MapFiles, PositionOptions, Promise, task_options
 
-__all__ = ["REGIONS", "FileJob", "OwnValue", "check_maps"]
+__all__ = ["REGIONS", "FileJob", "FileRows", "OwnValue", "check_maps", "open_rows"]
 
 REGIONS = (".geojson", ".csv", ".parquet")
 _POOLED = ("epsilon", "resolution")  # options of a task that do not need trust nobody
+_STREAMED = (*PARQUET, ".csv", ".csv.gz")
+_IN_MEMORY = 1 << 29  # bytes of a file that is read into memory if nobody says otherwise
+
+
+class OwnValue(NamedTuple):
+    """A column of values that belong to people, and its public range."""
+
+    name: str
+    low: float
+    high: float
+
+
+class Rows(NamedTuple):
+    """What a file holds: how many rows, those that may stand for people, their own values, and whose row each is."""
+
+    total: int
+    data: Any
+    column: Column | None = None
+    users: Integers | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FileRows:
+    """A file whose first line was read."""
+
+    file: Path
+    options: JobOptions
+    names: Sequence[str]  # the columns of positions
+    others: Sequence[str]  # and the rest
+    box: Box
+    tree: AnyTree | None  # where the domain is more than a box
+    leaves: Mapping[str, float] | None  # the numbers that stand for positions, where these are labels
+    value: OwnValue | None  # as the file spells it
+    streamed: bool  # whether an engine reads the rows
+
+    def read(self, draws: np.random.Generator, *, pooled: bool, codes_of: AnyTree | None = None) -> Rows:
+        """The rows; ``pooled`` says that somebody is trusted, ``draws`` chooses rows of people in an engine.
+
+        With ``codes_of`` the deepest cells in this tree are enough, if nothing needs positions.
+        """
+        people = self.options.people
+        with self.options.output.step(f"reading {self.file.name}"):
+            if self.streamed:
+                return self._streamed(draws)
+            suspect = person_columns(self.others) and not people.rows_are_people  # rows may be refused by their owners
+            if codes_of is not None and not (self.leaves or self.options.data.clip or people.user or suspect):
+                located = read_located(self.file, self.names, codes_of)
+                if located is not None:
+                    return Rows(len(located), located)
+            return self._in_memory(pooled)
+
+    def _in_memory(self, pooled: bool) -> Rows:
+        people, value, clip = self.options.people, self.value, self.options.data.clip
+        labels = person_columns(self.others) if people.user is None else [people.user]
+        table = read_points(
+            self.file, columns=self.names, values=() if value is None else (value.name,),
+            labels=() if people.rows_are_people else labels, words=self.leaves,
+        )  # fmt: skip
+        content, owners, column = [*table.names, *table.values], None, None
+        if people.user is None:
+            filled = {name: count_filled(codes) for name, codes in table.labels.items() if name not in content}
+            check_rows_are_people(table.path, filled, COMMAND._replace(pooled=pooled))
+        else:
+            (owners,) = table.labels.values()
+            if (owners < 0).any():
+                place = table.place(int(np.argmax(owners < 0)))
+                raise InvalidInput(f"{table.path}, {place}: --user column {people.user!r} is empty; remove such rows")
+        if value is not None:
+            numbers = table.values[value.name]
+            outside = (numbers < value.low) | (numbers > value.high)
+            if outside.any():
+                raise InvalidInput(
+                    f"{table.path}, {table.place(int(np.argmax(outside)))}: --value {value.name} is outside --range "
+                    f"{value.low:g},{value.high:g}; remove such rows, cut their values, or state a wider range (the "
+                    "noise grows with it)"
+                )
+            column = Column(value.name, numbers, value.low, value.high)
+        if clip:  # whether anybody was outside is not public
+            warnings.warn(f"--clip moves positions outside to the edge of {self.box}", UserWarning, stacklevel=3)
+        return Rows(len(table), fit(table, self.box, clip=clip), column, owners)
+
+    def _streamed(self, draws: np.random.Generator) -> Rows:
+        people, value = self.options.people, self.value
+        if people.user is None and not people.rows_are_people:
+            content = (*self.names, *(() if value is None else (value.name,)))
+            for path in list_files(self.file):  # a later file may say whose row it is where the first does not
+                others = [name for name in choose_columns(path, columns=[])[2] if name not in content]
+                refuse_person_columns(path, others, COMMAND)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary files hold rows
+        source = open_source(
+            self.file, self.names, self.box, person=people.user, rows_per_person=people.rows_per_user,
+            key=0 if people.user is None else draw_key(draws), values=() if value is None else (value.name,),
+            rows_are_people=people.user is None,
+        )  # fmt: skip
+        assert isinstance(source, ArrowSource)
+        if not source.count():
+            raise InvalidInput(f"{self.file}: has no rows; there must be at least one position")
+        if value is None:
+            return Rows(source.rows_in_all, source)
+        source.check_value(*value)
+        return Rows(source.rows_in_all, source, stored_column(value.name, (value.low, value.high)))
+
+
+def open_rows(file: Path, bounds: str, options: JobOptions, value: OwnValue | None = None) -> FileRows:
+    """Read the names of the columns, and the domain that ``bounds`` names; refuse options that do not fit."""
+    data, people = options.data, options.people
+    if people.user is not None and people.rows_are_people:
+        raise InvalidInput("give --user or --rows-are-people, not both")
+    if people.user is None and people.rows_per_user != 1:
+        raise InvalidInput("--rows-per-user needs --user COLUMN, which says whose row it is")
+    tree = label_tree(bounds)
+    streamed = _streams(file, data, labels=tree is not None)
+    first = list_files(file)[0] if streamed else file
+    columns = data.columns.split(",") if data.columns is not None else None if tree is None else [tree.name]
+    names, own, every = choose_columns(first, columns=columns, values=() if value is None else (value.name,))
+    others = [name for name in every if name not in (*names, *own)]
+    if people.user is not None:
+        refuse_content_as_person(people.user, [*names, *own], COMMAND)
+    box, domain = named_domain(bounds, names)
+    if people.user is not None:
+        looks = [name for name in person_columns(others) if name.lower() != people.user.lower()]
+        there = any(name.lower() == people.user.lower() for name in every)  # else it is refused as soon as it is read
+        if looks and there and not person_columns([people.user]):
+            warnings.warn(
+                f"--user {people.user!r}: column {looks[0]!r} looks like a person, too; a person with several "
+                f"{people.user!r} loses epsilon for each of them and fills a crowd alone",
+                UserWarning,
+                stacklevel=2,
+            )
+    return FileRows(
+        file=file, options=options, names=names, others=others, box=box, tree=domain,
+        leaves=None if tree is None else tree.leaves, value=None if value is None else value._replace(name=own[0]),
+        streamed=streamed,
+    )  # fmt: skip
+
+
+def _streams(file: Path, data: PositionOptions, *, labels: bool) -> bool:
+    """Whether rows are streamed, which "auto" does for large files and folders."""
+    several = file.is_dir() or (not file.exists() and has_magic(str(file)))
+    if (data.clip or labels) and (several or data.engine == "arrow"):
+        what = "--clip needs all positions in memory; leave it out, or" if data.clip else "labels are read in memory;"
+        raise InvalidInput(f"{what} take --engine memory and one file")
+    if data.engine != "auto" or data.clip or labels or several:
+        return data.engine == "arrow" or (several and data.engine == "auto")
+    streamed = file.exists() and str(file).lower().endswith(_STREAMED) and find_spec("pyarrow") is not None
+    return streamed and file.stat().st_size > _IN_MEMORY
+
+
+# -- the job -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
 class FileJob:
-    """A job as it was typed. Its domain is known, its rows are not read yet.
-
-    Attributes
-    ----------
-    command : str
-    promise : Promise
-    options : JobOptions
-    rows : FileRows
-    out : Path or None
-        Where the answer goes.
-    maps : MapFiles
-    transcript : Path or None
-        Where all that was published goes.
-    counted : str
-        Who was counted, in words; empty before the run.
-    """
+    """A job as it was typed. Its domain is known, its rows are not read yet."""
 
     command: str
     promise: Promise
     options: JobOptions
     rows: FileRows
-    out: Path | None
+    out: Path | None  # where the answer goes
     maps: MapFiles
-    transcript: Path | None
-    counted: str = ""
+    transcript: Path | None  # where all that was published goes
+    counted: str = ""  # who was counted, in words; empty before the run
 
     @classmethod
     def open(
@@ -97,11 +254,6 @@ class FileJob:
         return self.rows.box
 
     @property
-    def tree(self) -> AnyTree | None:
-        """The hierarchy, if the domain is more than a box."""
-        return self.rows.tree
-
-    @property
     def pooled(self) -> bool:
         """Whether the participants trust somebody."""
         return self.promise.trust != "nobody"
@@ -119,27 +271,23 @@ class FileJob:
                 job, data=rows.data, f=f or rows.column, users=rows.users, progress=lambda *_: step.advance(), **changes
             )
             done = replace(job.run(), data=None)  # the answers need the memory of the rows
-        self.counted = self._who(done, rows.total)
+        several, people = self.options.people.rows_per_user, _participants(done)
+        self.counted = number_of(people, "person", "people")
+        if several > 1:
+            self.counted = f"{number_of(people, 'row')}, up to {several} of each person, of {rows.total:,}"
+        elif self.options.people.user:
+            self.counted += f", one row each of {rows.total:,}"
         return done
 
     def _job(self, question: Question) -> Job:
         promise, seed = self.promise, self.options.output.seed
-        cells = task_options(promise.cells) | ({} if self.tree is None else {"hierarchy": self.tree})
+        cells = task_options(promise.cells) | ({} if self.rows.tree is None else {"hierarchy": self.rows.tree})
         return Job(
-            question=question, data=None, box=self.box if self.tree is None else None, trust=promise.trust,
+            question=question, data=None, box=self.box if self.rows.tree is None else None, trust=promise.trust,
             epsilon=promise.epsilon, delta=promise.delta, k=promise.k, rows=self.options.people.rows_per_user,
             seed=seed, keyed=self.transcript is not None, options=cells,
             rng=None if seed is None else np.random.default_rng(seed),
         )  # fmt: skip
-
-    def _who(self, done: Done, rows: int) -> str:
-        """Who was counted, and of how many rows."""
-        people, several = self.options.people, self.options.people.rows_per_user
-        if several > 1:
-            return f"{number_of(_participants(done), 'row')}, up to {several} of each person, of {rows:,}"
-        return number_of(_participants(done), "person", "people") + (
-            f", one row each of {rows:,}" if people.user else ""
-        )
 
     # -- writing and telling -----------------------------------------------------------------------------------
 

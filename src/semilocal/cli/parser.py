@@ -68,28 +68,34 @@ def build_app(version: str, *, quick: bool = False) -> App:
         print_error=False,
         suppress_keyboard_interrupt=False,
     )
-    groups = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
-    for place, (name, command) in enumerate(COMMANDS.items()):
-        shown: dict[str, Any] = {"group": groups[command.group], "sort_key": place}
-        if not command.actions:
-            _add(app, name, command, f"{name}:run", **shown)
-            continue
-        several = App(name=name, help=command.about, group_commands=Group("Commands", sort_key=0), **shown)
-        for action, each in command.actions.items():
-            _add(several, action, each, f"{name}:run_{action}")
-        app.command(several)
+    for place, (title, commands) in enumerate(GROUPS.items()):
+        group = Group(title, sort_key=place)
+        for row, (name, command) in enumerate(commands.items()):
+            shown: dict[str, Any] = {"group": group, "sort_key": row}
+            if not command.actions:
+                _add(app, name, command, **shown)
+                continue
+            several = App(name=name, help=command.about, group_commands=Group("Commands", sort_key=0), **shown)
+            for action, each in command.actions.items():
+                _add(several, action, each)
+            app.command(several)
     if not quick:
         app.register_install_completion_command(help="Teach your shell to complete commands and options.")
     return app
 
 
-def _add(app: App, name: str, command: Command, place: str, **shown: Any) -> None:
+def _add(app: App, name: str, command: Command, **shown: Any) -> None:
     examples = "\n".join(
         ["Examples:" if command.examples[1:] else "Example:", *(f"  {line}" for line in command.examples)]
     )
     found = {"help_epilogue": f"It ends with 1 if {command.found}."} if command.found else {}
     app.command(
-        f"semilocal.cli.commands.{place}", name=name, help=command.about, help_prologue=examples, **found, **shown
+        f"semilocal.cli.commands.{command.place}",
+        name=name,
+        help=command.about,
+        help_prologue=examples,
+        **found,
+        **shown,
     )
 
 

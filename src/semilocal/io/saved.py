@@ -36,7 +36,7 @@ from ..release.means import Mean, Means, RegionMeans, Values
 from ..release.points import Points
 from ..whole_file import whole_file
 
-__all__ = ["load", "save"]
+__all__ = ["is_saved", "load", "save"]
 
 FORMAT, VERSION = "semilocal result", 2
 _RESULTS = (Counts, Mean, Means, Points, Values)
@@ -52,6 +52,7 @@ _STRUCTS: dict[str, Any] = {
 }
 _DTYPES = ("<f8", "<i8", "<u8", "<i4", "|b1")
 _MOST_NUMBERS = 1 << 30  # of an array
+_START = 40  # bytes of a file that name the format
 _DAMAGES = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, msgspec.MsgspecError,
     zlib.error,
@@ -83,6 +84,15 @@ def save(result: Mapped, path: str | os.PathLike[str]) -> None:
     file = _File(FORMAT, VERSION, result.guarantee.sentence(), digest, msgspec.Raw(content))
     with whole_file(target) as part:
         part.write_bytes(msgspec.json.encode(file) + b"\n")
+
+
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as one that :func:`save` wrote."""
+    try:
+        with open(path, "rb") as stream:
+            return FORMAT.encode() in stream.read(_START)
+    except OSError:
+        return False
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -124,7 +134,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, RecursionError):  # a file that was cut off still begins as one of ours
-        head = _Head(FORMAT if FORMAT.encode() in data[:40] else "", VERSION)
+        head = _Head(FORMAT if FORMAT.encode() in data[:_START] else "", VERSION)
     if head.format != FORMAT:
         raise InvalidInput(f"{path}: is no result that semilocal saved")
     if head.version != VERSION:

@@ -24,13 +24,26 @@ from ..errors import InvalidInput, WeakWarning
 from ..geometry.box import Box
 from ..protocol.promise import Trust, promise
 from ..protocol.task import DELTA, K, Task
+from ..release.counts import Mapped
 from ..release.job import Job
 from ..simulation import synthetic
 from ..words import number_of
 from .index import count_points
 
-__all__ = ["CAUTION", "PLAYS", "SIZES", "TOWNS", "TRUSTS", "Forecast", "boxes_around", "cheapest", "density_of"]
-__all__ += ["forecast", "resampled"]
+__all__ = [
+    "CAUTION",
+    "CAUTION_KNOWN",
+    "NAMED",
+    "PLAYS",
+    "SIZES",
+    "TOWNS",
+    "TRUSTS",
+    "Forecast",
+    "boxes_around",
+    "cheapest",
+    "density_of",
+]
+__all__ += ["forecast", "mapped", "resampled"]
 
 Density = Callable[[int, np.random.Generator], Floats]
 TRUSTS: dict[Trust, str] = {"nobody": "nobody trusted", "two-servers": "two servers", "curator": "a curator"}
@@ -44,6 +57,10 @@ CAUTION = (
     "nearer: --density spread (homes in a state, trips in a city: errors 0.9 to 1.8 times, regions 0.9 to 1.1),\n"
     "--density clumped (check-ins over the world: 0.8 to 1.6 times, nobody trusted 1.0 to 2.4, regions 0.7 to 1.1),\n"
     "or a file of public positions of the place itself."
+)
+NAMED = ("uniform", *TOWNS)  # densities that know nothing of the place
+CAUTION_KNOWN = (
+    "In brackets: the smallest and the largest of the plays. The forecast is for people who live as these do."
 )
 PLAYS = 12
 _QUERIES = 100  # boxes of each size in a play
@@ -133,16 +150,64 @@ def density_of(name: str, box: Box) -> Density:
     if name == "uniform":
         return lambda n, rng: synthetic.uniform(n, rng, box=box)
     if name not in TOWNS:
-        raise InvalidInput(f"density must be one of uniform, {', '.join(TOWNS)}, or a file of positions; got {name!r}")
+        raise InvalidInput(f"density must be one of {', '.join(NAMED)}, or a file of positions or a map; got {name!r}")
     return lambda n, rng: synthetic.towns(n, rng, box=box, together=rng.uniform(*TOWNS[name]))
 
 
 def resampled(points: npt.ArrayLike, box: Box) -> Density:
-    """A density that draws from public positions with replacement."""
+    """A density that draws from public positions: each at most once if there are enough, else with replacement."""
     checked = box.check(points)
     if not len(checked):
         raise InvalidInput("the reference holds no positions; give a file with some, or a named density")
-    return lambda n, rng: checked[rng.integers(0, len(checked), n)]
+    return lambda n, rng: rng.choice(checked, n, replace=n > len(checked))
+
+
+def mapped(counts: Mapped, box: Box) -> Density:
+    """A density that draws made-up people from a map, such as :func:`semilocal.load` reads: of an earlier collection.
+
+    Parts of the map get people by its estimates. Inside one they lie as clumped as the map's own model has it, at every
+    scale: each half of a place gets a random share (Beta), as in :func:`semilocal.simulation.synthetic.towns`.
+    """
+    tree, known = counts.tree, counts.partition.task.box
+    if not tree.hierarchy.cells_are_boxes:
+        raise InvalidInput("the map of the reference must be one of a box, not of the Earth or a table of labels")
+    if (known.lower, known.upper) != (box.lower, box.upper):
+        corners = ",".join(f"{number:g}" for number in (*known.lower, *known.upper))
+        raise InvalidInput(f"the map of the reference is one of another domain; give --bounds {corners}")
+    low, size = np.array(box.lower), np.array(box.upper) - np.array(box.lower)
+    leaf = tree.leaves[tree.parts.piece]
+    people, clumped = tree.people[leaf] * tree.parts.share, tree.clumped[leaf]
+    corners = (tree.hierarchy.boxes(tree.parts.cells) - low) / size
+
+    def draw(n: int, rng: np.random.Generator) -> Floats:
+        unit = _scattered(corners[:, 0], corners[:, 1], rng.multinomial(n, people / people.sum()), clumped, rng)
+        return np.asarray(np.clip(low + rng.permutation(unit) * size, box.lower, box.upper))
+
+    return draw
+
+
+def _scattered(lower: Floats, upper: Floats, people: Integers, clumped: Floats, rng: np.random.Generator) -> Floats:
+    """People in boxes of the unit cube, float64[m, d] each: float64[sum of people, d].
+
+    A box with several is halved along its longest side until it is as small as a question can be.
+    """
+    done = []
+    while True:
+        whole = (people == 1) | ((upper - lower).max(axis=1) < _SHORTEST / 2)
+        taken, rows = np.flatnonzero(whole & (people > 0)), np.flatnonzero(~whole & (people > 0))
+        where = np.repeat(taken, people[taken])
+        done.append(rng.uniform(lower[where], upper[where]))
+        if not len(rows):
+            return np.concatenate(done)
+        lower, upper, people, clumped = lower[rows], upper[rows], people[rows], clumped[rows]
+        axis, every = (upper - lower).argmax(axis=1), np.arange(len(rows))
+        middle = (lower[every, axis] + upper[every, axis]) / 2
+        evenness = (1.0 / np.clip(clumped, 1e-9, 1 - 1e-9) - 1.0) / 2.0
+        first = rng.binomial(people, rng.beta(evenness, evenness))
+        below, above = upper.copy(), lower.copy()
+        below[every, axis] = above[every, axis] = middle
+        lower, upper = np.concatenate([lower, above]), np.concatenate([below, upper])
+        people, clumped = np.concatenate([first, people - first]), np.tile(clumped, 2)
 
 
 def forecast(

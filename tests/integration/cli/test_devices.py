@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import socket
 import sys
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.cli import devices
+from semilocal.cli.commands import join
 from semilocal.cli.main import main
 from semilocal.device.vault import Vault
 from semilocal.testing import ADMIN_TOKEN, cluster
@@ -100,7 +99,7 @@ def test_a_server_that_does_not_answer_is_tried_visibly_and_given_up(
     capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, points: Path,
     tmp_path: Path, kind: str, path: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(devices, "FIRST_ANSWER", 0.3)
+    monkeypatch.setattr(join, "FIRST_ANSWER", 0.3)
     url = request.getfixturevalue(kind)
     for words in commands(url + path, points, tmp_path / "vault"):
         code, out, err = run(capsys, *words, "--patience", "1")
@@ -123,7 +122,7 @@ def test_a_server_that_comes_late_is_waited_for(
         print(line, file=sys.stderr)
         tried.set()
 
-    monkeypatch.setattr(devices, "say", notice)
+    monkeypatch.setattr(join, "say", notice)
 
     def late() -> None:
         assert tried.wait(60)
@@ -258,13 +257,6 @@ def test_a_start_with_fewer_than_k_is_warned_about(
         "with 0 participants, fewer than k = 20: nobody has a crowd; round 1 is open"
         in (tmp_path / "log.txt").read_text()
     )
-
-
-def test_a_campaign_is_shown_in_words(capsys: pytest.CaptureFixture[str], campaign: str) -> None:
-    code, out, _ = run(capsys, "campaign", "show", "walkers", "--url", campaign)
-    assert code == 0
-    assert re.match("enrolling: 0 enrolled; 0 rounds closed; it waits to be started\ntask [0-9a-f]{64}\n", out)
-    assert "Everybody learns, under your pseudonym, which region you are in." in out
 
 
 def test_a_server_with_another_key_or_address_is_joined_only_with_the_owners_word(

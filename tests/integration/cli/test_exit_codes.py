@@ -81,8 +81,6 @@ def test_every_command_ends_as_the_table_says(
     ends(BAD_INPUT, "reproduce", "atlantis", "--out", tmp_path / "figures")
     assert not (tmp_path / "figures").exists()
     ends(BAD_INPUT, *plan, "--epsilon", "1", "--want", "0.5")
-    ends(DONE, "data", "list")
-    ends(BAD_INPUT, "data", "describe", "atlantis")
 
     office = ("--url", server.url)
     create = ("campaign", "create", "--name", "walkers", "--bounds", "0,0,1,1", "--epsilon", "2", "--delta", "0.05",

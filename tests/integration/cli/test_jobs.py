@@ -8,7 +8,6 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,58 +154,7 @@ def test_counts_in_polygons_come_back_with_their_names_and_shapes(
     assert [feature["properties"]["count"] for feature in written] == [answer["count"] for answer in answers]
 
 
-def test_counts_answer_queries_from_csv_and_geojson_alike(
-    capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path
-) -> None:
-    boxes = [(0.0, 0.0, 0.2, 0.2), (0.1, 0.05, 0.6, 0.9)]
-    plain, named, shapes = tmp_path / "q.csv", tmp_path / "named.csv", tmp_path / "q.geojson"
-    plain.write_text("x0,y0,x1,y1\n" + "".join(",".join(map(str, box)) + "\n" for box in boxes))
-    named.write_text("lon_lower,lat_lower,lon_upper,lat_upper\n" + "".join(",".join(map(str, b)) + "\n" for b in boxes))
-    rings = [[[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]] for x0, y0, x1, y1 in boxes]
-    features = [{"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}} for ring in rings]
-    shapes.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    answers = [
-        run_json(capsys, "counts", table, *UNIT, *COMMON, "--queries", path)["answers"]
-        for path in (plain, named, shapes)
-    ]
-    assert answers[0] == answers[1] == answers[2]
-    assert len(answers[0]) == 2
-
-
-def test_geojson_and_parquet_positions_give_the_same_as_csv(
-    capsys: pytest.CaptureFixture[str], table: Path, points: Any, tmp_path: Path
-) -> None:
-    words = (*UNIT, *COMMON, "--function", "squared-norm")
-    expected = run_json(capsys, "mean", table, *words)["value"]
-    features = [{"type": "Feature", "geometry": {"type": "Point", "coordinates": point}} for point in points.tolist()]
-    shapes = tmp_path / "people.geojson"
-    shapes.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    assert run_json(capsys, "mean", shapes, *words)["value"] == expected
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(arrow.table({"lon": points[:, 0], "lat": points[:, 1]}), tmp_path / "people.parquet")
-    assert run_json(capsys, "mean", tmp_path / "people.parquet", *words)["value"] == expected
-
-
-def test_positions_with_one_and_three_dimensions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    path = tmp_path / "cube.csv"
-    path.write_text("a,b,c\n" + "".join(",".join(map(str, row)) + "\n" for row in rng.random((2_000, 3)).tolist()))
-    cube = run_json(capsys, "counts", path, "--columns", "a,b,c", "--bounds", "0,0,0,1,1,1", *COMMON, "--grid", "2x2x2")
-    assert sum(one["count"] for one in cube["answers"]) == pytest.approx(2_000, abs=8 * 0.5)  # of whole people
-    line = run_json(capsys, "partition", path, "--columns", "b", "--bounds", "0,1", *COMMON)
-    assert line["regions"] > 1
-
-
 # -- bounds ------------------------------------------------------------------------------------------------------------
-
-
-def test_bounds_are_required_and_never_taken_from_the_data(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    code, out, err = run(capsys, "partition", table, *COMMON)
-    assert code == 2
-    assert out == ""
-    assert "--bounds is missing" in err
-    assert "leak" in err
 
 
 def test_a_place_and_negative_numbers_are_bounds(capsys: pytest.CaptureFixture[str], table: Path) -> None:
@@ -244,61 +192,6 @@ def test_a_clipped_job_does_not_tell_whether_anybody_was_outside(
     assert said[0] == said[1]
 
 
-# -- errors ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "parts"),
-    [
-        ("x,y\n0.1,0.2\n0.1,here\n", UNIT, ("line 3", "'y'", "not a number")),
-        ("x,y\n0.1,0.2\n0.1\n", UNIT, ("line 3", "1 cells")),
-        ("x,y\n0.1,nan\n", UNIT, ("line 2", "NaN")),
-        ("", UNIT, ("is empty",)),
-        ("a,b\n1,2\n", UNIT, ("'a', 'b'",)),
-        ("x,y\n0.1,0.2\n", ("--bounds", "0,0,0,1,1,1"), ("3 columns", "x, y")),
-        ("x,y\n0.1,0.2\n", (*UNIT, "--columns", ""), ("no column ''", "'x', 'y'")),
-        ("x,y\n0.1,0.2\n", (*UNIT, "--out", "regions.shp"), ("regions.shp", ".geojson")),
-        ("x,y\n0.1,0.2\n", (*UNIT, "--delta", "3"), ("delta", "3")),
-        ("x,y\n0.1,0.2\n", (*UNIT, "--out", "missing/folder/regions.csv"), ("missing/folder/regions.csv",)),
-    ],
-)
-def test_bad_input_ends_with_code_2_and_one_line_that_helps(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, words: Sequence[str], parts: Sequence[str]
-) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text(text)
-    code, out, err = run(
-        capsys, "partition", path, "--trust", "nobody", "--epsilon", "2", "--k", "1", "--quiet", *words
-    )
-    assert code == 2
-    assert out == ""
-    assert "Traceback" not in err
-    assert len(err.strip().splitlines()) == 1
-    for part in parts:
-        assert part in err
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "parts"),
-    [
-        ("q.csv", "x0,y0,x1,y1\n0,0,1,1\n0.5,0,0.2,1\n", ("line 3", "swap")),
-        ("q.csv", "a,b\n1,2\n", ("has no column", "'x0'")),
-        ("q.geojson", "{", ("line 1", "JSON")),
-        ("q.geojson", '{"features": []}', ("no features",)),
-        ("q.geojson", '{"features": [{"geometry": {"coordinates": [[[0, 0], [1, 1], [0, 1]]]}}]}', ("feature 0",)),
-        ("q.geojson", "[]", ("FeatureCollection",)),
-    ],
-)
-def test_bad_queries_name_their_place(
-    capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path, name: str, text: str, parts: Sequence[str]
-) -> None:
-    (tmp_path / name).write_text(text)
-    code, _, err = run(capsys, "counts", table, *UNIT, *COMMON, "--queries", tmp_path / name)
-    assert code == 2
-    for part in (name, *parts):
-        assert part in err
-
-
 # -- the program -------------------------------------------------------------------------------------------------------
 
 
@@ -308,7 +201,7 @@ def test_version_and_help() -> None:
 
     assert call("--version").stdout.strip() == f"semilocal {sl.__version__}"
     text = call("--help").stdout
-    for command in ("partition", "mean", "counts", "demo", "data", "reproduce"):
+    for command in ("partition", "mean", "counts", "demo", "reproduce"):
         assert command in text
 
 

@@ -110,19 +110,6 @@ def test_queries_outside_the_domain_warn(capsys: pytest.CaptureFixture[str], tab
     assert float(list(csv.DictReader(io.StringIO(out)))[2]["count"]) == 0
 
 
-def test_bad_numbers_are_refused_with_what_is_allowed(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    words = ("counts", table, *UNIT, "--trust", "nobody", "--epsilon", "2", "--k", "20")
-    for more, part in (
-        (("--grid", "2x2", "--seed", "-1"), 'Invalid value "-1" for --seed. Must be >= 0'),
-        (("--grid", "2x2", "--seed", str(10**13)), "--seed. Must be <= 1000000000000"),
-        (("--grid", "100000x100000"), "10,000,000,000 cells"),
-        (("--grid", "2x2", "--level", "95"), 'Invalid value "95.0" for --level. Must be < 1'),
-        (("--grid", "2x2", "--delta", "nan"), 'Invalid value "nan" for --delta. Must be < 1'),
-        (("--grid", "2x2", "--rows-per-user", "0"), "--rows-per-user. Must be >= 1"),
-    ):
-        assert part in refused(capsys, *words, *more)
-
-
 def test_no_error_prints_a_position(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     points = crowd(100)
     points[7] = (0.123456, 5.654321)

@@ -92,19 +92,6 @@ def test_a_user_that_looks_like_no_person_beside_one_that_does_is_pointed_at(
     assert "looks like a person" not in run(capsys, *words, "taxi")[2]
 
 
-@pytest.mark.parametrize("engine", ["memory", "arrow"])
-def test_positions_and_values_are_nobody(capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str) -> None:
-    pytest.importorskip("pyarrow")
-    path = write_people(tmp_path / "rides.csv", crowd(PEOPLE), fare=np.arange(PEOPLE), ticket=np.arange(PEOPLE))
-    words = ("--engine", engine, "--trust", "curator", "--epsilon", "1", *UNIT)
-    for name in ("lat", "LON"):
-        said = refused(capsys, "counts", path, *words, "--grid", "2x2", "--user", name)
-        assert f"--user {name!r}: this column holds positions or values" in said
-    value = ("mean", path, *words, "--value", "fare", "--range", f"0,{PEOPLE}", "--user")
-    assert "--user 'fare': this column holds positions or values" in refused(capsys, *value, "fare")
-    assert run_json(capsys, *value, "ticket")["privacy"]["epsilon"] == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("trust", ["nobody", "curator"])
 def test_streaming_takes_the_same_rows_of_every_person_as_a_run_in_memory(

@@ -47,35 +47,6 @@ def test_what_belongs_to_nobody_is_refused(
         assert "measure 55.7 x 55.7 km and" in refused(capsys, *words, "--resolution", "60")
 
 
-@pytest.mark.parametrize("trust", ["nobody", "curator"])
-@pytest.mark.parametrize("function", ["coordinate:ICD", "squared-norm", "indicator:0,2"])
-def test_labels_have_no_coordinates_to_take_a_mean_of(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, trust: str, function: str
-) -> None:
-    paths = [["heart", "I21"], ["heart", "I25"], ["lung", "J18"], ["lung", "J44"]]
-    (tmp_path / "icd.json").write_bytes(msgspec.json.encode({"name": "ICD", "paths": paths}))
-    (tmp_path / "people.csv").write_text("ICD\n" + "I21\nJ18\n" * 200)
-    words = ("mean", tmp_path / "people.csv", "--bounds", tmp_path / "icd.json", "--trust", trust, "--epsilon", "1")
-    message = refused(capsys, *words, "--function", function)
-    assert f"--function: {function}: positions are labels of 'ICD', which have no coordinates" in message
-
-
-@pytest.mark.parametrize("trust", POOLED)
-def test_a_resolution_is_in_kilometres_where_somebody_is_trusted_too(
-    capsys: pytest.CaptureFixture[str], table: Path, trust: str
-) -> None:
-    words = ("partition", table, *UNIT, "--trust", trust, "--epsilon", "8", "--seed", "1")
-    assert run_json(capsys, *words, "--resolution", "40")["regions"] <= 4  # of about 55 km
-    assert run_json(capsys, *words, "--resolution", "1")["regions"] > 4
-
-
-def test_a_resolution_limits_the_regions_of_nobody(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    words = ("partition", table, *UNIT, "--trust", "nobody", "--epsilon", "8", "--k", "10", "--seed", "1")
-    free, limited = (run_json(capsys, *words, "--resolution", resolution)["regions"] for resolution in ("0.001", "50"))
-    assert free > limited
-    assert "could never be split" in refused(capsys, *words, "--resolution", "100")
-
-
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("trust", POOLED)
 def test_every_job_states_its_promise(capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str) -> None:

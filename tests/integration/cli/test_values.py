@@ -42,8 +42,8 @@ def test_the_mean_of_a_column_with_its_promise(table: Path, trust: str, capsys: 
         (["--value", "fare", "--range", "0"], "two numbers"),
         (["--value", "fare", "--range", "5,0"], "smallest first"),
         (["--value", "tip", "--range", "0,5"], "has no column 'tip'"),
-        (["--range", "0,5", "--function", "coordinate(0)"], "belongs to --value"),
-        (["--value", "fare", "--range", "0,5", "--function", "coordinate(0)"], "one of the two"),
+        (["--range", "0,5", "--function", "coordinate:0"], "belongs to --value"),
+        (["--value", "fare", "--range", "0,5", "--function", "coordinate:0"], "one of the two"),
         ([], "one of the two"),
     ],
 )

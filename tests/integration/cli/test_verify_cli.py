@@ -93,11 +93,6 @@ def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[s
     assert "[other-history]" in capsys.readouterr().out
 
 
-def test_a_file_that_is_not_there_exits_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("verify", str(file.with_name("nothing.slt"))) == 2
-    assert command("transcript", "http://127.0.0.1:9", "0" * 64, "--out", str(file.with_name("x.slt"))) == 2
-
-
 # -- two servers -------------------------------------------------------------------------------------------------------
 
 

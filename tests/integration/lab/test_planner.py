@@ -11,18 +11,22 @@ import pytest
 import semilocal as sl
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
+from semilocal.hierarchy.tables import from_labels
 from semilocal.lab.experiments.data import load
 from semilocal.lab.index import count_points
 from semilocal.lab.planner import (
     CAUTION,
+    CAUTION_KNOWN,
     SIZES,
     TRUSTS,
     Density,
     Forecast,
+    _scattered,
     boxes_around,
     cheapest,
     density_of,
     forecast,
+    mapped,
     resampled,
 )  # fmt: skip
 from semilocal.protocol.promise import Trust
@@ -101,6 +105,55 @@ def test_densities_stay_inside_the_domain_and_files_are_resampled() -> None:
         resampled(np.empty((0, 2)), SQUARE)
     with pytest.raises(InvalidInput, match="at least 1"):
         forecast(density_of("uniform", SQUARE), SQUARE, n=0, epsilon=1.0)
+
+
+@pytest.mark.parametrize("trust", ["curator", "nobody"])
+def test_people_of_a_map_are_where_it_has_them(trust: Trust) -> None:
+    """Quarters of the square, 5.5 standard errors of a multinomial law: false alarms below 2e-7. Planted: uniform."""
+    rng, n = np.random.default_rng(11), 100_000
+    counts = sl.counts(synthetic.towns(6_000, rng), SQUARE, epsilon=2.0, trust=trust, rng=rng)
+    quarters = SQUARE.grid([2, 2])
+    share = counts.answer(quarters).value / counts.total
+    for density, right in ((mapped(counts, SQUARE), True), (density_of("uniform", SQUARE), False)):
+        people = SQUARE.check(density(n, rng))
+        off = np.abs(count_points(people, quarters) - n * share) - 1e-6 * n
+        assert bool((off <= 5.5 * np.sqrt(n * share * (1 - share))).all()) == right
+
+
+def test_people_inside_a_part_of_a_map_are_as_clumped_as_it_says() -> None:
+    """Two people of a box are in the same half with the chance 1/2 + clumped/2: 5.2 standard errors of 20,000 boxes
+    (false alarm 2e-7). Planted: people who lie evenly.
+    """
+    rng, boxes, clumped = np.random.default_rng(12), 20_000, 0.3
+    lower, upper = np.zeros((boxes, 2)), np.tile([1.0, 0.5], (boxes, 1))
+    lower[:, 1], upper[:, 1] = np.arange(boxes), np.arange(boxes) + 0.5  # told apart by the second axis
+    for told, right in ((clumped, True), (0.0, False)):
+        people = _scattered(lower, upper, np.full(boxes, 2), np.full(boxes, told), rng)
+        halves = np.bincount(people[:, 1].astype(int), people[:, 0] < 0.5, minlength=boxes)
+        together = float((halves != 1).mean())
+        assert (abs(together - (0.5 + clumped / 2)) < 5.2 * 0.5 / np.sqrt(boxes)) == right
+
+
+def test_the_command_takes_a_saved_map_and_refuses_one_of_another_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(3)
+    words = ("plan", "--n", "500", "--plays", "1", "--epsilon", "1", "--density")
+    file, table = str(tmp_path / "map.json"), str(tmp_path / "table.json")
+    sl.counts(rng.random((3_000, 2)) * 0.3, SQUARE, epsilon=1.0, trust="curator", rng=rng).save(file)
+    assert main([*words, file, "--bounds", "0,0,1,1"]) == 0
+    out = capsys.readouterr().out
+    assert f"drawn from the map {file}" in out
+    assert CAUTION_KNOWN in out
+    assert main([*words, file, "--bounds", "0,0,1,2"]) == 2
+    assert "one of another domain; give --bounds 0,0,1,1" in capsys.readouterr().err
+    ages = from_labels("code", [("a", "a1"), ("a", "a2"), ("b", "b1")])
+    sl.counts(np.full((300, 1), 0.5), hierarchy=ages, epsilon=1.0, trust="curator").save(table)
+    assert main([*words, table, "--bounds", "0,1"]) == 2
+    assert "must be one of a box" in capsys.readouterr().err
+    (tmp_path / "map.json").write_text(Path(file).read_text()[:-200])
+    assert main([*words, file, "--bounds", "0,0,1,1"]) == 2
+    assert "is damaged" in capsys.readouterr().err
 
 
 def test_the_cheapest_epsilon_reaches_the_target_and_a_smaller_one_does_not() -> None:

@@ -96,11 +96,11 @@ def test_what_was_understood_is_shown_to_its_owner() -> None:
     [
         ("coordinate:y", ("coordinate", (1.0,))),
         ("coordinate:1", ("coordinate", (1.0,))),
-        ("coordinate(1)", ("coordinate", (1.0,))),
+        ("COORDINATE:x", ("coordinate", (0.0,))),
         ("squared-norm", ("squared_norm", ())),
-        ("squared_norm(1,-2)", ("squared_norm", (1.0, -2.0))),
+        ("squared_norm:1,-2", ("squared_norm", (1.0, -2.0))),
         ("gaussian-bump:2", ("gaussian_bump", (2.0,))),
-        ("gaussian_bump(2,0,0)", ("gaussian_bump", (2.0, 0.0, 0.0))),
+        ("gaussian_bump:2,0,0", ("gaussian_bump", (2.0, 0.0, 0.0))),
         ("linear:1,-2", ("linear", (0.0, 1.0, -2.0))),
         ("linear:5,1,-2", ("linear", (5.0, 1.0, -2.0))),
         ("indicator:0,0,1,1", ("indicator", (0.0, 0.0, 1.0, 1.0))),
@@ -117,7 +117,7 @@ def test_functions_have_one_grammar_in_all_commands(text: str, expected: tuple[s
 @pytest.mark.parametrize(
     "text",
     ["", "norm", "coordinate:z", "coordinate", "coordinate:2", "gaussian-bump", "gaussian-bump:a", "linear:1",
-     "indicator:0,0,1", "linear:nan,1", "squared-norm(1,2"],
+     "indicator:0,0,1", "linear:nan,1", "squared-norm(1,2)"],
 )  # fmt: skip
 def test_functions_that_are_none_are_refused_with_what_there_is(text: str) -> None:
     with pytest.raises(InvalidInput, match="function"):

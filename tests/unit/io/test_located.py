@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from semilocal import BinaryTree, Box, SphereTree
-from semilocal.cli import rows
+from semilocal.cli import jobs
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_located, read_points
 from tests.helpers.commands import run_json
@@ -76,7 +76,7 @@ def test_a_seed_gives_the_same_bytes_with_and_without_positions_in_memory(
         located.append(read_located(*given))
         return located[-1]
 
-    monkeypatch.setattr(rows, "read_located", spy)
+    monkeypatch.setattr(jobs, "read_located", spy)
     path = write(tmp_path / name, {"lon": POINTS[:, 0], "lat": POINTS[:, 1]})
     written = []
     for number, more in enumerate([(), ("--clip",)]):

@@ -1,4 +1,4 @@
-"""``semilocal campaign create | list | show | confirm | start | close``, for one server and for pairs of two."""
+"""``semilocal campaign``: create, list, show, confirm, start, close, for one server and for pairs; tokens."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from ...service.campaign import CampaignForm
 from ...service.pair.form import PairForm
 from ...sharing import is_pair_task
 from ...sharing.pair import PairTask
-from ..admin import CampaignName, Office, connect
+from .. import admin
+from ..admin import CAMPAIGN, CampaignName, Office, connect
 from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_release
 from ..catalogue import DONE
 from ..job_options import CellRule, task_options
-from ..options import advanced, flat, number, option, positive, share, two_servers, whole
+from ..options import advanced, flat, not_empty, number, option, positive, share, two_servers, whole
 
 __all__ = [
-    "CampaignOptions", "run_close", "run_confirm", "run_create", "run_list", "run_show", "run_start",
+    "CampaignOptions", "run_close", "run_confirm", "run_create", "run_list", "run_show", "run_start", "run_tokens",
 ]  # fmt: skip
 
 
@@ -239,4 +240,18 @@ def _move(campaign: str, office: Office, action: Literal["start", "close"]) -> i
                 )
         client.move(task, action)
         print(f"task {task} is {client.state(task).phase}")
+    return DONE
+
+
+def run_tokens(
+    *,
+    count: Annotated[int, option("how many", "N", whole(1, 10**7))],
+    campaign: Annotated[str, option(f"{CAMPAIGN}; not needed if there is only one", "CAMPAIGN", not_empty)] = "",
+    office: Office = Office(),
+) -> int:
+    """Print new one-time enrolment tokens, one per line."""
+    with connect(office) as client:
+        task = client.find(campaign).task
+        for start in range(0, count, admin.PAGE):  # what was made is printed, whatever happens to the rest
+            print(*client.tokens(task, min(admin.PAGE, count - start)), sep="\n", flush=True)
     return DONE

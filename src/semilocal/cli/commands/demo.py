@@ -33,6 +33,8 @@ from ...protocol.promise import Mark
 from ...protocol.task import Task
 from ...release import Counts, job
 from ...release.job import TRUSTS
+from ...service.campaign import CampaignForm, ReleaseForm
+from ...service.pair.form import PairForm
 from ...tabular import aligned
 from ...testing import ADMIN_TOKEN, running_server
 from ...words import number_of
@@ -72,7 +74,7 @@ def run(
         return _simulated(points, out, seed)
     chosen = np.random.default_rng(seed).permutation(points)  # who is asked; the noise is the devices' own
     chosen = chosen[: UPLOADS if two_servers else DEVICES]
-    _ask(chosen, PLACE)
+    _ask(chosen)
     try:
         with tempfile.TemporaryDirectory(prefix="semilocal-demo-") as folder:
             return (_two_servers if two_servers else _live)(chosen, Path(folder), out)
@@ -83,22 +85,22 @@ def run(
 def _simulated(points: Floats, out: Path, seed: int | None) -> int:
     """The same question to the same people under the three answers to "whom do they trust?"."""
     need_matplotlib()
-    truth, rng = _ask(points, PLACE), None if seed is None else np.random.default_rng(seed)
+    truth, rng = _ask(points), None if seed is None else np.random.default_rng(seed)
     panels: dict[str, AnyPartition] = {}
     found: dict[str, Counts] = {}
     for trust in TRUSTS:
         found[trust] = job.counts(points, "california", epsilon=EPSILON, trust=trust, rng=rng)
-        regions, (count, between) = number_of(len(found[trust].partition), "region"), _answer(found[trust], PLACE)
+        regions, (count, between) = number_of(len(found[trust].partition), "region"), _answer(found[trust])
         promised = str(found[trust].guarantee).split("; ")[0].replace("one person", "\none person")
         panels[f"trust {trust}: {regions}\n{PLACE}: {count}, {between} (truth {truth:,})\n{promised}"] = replace(
             found[trust].partition, mark=None if seed is None else Mark(seeded=True, seed=seed)
         )
-    _tell(found, PLACE)
+    _tell(found)
     save_side_by_side(panels, out / "trust.png")
     curator = found["curator"]
     write_html(
         out / "map.html", curator, curator.guarantee, title=f"{len(points):,} people in California, trust curator",
-        numbers={"people": f"{len(points):,}"}, asked=_on_map(curator, PLACE),
+        numbers={"people": f"{len(points):,}"}, asked=_on_map(curator),
     )  # fmt: skip
     print(f"\nThe three maps in one picture: {out / 'trust.png'}")
     print(f"The curator's map: {out / 'map.html'} opens in a browser, without a net; ask it about other places.")
@@ -106,47 +108,44 @@ def _simulated(points: Floats, out: Path, seed: int | None) -> int:
     return DONE
 
 
-def _ask(points: Floats, place: str) -> int:
+def _ask(points: Floats) -> int:
     """Say the question; the true answer."""
-    where = named_box(place)
+    where = named_box(PLACE)
     inside = (points >= where.lower) & (points < where.upper)  # half-open, as what is asked
     truth = int(np.count_nonzero(inside.all(axis=1)))
     (west, south), (east, north) = where.lower, where.upper
     print(
-        f"How many of {len(points):,} people are in the box {place}, {south:g} to {north:g} degrees north and "
+        f"How many of {len(points):,} people are in the box {PLACE}, {south:g} to {north:g} degrees north and "
         f"{-east:g} to {-west:g} west?\nThe truth is {truth:,}. "
         "Block groups of a census stand for people, so it is public here."
     )
     return truth
 
 
-def _answer(counts: Counts, place: str) -> tuple[str, str]:
+def _answer(counts: Counts) -> tuple[str, str]:
     """The estimate, and its interval."""
-    row = counts.query(place).to_dict()
+    row = counts.query(PLACE).to_dict()
     return f"{row['estimate'][0]:,.0f}", f"95 % interval {row['low'][0]:,.0f} to {row['high'][0]:,.0f}"
 
 
-def _tell(found: Mapping[str, Counts], place: str) -> None:
+def _tell(found: Mapping[str, Counts]) -> None:
     """Print answers, and by whom the participants trust, what is promised."""
-    print()
-    rows = [(trust, *_answer(each, place)) for trust, each in found.items()]
-    print("\n".join(aligned([("they trust", "answer", ""), *rows])))
+    rows = [(trust, *_answer(each)) for trust, each in found.items()]
+    print("\n" + "\n".join(aligned([("they trust", "answer", ""), *rows])))
     print("About 1 in 20 of such intervals misses the truth.\n")
     for trust, each in found.items():
         print(f"{trust}: {each.guarantee}")
 
 
-def _on_map(counts: Counts, place: str) -> list[Asked]:
+def _on_map(counts: Counts) -> list[Asked]:
     """The question with its answer, for a map."""
-    box = named_box(place)
-    queries = Queries(np.array([[box.lower, box.upper]]), {"name": [place]})
-    return asked_on_map(queries, answer_columns(queries, counts.query(place), box, level=0.95))
+    box = named_box(PLACE)
+    queries = Queries(np.array([[box.lower, box.upper]]), {"name": [PLACE]})
+    return asked_on_map(queries, answer_columns(queries, counts.query(PLACE), box, level=0.95))
 
 
 def _live(points: Floats, folder: Path, out: Path) -> int:
     """Collect from devices where nobody is trusted."""
-    from ...service.campaign import CampaignForm, ReleaseForm
-
     with running_server(f"sqlite:///{folder / 'demo.db'}") as server, AdminClient(server.url, ADMIN_TOKEN) as client:
         task = Task.build(named_box("california"), epsilon=2.0, delta=1e-3, window=60, server_key=client.key())
         form = CampaignForm("demo", task, (ReleaseForm("counts"),), "tokens", DEVICES, 60)
@@ -161,10 +160,10 @@ def _live(points: Floats, folder: Path, out: Path) -> int:
 def _show(found: Found, trust: str, path: Path, title: str) -> None:
     """Print answer and promise of a live collection, and write its map."""
     assert isinstance(found.counts, Counts)
-    _tell({trust: found.counts}, PLACE)
+    _tell({trust: found.counts})
     if trust == "two-servers":
         print("If both operators collude they have every position.")
-    write_map(found, path, title=title, asked=_on_map(found.counts, PLACE))
+    write_map(found, path, title=title, asked=_on_map(found.counts))
     print(f"\nThe map: {path} opens in a browser; ask it about other places.")
 
 
@@ -198,7 +197,14 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> int:
         AdminClient(leader.url, ADMIN_TOKEN) as first,
         AdminClient(helper.url, ADMIN_TOKEN) as second,
     ):
-        task = _agreed(first, second)
+        pooled = PooledTask.build(
+            named_box("california"), epsilon=PAIR_EPSILON, trust="two-servers", resolution=RESOLUTION, label="demo"
+        )
+        task = first.create(PairForm("demo", pooled, second.key().hex(), capacity=UPLOADS))
+        first.move(task, "confirm")
+        _wait(second, lambda: task in {row.task for row in second.campaigns()})  # proposed in the leader's own time
+        second.move(task, "confirm")
+        _wait(first, lambda: first.state(task).phase == "open")
         _join(first, task, points, PAIR_EPSILON)
         _wait(first, lambda: first.state(task).phase == "done")
         found, other = found_of(first, task), second.transcript(task)
@@ -212,21 +218,6 @@ def _two_servers(points: Floats, folder: Path, out: Path) -> int:
         stream.write(data)
     print(f"What both servers published: semilocal verify {out / 'two-servers.slt'}")
     return DONE
-
-
-def _agreed(leader: AdminClient, helper: AdminClient) -> str:
-    """A task that both operators have confirmed."""
-    from ...service.pair.form import PairForm
-
-    pooled = PooledTask.build(
-        named_box("california"), epsilon=PAIR_EPSILON, trust="two-servers", resolution=RESOLUTION, label="demo"
-    )
-    task = leader.create(PairForm("demo", pooled, helper.key().hex(), capacity=UPLOADS))
-    leader.move(task, "confirm")
-    _wait(helper, lambda: task in {row.task for row in helper.campaigns()})  # the leader proposes it in its own time
-    helper.move(task, "confirm")
-    _wait(leader, lambda: leader.state(task).phase == "open")
-    return task
 
 
 def _wait(client: AdminClient, there: Callable[[], bool]) -> None:

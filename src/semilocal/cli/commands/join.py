@@ -1,12 +1,15 @@
-"""``semilocal join``: take part in a campaign with one position.
+"""``semilocal join``: take part in a campaign with one position; ``semilocal swarm``: one device per row of a file.
 
 The position stays on this device; for a task of two servers it leaves in two sealed shares. Stopping and starting again
-is safe at any moment: the vault knows where to continue.
+is safe at any moment: the vault knows where to continue. A swarm is for tests and demonstrations: one process knows
+everybody's position then, and every row is another device, whoever it belongs to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import os
 import sys
 from dataclasses import dataclass
@@ -14,24 +17,152 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ...arrays import exact
-from ...errors import MOST_LINES, InvalidInput, printable
+import numpy as np
+
+from ...arrays import Floats, exact
+from ...errors import MOST_LINES, InvalidInput, ServerViolation, printable
 from ...geometry.places import parse_numbers
+from ...io.files import read_text
+from ...io.points import fit, read_for_box, read_points
+from ...protocol.messages import decode
+from ...protocol.plan import Plan
 from ...protocol.policy import MAX_DELTA, MAX_EPSILON, MIN_K, Policy
 from ...protocol.promise import device_words
 from ...protocol.task import Task
 from ...sharing.pair import PairTask
+from ...words import number_of
 from ..arguments import describe_position, parse_position
 from ..catalogue import DONE, FOUND
-from ..devices import Found, Patience, TaskUrl, find_task, reach, say
-from ..options import HIDDEN_HELP, advanced, amount, file, flat, number, option, read_hidden, whole
+from ..options import (
+    HIDDEN_HELP,
+    advanced,
+    amount,
+    existing,
+    file,
+    flat,
+    number,
+    option,
+    read_hidden,
+    server_url,
+    whole,
+)
 
 if TYPE_CHECKING:
-    from ...device.channel import Channels
+    from ...device.channel import Channel, Channels
     from ...device.swarm import Device
     from ...device.vault import Vault
+    from ...pooled.asked import AskedValue
 
-__all__ = ["JoinOptions", "default_vault", "run"]
+__all__ = ["JoinOptions", "SwarmOptions", "default_vault", "run", "run_swarm"]
+
+FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
+_ANY = Policy(max_epsilon=1e6, min_k=1, max_delta=1.0, allow_no_crowd=True)  # nobody's limits
+
+Patience = Annotated[
+    float,
+    advanced("give up if the server does not answer for this many seconds before anything is sent; after that it is "
+             "tried for an hour", "S", number(0)),
+]  # fmt: skip
+TaskUrl = Annotated[str, option("the task, https://server/tasks/ID, or a server with one open task", "URL", server_url)]
+
+
+# -- the task behind a URL, and a server that may not answer: nothing here depends on a position ----------------------
+
+
+class Found(NamedTuple):
+    """What a URL leads to: the id, the task, and the plan of releases, which a task of two servers does not have."""
+
+    name: str
+    task: Task | PairTask
+    plan: Plan | None
+
+    @property
+    def own_words(self) -> str:
+        """The value of people's own that the task asks for; empty if it asks for none."""
+        if isinstance(self.task, PairTask):
+            asked = self.task.asked
+            return asked.words if asked is not None and asked.own else ""
+        return "" if self.plan is None else self.plan.own_words
+
+    @property
+    def tree(self) -> Any:
+        """The cells of the domain."""
+        return self.task.pooled.hierarchy if isinstance(self.task, PairTask) else self.task.hierarchy
+
+    @property
+    def needs_place(self) -> bool:
+        """Whether a device needs a position."""
+        return not isinstance(self.task, PairTask) or self.task.needs_place
+
+    def check_value(self, value: float | None) -> None:
+        """Refuse a value of people's own that is missing, that the task does not ask for, or outside its range."""
+        if value is None and self.own_words:
+            raise InvalidInput(f"--value is missing: the task asks for {self.own_words}")
+        if value is not None and not self.own_words:
+            raise InvalidInput("--value: the task asks for no value of people's own; leave the option out")
+        asked: Plan | AskedValue | None = self.task.asked if isinstance(self.task, PairTask) else self.plan
+        if value is not None and asked is not None:
+            asked.check_value(value)
+
+
+def say(line: str) -> None:
+    """A line for the owner on stderr, at once."""
+    print(f"semilocal: {printable(line, most=1000)}", file=sys.stderr, flush=True)
+
+
+async def reach(server: str, *, patience: float) -> None:
+    """Wait until a semilocal server answers at all, and no portal or other site; says so when it does not.
+
+    Unreachable is raised if it does not within the patience.
+    """
+    from ...device.channel import JSON, describe
+    from ...device.transport import HttpxWire, new_client
+    from ...errors import Lost, Unreachable
+
+    loop = asyncio.get_running_loop()
+    began, pause = loop.time(), 0.5
+    async with new_client() as client:
+        wire = HttpxWire(client, seconds=FIRST_ANSWER)
+        while True:
+            try:
+                answer = await wire.request("GET", f"{server}/healthz", None, {})
+                if answer.status == 200 and answer.media_type == JSON:
+                    return
+                reason = describe(answer)
+            except Lost as error:
+                reason = str(error)
+            left = patience - (loop.time() - began)
+            if reason.startswith("TLS"):  # trying again does not help, and may hide that somebody is in between
+                raise Unreachable(
+                    f"no secure connection to {server} ({reason}); check the address, this machine's clock, and who "
+                    "runs the network: nothing has been sent"
+                )
+            if left <= 0:
+                raise Unreachable(
+                    f"no semilocal server answered at {server} for {patience:g} s ({reason}); check the address, or "
+                    "try later: nothing has been sent"
+                )
+            say(f"{server} does not answer ({reason}); trying again for {math.ceil(left)} s")
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, 5.0)
+
+
+async def find_task(channel: Channel, url: str) -> Found:
+    """Id, task and plan behind a URL; the device checks them again, and pins them. A pair task has no plan."""
+    from ...device.channel import only_task, split_url
+    from ...device.vault import read_task
+
+    name = split_url(url)[1] or await only_task(channel)
+    task = await channel.message(f"/tasks/{name}", lambda data: read_task(data, name))
+    plan = None
+    if isinstance(task, Task):
+        plan = await channel.message(f"/tasks/{name}/plan", lambda data: decode(data, Plan))
+    if task is None or (isinstance(task, Task) and plan is None):
+        raise ServerViolation("malformed", "the server does not publish its task and its plan")
+    return Found(name, task, plan)
+
+
+# -- join --------------------------------------------------------------------------------------------------------------
 
 
 @flat
@@ -99,14 +230,13 @@ class _Owner(NamedTuple):
     value: float | None
     connect: Channels
 
-    def position_in(self, task: Task | PairTask) -> tuple[float, ...]:
+    def position_in(self, found: Found) -> tuple[float, ...]:
         """The position in the order of the task's axes; empty if the task needs none."""
-        if not (isinstance(task, Task) or task.needs_place):
+        if not found.needs_place:
             return ()
         if not self.position:
             raise InvalidInput("--position is missing; --position - asks for it, so that no list of processes shows it")
-        tree = task.hierarchy if isinstance(task, Task) else task.pooled.hierarchy
-        return parse_position(self.position, tree.box, leaves=tree.leaves, hints=sys.stderr.isatty())
+        return parse_position(self.position, found.tree.box, leaves=found.tree.leaves, hints=sys.stderr.isatty())
 
 
 def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
@@ -116,25 +246,29 @@ def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
         raise InvalidInput(f"--vault {place}: is a folder; give the name of a file")
     if not (options.yes or sys.stdin.isatty()):
         raise InvalidInput("nobody can be asked here: give --yes to take part")
-    token, position, value = (
+    token, position, text = (
         read_hidden(getattr(options, name), option=f"--{name}", variable=f"SEMILOCAL_{name.upper()}")
         for name in ("token", "position", "value")
     )
     options.policy(MAX_EPSILON)  # refuses before a server is asked
-    return asyncio.run(_follow(url, token, position, _read_value(value), options, place))
+    try:
+        (value,) = parse_numbers(text, "--value") if text else (None,)
+    except ValueError:  # several numbers, or none; not repeated, because a refusal may end up in a log
+        raise InvalidInput("--value must be one finite number, such as 12.5") from None
 
+    async def follow() -> int:
+        from ...device.channel import Channels, split_url
+        from ...device.transport import new_client
+        from ...device.vault import Vault
 
-async def _follow(url: str, token: str, position: str, value: float | None, options: JoinOptions, place: Path) -> int:
-    from ...device.channel import Channels, split_url
-    from ...device.transport import new_client
-    from ...device.vault import Vault
+        server = split_url(url)[0]
+        await reach(server, patience=options.patience)
+        async with new_client(connections=4) as client:
+            connect = Channels(lambda origin: client, notify=say)
+            with Vault.open(place) as vault:
+                return await _join(url, server, _Owner(options, token, position, value, connect), vault)
 
-    server = split_url(url)[0]
-    await reach(server, patience=options.patience)
-    async with new_client(connections=4) as client:
-        connect = Channels(lambda origin: client, notify=say)
-        with Vault.open(place) as vault:
-            return await _join(url, server, _Owner(options, token, position, value, connect), vault)
+    return asyncio.run(follow())
 
 
 async def _join(url: str, server: str, owner: _Owner, vault: Vault) -> int:
@@ -146,12 +280,11 @@ async def _join(url: str, server: str, owner: _Owner, vault: Vault) -> int:
     if url.rstrip("/") == server:
         url = _unfinished(vault, server) or url
     found = await find_task(connect(server), url)
-    name, task, _ = found
-    task_id = bytes.fromhex(name)
+    task_id = bytes.fromhex(found.name)
     found.check_value(owner.value)
     if vault.contents.membership(task_id) is None and vault.contents.upload(task_id) is None:
         if not given.new_server:  # before the owner reads and decides
-            check_servers(vault.contents, task, server)
+            check_servers(vault.contents, found.task, server)
         print(await _statement(owner, found, server), flush=True)
         if not given.yes and input("Take part? [y/N] ").strip().lower() not in ("y", "yes"):
             print("Nothing was sent.")
@@ -164,10 +297,10 @@ async def _join(url: str, server: str, owner: _Owner, vault: Vault) -> int:
     options: dict[str, Any] = {
         "policy": given.policy(cap), "token": owner.token, "spread": given.spread,
         "notify": lambda line: print(printable(line, most=1000), flush=True), "new_server": given.new_server,
-        "value": owner.value, "position": owner.position_in(task),
+        "value": owner.value, "position": owner.position_in(found),
     }  # fmt: skip
-    url = f"{server}/tasks/{name}"
-    if isinstance(task, Task):
+    url = f"{server}/tasks/{found.name}"
+    if isinstance(found.task, Task):
         device: Device = Agent(url, vault, channel=connect(server), **options)
     else:
         device = Uploader(url, vault, connect=connect, allow_bucket=given.allow_bucket, **options)
@@ -178,13 +311,11 @@ async def _join(url: str, server: str, owner: _Owner, vault: Vault) -> int:
 
 async def _statement(owner: _Owner, found: Found, server: str) -> str:
     """What the owner reads before deciding, in the words of the page; a pair is compared on both servers first."""
-    name, task, plan = found
-    position, warning = owner.position_in(task), ""
+    position, warning, task = owner.position_in(found), "", found.task
     if isinstance(task, Task):
-        assert plan is not None
+        assert found.plan is not None
         _warn_plain_http(server)
-        words, own = device_words(task, plan), plan.own_words
-        described = describe_position(position, task.box, leaves=task.hierarchy.leaves)
+        words = device_words(task, found.plan)
     else:
         from ...device.upload import fetch_both
 
@@ -197,17 +328,16 @@ async def _statement(owner: _Owner, found: Found, server: str) -> str:
         for operator in (task.leader, task.helper):
             _warn_plain_http(operator.origin)
             await reach(operator.origin, patience=owner.options.patience)
-        pair = await fetch_both(name, server, owner.connect)
-        hosts = {urlsplit(operator.origin).hostname for operator in (pair.leader, pair.helper)}
+        words = (await fetch_both(found.name, server, owner.connect)).device_words()
+        hosts = {urlsplit(operator.origin).hostname for operator in (task.leader, task.helper)}
         if len(hosts) == 1:
             warning = f"WARNING: both operators are on {hosts.pop()}: one person may run both."
-        words, own = pair.device_words(), pair.asked.words if pair.asked is not None and pair.asked.own else ""
-        described = describe_position(position, pair.pooled.box) if position else ""
+    described = describe_position(position, found.tree.box, leaves=found.tree.leaves) if position else ""
     lines = [
         words["before"],
         warning,
         described and f"Your position: {described}. {words['position']}",
-        own and f"Your value: {own}. {words['value']}",
+        found.own_words and f"Your value: {found.own_words}. {words['value']}",
     ]
     return "\n".join(filter(None, lines))
 
@@ -220,17 +350,6 @@ def _unfinished(vault: Vault, server: str) -> str:
         if not entry.receipt and server in (pair.leader.origin, pair.helper.origin):
             tasks.append(entry.task_id)
     return f"{server}/tasks/{tasks[0].hex()}" if len(tasks) == 1 else ""
-
-
-def _read_value(text: str) -> float | None:
-    """The number that a text is, None for an empty one; the refusal does not repeat it: it may end up in a log."""
-    if not text:
-        return None
-    try:
-        (value,) = parse_numbers(text, "--value")
-    except ValueError:  # several numbers, or none
-        raise InvalidInput("--value must be one finite number, such as 12.5") from None
-    return value
 
 
 def _warn_plain_http(url: str) -> None:
@@ -247,3 +366,80 @@ def default_vault() -> Path:
     """Where a device keeps its vault unless it is named."""
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(base).expanduser() / "semilocal" / "vault"
+
+
+# -- swarm -------------------------------------------------------------------------------------------------------------
+
+
+@flat
+@dataclass(frozen=True, kw_only=True)
+class SwarmOptions:
+    """The crowd."""
+
+    points: Annotated[
+        Path,
+        existing("positions: CSV, Parquet or GeoJSON; labels, in the column called as the table, where the task has a "
+                 "table of labels; no positions are needed where the task asks for values alone"),
+    ]  # fmt: skip
+    devices: Annotated[int | None, option("how many, drawn without repetition (all)", "N", whole(1))] = None
+    tokens: Annotated[Path | None, existing("one token per line; leave out where enrolment is open")] = None
+    value: Annotated[str | None, option("column with the devices' own values, if the task asks for one", "COLUMN")] = (
+        None
+    )
+    seed: Annotated[int, option("which positions are drawn, not the noise", "S", whole(0))] = 0
+    quiet: Annotated[bool, option("no progress")] = False
+    patience: Patience = 30.0
+
+
+def run_swarm(url: TaskUrl, /, *, options: SwarmOptions) -> int:
+    """Run a crowd of devices; 0 if every device has a region."""
+    factory: Any = None
+    with contextlib.suppress(ImportError):
+        from uvloop import new_event_loop as factory
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(_crowd(url, options))
+
+
+async def _crowd(url: str, args: SwarmOptions) -> int:
+    from ...device.channel import Channels, split_url
+    from ...device.swarm import AT_ONCE, run_swarm
+    from ...device.transport import LeanWire
+
+    tokens = [] if args.tokens is None else read_text(args.tokens).split()
+    server = split_url(url)[0]
+    await reach(server, patience=args.patience)
+    connect = Channels(LeanWire, at_once=AT_ONCE, notify=say, kept=False)
+    try:
+        found = await find_task(connect(server), url)
+        if args.value is None:
+            found.check_value(None)
+        points, values = _positions(args, found)
+        result = await run_swarm(
+            f"{server}/tasks/{found.name}", points, connect=connect, allow_bucket=True, policy=_ANY, tokens=tokens,
+            show=not args.quiet, values=values,
+        )  # fmt: skip
+    finally:
+        await connect.aclose()
+    print(printable(result.text(), most=MOST_LINES, lines=True))
+    everybody = all(summary.outcome in ("finished", "uploaded") for summary in result.summaries)
+    return DONE if everybody and not result.failures else FOUND
+
+
+def _positions(args: SwarmOptions, found: Found) -> tuple[Floats, Floats | None]:
+    """Positions of the devices, float64[n, 0] if the task needs none, and their values if a column is named."""
+    tree, values = found.tree, () if args.value is None else (args.value,)
+    if found.needs_place:
+        table = read_for_box(args.points, tree.box, words=tree.leaves or None, values=values)
+        points = fit(table, tree.box)
+        what, words = "position", ""
+    else:
+        table = read_points(args.points, columns=values, values=values)
+        points = np.empty((len(table), 0))
+        what, words = "value", "; the task needs no positions"
+    print(f"{number_of(len(table), what)} from the columns {', '.join(table.names)}{words}.", flush=True)
+    wanted = len(points) if args.devices is None else args.devices
+    if wanted > len(points):
+        raise InvalidInput(f"--devices must be from 1 to the {number_of(len(points), 'row')} in the file; got {wanted}")
+    drawn = np.sort(np.random.default_rng(args.seed).permutation(len(points))[:wanted])
+    own: Any = list(table.values.values())
+    return points[drawn], own[0][drawn] if own else None

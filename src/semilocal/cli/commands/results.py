@@ -42,27 +42,13 @@ __all__ = ["Found", "found_of", "run", "write_map"]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a finished campaign has to show, whoever was trusted.
+    """What a finished campaign has to show, whoever was trusted."""
 
-    Attributes
-    ----------
-    files : dict
-        What belongs into a folder, by name.
-    words : list of str
-        What is said of it.
-    counts : Counts, Mean or Means
-        What follows from the transcript.
-    statement : str
-        The promise, for people.
-    rounds, promise, numbers
-        Of the interactive map.
-    """
-
-    files: Mapping[str, bytes]
-    words: Sequence[str]
-    counts: PairResult
-    statement: str
-    rounds: Sequence[Rows]
+    files: Mapping[str, bytes]  # what belongs into a folder, by name
+    words: Sequence[str]  # what is said of it
+    counts: PairResult  # what follows from the transcript
+    statement: str  # the promise, for people
+    rounds: Sequence[Rows]  # of the interactive map, with all below
     promise: Guarantee
     numbers: Mapping[str, str]
 
@@ -73,21 +59,24 @@ def run(
     *,
     out: Annotated[
         Path | None,
-        option(
-            "folder for results.json, regions.geojson and statement.txt; with --grid or --queries a file for the "
-            "counts",
-            "PATH",
-            path,
-        ),
+        option("folder for results.json, regions.geojson and statement.txt; with --grid or --queries a file for the "
+               "counts", "PATH", path),
     ] = None,
     queries: QueryOptions = QueryOptions(),
     maps: MapFiles = MapFiles(),
     office: Office = Office(),
-) -> int:
+) -> int:  # fmt: skip
     """Write or count."""
     check_maps(maps, {"--out": (out, TABLES)} if queries.asked else {}, inputs=[queries.queries])
-    if not queries.asked:
-        _check_folder(out, drawn=maps.plot is not None or maps.html is not None)
+    if not queries.asked and out is not None:
+        check_folder("--out", out)
+        if out.suffix.lower() in REGIONS and not out.is_dir():
+            raise InvalidInput(
+                f"--out {out}: everything is written into a folder, so give the name of one; a file is for counts: say "
+                "with --grid or --queries what to count"
+            )
+    elif not (queries.asked or maps.plot or maps.html):
+        raise InvalidInput("say what to write: --out FOLDER, --plot FILE, --html FILE, or --grid or --queries to count")
     with connect(office) as client:
         row = client.find(campaign)
         found = found_of(client, row.task)
@@ -113,9 +102,7 @@ def found_of(client: AdminClient, task: str) -> Found:
     return _of_pair(client, task) if is_pair_task(client.task(task)) else _of_rounds(client, task)
 
 
-def write_map(
-    found: Found, path: Path, *, title: str, asked: Sequence[Asked] = ()
-) -> None:  # fmt: skip
+def write_map(found: Found, path: Path, *, title: str, asked: Sequence[Asked] = ()) -> None:
     """Write the interactive map, with questions that were answered already."""
     from ...page.single import map_html
 
@@ -124,19 +111,6 @@ def write_map(
         counted=found.counts.tree, asked=asked,
     )  # fmt: skip
     write_text(path, document)
-
-
-def _check_folder(out: Path | None, *, drawn: bool) -> None:
-    if out is None:
-        if drawn:
-            return
-        raise InvalidInput("say what to write: --out FOLDER, --plot FILE, --html FILE, or --grid or --queries to count")
-    check_folder("--out", out)
-    if out.suffix.lower() in REGIONS and not out.is_dir():
-        raise InvalidInput(
-            f"--out {out}: everything is written into a folder, so give the name of one; a file is for counts: say "
-            "with --grid or --queries what to count"
-        )
 
 
 def _of_rounds(client: AdminClient, task: str) -> Found:

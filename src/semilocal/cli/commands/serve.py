@@ -1,19 +1,26 @@
-"""``semilocal serve``: run the collection server."""
+"""``semilocal serve``: run the collection server; ``semilocal backup``: a checked copy of its database."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from ...errors import InvalidInput
 from ...service.stopping import Stop
+from ...service.stores.base import check_url
+from ...words import number_of
 from ..catalogue import DONE
-from ..options import advanced, flat, option, two_servers, whole
+from ..options import advanced, file, flat, option, two_servers, whole
 
-__all__ = ["DEFAULT_DB", "PairServer", "run"]
+__all__ = ["DEFAULT_DB", "PairServer", "run", "run_backup"]
 
 DEFAULT_DB = "sqlite:///semilocal.db"
+_COPIED = {
+    "campaigns": "campaign", "pairs": "pair", "participants": "participant", "reports": "report",
+    "pair_uploads": "upload",
+}  # fmt: skip
 
 
 @flat
@@ -72,4 +79,24 @@ def run(
             db, host=host, port=port, log_level=log_level, keys_in=key_file, new_key=new_key, more=OPERATIONS,
             pair=pair, stop=stop,
         )  # fmt: skip
+    return DONE
+
+
+def run_backup(
+    *,
+    out: Annotated[Path, file("the copy; an earlier one is replaced in one step")],
+    db: Annotated[str, option("sqlite:///file")] = DEFAULT_DB,
+) -> int:
+    """Copy a SQLite database, also while it is served, for its owner alone (0600), and check the copy."""
+    kind, address = check_url(db)
+    if kind == "postgres":
+        raise InvalidInput(
+            "PostgreSQL is backed up by its own programs: continuous archiving or a standby while campaigns run, "
+            "pg_dump (umask 077, then pg_restore --list) between them; see docs/howto/deploy.md"
+        )
+    from ...service.stores.sqlite import back_up
+
+    rows = back_up(address, out)
+    found = ", ".join(number_of(rows[table], word) for table, word in _COPIED.items() if rows[table])
+    print(f"wrote {out}, checked: {found or 'no campaign yet'}; the signing keys are not in it")
     return DONE

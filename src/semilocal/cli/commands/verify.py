@@ -1,7 +1,8 @@
-"""``semilocal verify``: replay a transcript and name everything that does not follow."""
+"""``semilocal verify``: replay a transcript, name all that does not follow; ``semilocal transcript``: get one."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
 import time
@@ -9,30 +10,31 @@ from pathlib import Path
 from typing import Annotated
 
 from ...errors import InvalidInput, SemilocalError, printable
+from ...io.files import check_outputs
 from ...pooled.play import Published
 from ...release.counts import pooled_counts
 from ...sharing import is_signed_tree
 from ...words import number_of
 from ..catalogue import DONE, FOUND
-from ..options import existing, option, path, server_url
+from ..options import existing, file, option, path, server_url
 
-__all__ = ["run"]
+__all__ = ["run", "run_transcript"]
 
 POOLED_TAG = b"pooled-tree"
 _START = 64
 _HONEST = "No transcript can show that the published numbers are honest counts with honest noise."
 
 
-def _file_or_url(text: str) -> Path | str:
-    return server_url(text) if text.startswith(("http://", "https://")) else path(text)
-
-
 def run(
-    file: Annotated[Path | str, option("a transcript (.slt), or the task: https://server/tasks/ID", read=_file_or_url)],
+    file: Annotated[
+        Path | str,
+        option("a transcript (.slt), or the task: https://server/tasks/ID",
+               read=lambda text: server_url(text) if text.startswith(("http://", "https://")) else path(text)),
+    ],
     /,
     *,
     against: Annotated[Path | None, existing("another transcript of the same task: two histories?")] = None,
-) -> int:
+) -> int:  # fmt: skip
     """Verify; 1 if anything is different."""
     if isinstance(file, Path):
         return _verify(file, against)
@@ -43,11 +45,11 @@ def run(
     if not name:
         raise InvalidInput(f"give the URL of a task, https://server/tasks/ID; got {file}")
     with tempfile.TemporaryDirectory(prefix="semilocal-verify-") as folder:
-        path = Path(folder) / "transcript.slt"
-        save_transcript(server, name, path)
-        if is_signed_tree(data := path.read_bytes()):
+        local = Path(folder) / "transcript.slt"
+        save_transcript(server, name, local)
+        if is_signed_tree(data := local.read_bytes()):
             return _verify_pair(data, _other_copy(data, server), task=bytes.fromhex(name))
-        return _verify(path, against)
+        return _verify(local, against)
 
 
 def _verify(path: Path, against: Path | None) -> int:
@@ -63,7 +65,7 @@ def _verify(path: Path, against: Path | None) -> int:
             raise InvalidInput(f"{path} is the transcript of a pooled run: --against does not apply")
         return _verify_pooled(path.read_bytes())
     if not start.startswith(MAGIC):
-        raise InvalidInput(_not_readable(str(path)))
+        raise _not_readable(str(path))
     return _verify_rounds(path, against)
 
 
@@ -77,7 +79,7 @@ def _verify_rounds(path: Path, against: Path | None) -> int:
     if against is not None:
         other = verify_file(against)
         if other.task is None:
-            raise InvalidInput(_not_readable(f"--against {against}"))
+            raise _not_readable(f"--against {against}")
         found.differences += compare_histories(found, other)
     print("\n".join(printable(line, most=1000) for line in found.lines()))
     if found.task is not None:
@@ -85,8 +87,8 @@ def _verify_rounds(path: Path, against: Path | None) -> int:
     return DONE if found.sound else FOUND
 
 
-def _not_readable(what: str) -> str:
-    return (
+def _not_readable(what: str) -> InvalidInput:
+    return InvalidInput(
         f"{what}: is no transcript that can be read, so nothing can be checked; give a file that --transcript or "
         "semilocal transcript wrote"
     )
@@ -144,8 +146,25 @@ def _verify_pooled(data: bytes) -> int:
         print(marked.words)
     print(
         f"the rule gives the same {number_of(len(counted.partition), 'final cell')} from the same published numbers; "
-        f"{number_of(counted.total, 'report')}, task {published.task.id.hex()[:16]}"
+        f"{number_of(counted.total, 'report')}, task {published.task.id.hex()[:16]}\n{_HONEST}"
     )
-    print(_HONEST)
     print(counted.guarantee.explain())
+    return DONE
+
+
+def run_transcript(
+    url: Annotated[str, option("the server", "URL", server_url)],
+    campaign: Annotated[str, option("the task's id (64 hex digits) or the campaign's name")],
+    /,
+    *,
+    out: Annotated[Path, file("where it goes")] = Path("transcript.slt"),
+) -> int:
+    """Download."""
+    from ...device.download import save_transcript
+
+    check_outputs({"--out": (out, ())})
+    rounds = save_transcript(url, campaign, out)
+    data = out.read_bytes()
+    what = "published by two servers" if is_signed_tree(data) else number_of(rounds, "closed round")
+    print(f"{out}: {what}, {number_of(len(data), 'byte')}. Check it: semilocal verify {shlex.quote(str(out))}")
     return DONE
