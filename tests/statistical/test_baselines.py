@@ -19,10 +19,14 @@ from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 from tests.statistical.authors import reference_rows
 from tests.unit.lab.test_ldp_trees import UNIT, crowd, spread_evenly
-from tests.unit.lab.test_means import BOX, people
 from tests.unit.lab.test_oracles import tally_probabilities
 
 Floats = npt.NDArray[np.float64]
+BOX = Box((-10.0, -10.0), (10.0, 10.0))
+
+
+def people(rng: np.random.Generator, n: int) -> Floats:
+    return np.clip(rng.normal(0, 1.5, (n, 2)), -10, 10)
 
 
 def squares(counts: Floats, truth: npt.NDArray[np.int64], epsilon: float, reporting: int) -> float:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import itertools
 import json
 import os
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput
-from semilocal.io.points import read_points
-from semilocal.lab.experiments.originals import read_geolife, read_porto, read_snap
+from semilocal.lab.experiments.data import read_geolife, read_porto, read_snap
 
 SHARED = Path(os.environ.get("SEMILOCAL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 HEADER = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
@@ -136,18 +133,3 @@ def test_porto_refuses_a_short_or_foreign_zip(tmp_path: Path) -> None:
     (tmp_path / "no.zip").write_text("no zip")
     with pytest.raises(InvalidInput, match="not the zip"):
         read_porto(tmp_path / "no.zip")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not (SHARED / "porto.csv.gz").exists(), reason="needs the real porto.csv.gz")
-def test_the_real_porto_file_is_the_same_from_its_original_layout(tmp_path: Path) -> None:
-    """Oracle: the real file, put back into the home's layout."""
-    table = read_points(SHARED / "porto.csv.gz", values=["taxi", "trip"])
-    trips: list[tuple[str, list[tuple[float, float]]]] = [("1", []) for _ in range(7_732)]
-    bounds = np.flatnonzero(np.diff(table.values["trip"], prepend=-1, append=-1))
-    for start, stop in itertools.pairwise(bounds):
-        line = [(float(x), float(y)) for x, y in table.points[start:stop]]
-        trips[int(table.values["trip"][start])] = (str(int(table.values["taxi"][start])), line)
-    points, dropped = read_porto(outer(tmp_path / "uci.zip", train([*trips, ("2", [(-8.0, 41.0)])])))
-    assert np.array_equal(points, table.points)
-    assert sum(dropped.values()) == 32

@@ -54,12 +54,6 @@ def test_the_number_of_workers_changes_no_digit(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
-def test_order_and_neighbours_do_not_matter(tmp_path: Path) -> None:
-    trials = grid()
-    alone = {row["mean"] for row in rows_of(trials[7:8], tmp_path / "one", 0)}
-    assert alone <= {row["mean"] for row in rows_of(trials[::-1], tmp_path / "all", 0)}
-
-
 def test_every_part_of_the_identity_changes_the_generator_and_the_key() -> None:
     base = Trial.of("f", "m", seed=1, run=0, n=10, epsilon=0.5)
     others = [
@@ -216,12 +210,6 @@ def test_summary_equals_scipy_s_interval() -> None:
         assert found["mse_mean"] == pytest.approx(group.mean(), rel=1e-12)
         assert found["mse_std"] == pytest.approx(group.std(ddof=1), rel=1e-12)
         assert (found["mse_low"], found["mse_high"]) == pytest.approx((low, high), rel=1e-9)
-
-
-def test_one_run_has_no_interval() -> None:
-    [found] = summarise([{"m": "a", "x": 3.0}], by=["m"], of=["x"])
-    assert found["x_mean"] == 3.0
-    assert math.isnan(found["x_low"])  # type: ignore[arg-type]
 
 
 def test_csv_keeps_every_digit_and_names_version_seed_and_parameters(tmp_path: Path) -> None:

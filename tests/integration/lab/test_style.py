@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from semilocal.errors import InvalidInput, MissingExtra
-from semilocal.lab.experiments import drawing as style
 from semilocal.lab.experiments import figures
+from semilocal.lab.experiments import report as style
 from semilocal.lab.experiments.methods import METHODS, look, promise_of
 from semilocal.lab.experiments.summary import Study
 

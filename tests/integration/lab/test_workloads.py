@@ -69,13 +69,6 @@ def test_clusters_follow_the_mixture_in_every_tile() -> None:
     assert not fits(expected([0.05] * 5))
 
 
-def test_uniform_fills_the_box() -> None:
-    """Kolmogorov-Smirnov at p = 1e-7 per axis."""
-    points = synthetic.uniform(10_000, np.random.default_rng(7), box=SQUARE)
-    for axis in range(2):
-        assert stats.kstest(points[:, axis], stats.uniform(-10, 20).cdf).pvalue > 1e-7
-
-
 def test_uniform_queries_have_uniform_sides_and_places_that_fit() -> None:
     """Kolmogorov-Smirnov at p = 1e-7 per axis and quantity: false alarms below 1e-6 in all."""
     boxes = trials.uniform_queries(20_000, np.random.default_rng(8))

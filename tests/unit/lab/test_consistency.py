@@ -77,8 +77,3 @@ def test_projection_is_the_nearest_point_of_the_simplex(seed: int) -> None:
         options={"ftol": 1e-14, "maxiter": 500},
     )
     np.testing.assert_allclose(nearest, found.x, atol=1e-5)
-
-
-def test_projection_keeps_what_is_already_right_and_handles_nobody() -> None:
-    np.testing.assert_allclose(project_to_total(np.array([1.0, 2.0]), 3.0), [1.0, 2.0])
-    assert project_to_total(np.array([4.0, -2.0]), 0.0).tolist() == [0.0, 0.0]

@@ -259,14 +259,3 @@ def test_summed_noise_is_discrete_laplace() -> None:
     outcomes = np.arange(-200, 201)
     chances = math.tanh(0.4) * np.exp(-0.8 * np.abs(outcomes))
     assert _variance(0.8) == pytest.approx(float((chances * outcomes**2).sum()))
-
-
-def test_bad_arguments_are_refused() -> None:
-    rng = np.random.default_rng(0)
-    for make in (identity, ugrid, agrid, dawa, heatmap):
-        with pytest.raises(InvalidInput, match="epsilon"):
-            make([[0.5, 0.5]], UNIT, epsilon=0.0, rng=rng)
-        with pytest.raises(InvalidInput, match="max_depth"):
-            make([[0.5, 0.5]], UNIT, epsilon=1.0, rng=rng, max_depth=99)
-    with pytest.raises(InvalidInput, match="2 dimensions"):
-        ugrid([[0.5]], Box((0.0,), (1.0,)), epsilon=1.0, rng=rng)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines import SpatialCounts, ahead, ldp_kdtree, ldp_trees
 from semilocal.lab.index import count_points
@@ -105,32 +103,3 @@ def test_a_kdtree_without_privacy_halves_the_people() -> None:
     points = rng.random((40_000, 2))
     result = ldp_kdtree(points, UNIT, epsilon=60.0, rng=rng, height=3, buckets=128)
     np.testing.assert_allclose(count_points(points, result.boxes), 5000, rtol=0.1)
-
-
-@pytest.mark.parametrize("tree", TREES)
-def test_bad_arguments_are_refused(tree: Baseline) -> None:
-    rng = np.random.default_rng(0)
-    points = rng.random((100, 2))
-    for epsilon in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(InvalidInput, match="epsilon"):
-            tree(points, UNIT, epsilon=epsilon, rng=rng)
-    with pytest.raises(OutsideDomain):
-        tree(points + 0.5, UNIT, epsilon=1.0, rng=rng)
-    with pytest.raises(InvalidInput, match="at least one"):
-        tree(np.empty((0, 2)), UNIT, epsilon=1.0, rng=rng)
-    name = "depth" if tree is ahead else "height"
-    for levels in (0, 31, 2.5, True):
-        with pytest.raises(InvalidInput, match=name):
-            tree(points, UNIT, epsilon=1.0, rng=rng, **{name: levels})
-
-
-def test_too_few_people_for_the_levels_are_refused() -> None:
-    rng = np.random.default_rng(0)
-    with pytest.raises(InvalidInput, match="per layer"):
-        ahead(rng.random((9, 2)), UNIT, epsilon=1.0, rng=rng)
-    with pytest.raises(InvalidInput, match="height"):
-        ldp_kdtree(rng.random((6, 2)), UNIT, epsilon=1.0, rng=rng)
-    assert ldp_kdtree(rng.random((7, 2)), UNIT, epsilon=1.0, rng=rng).counts.sum() == pytest.approx(7)
-    for wrong in ({"buckets": 1}, {"buckets": 257}):
-        with pytest.raises(InvalidInput, match=next(iter(wrong))):
-            ldp_kdtree(rng.random((60, 2)), UNIT, epsilon=1.0, rng=rng, **wrong)

@@ -9,7 +9,6 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from semilocal.errors import InvalidInput
 from semilocal.lab.baselines.ldp_trees import Oracle, best_oracle, estimate, variance
 
 EPSILONS = [0.1, 0.5, 1.0, 3.0, 8.0]
@@ -76,15 +75,3 @@ def test_the_better_oracle_is_chosen(epsilon: float) -> None:
         chosen, rivals = best_oracle(size, epsilon=epsilon), [Oracle(size, epsilon, unary) for unary in (False, True)]
         spreads = [float(variance(rival, 0.0, reporting=10, people=10)) for rival in rivals]
         assert float(variance(chosen, 0.0, reporting=10, people=10)) <= min(spreads) * (1 + 1e-12)
-
-
-def test_no_privacy_gives_the_counts_back() -> None:
-    counts, rng = np.array([5, 0, 7]), np.random.default_rng(2)
-    oracle = best_oracle(3, epsilon=200.0)
-    np.testing.assert_allclose(estimate(oracle, oracle.draw_tally(counts, rng=rng), 12), counts, atol=1e-9)
-
-
-def test_bad_arguments_are_refused() -> None:
-    for epsilon in (0.0, -1.0, math.nan, math.inf, "1", True):
-        with pytest.raises(InvalidInput, match="epsilon"):
-            best_oracle(3, epsilon=epsilon)  # type: ignore[arg-type]

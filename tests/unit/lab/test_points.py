@@ -9,7 +9,6 @@ import pytest
 from scipy.special import lambertw
 from scipy.stats import gamma, kstest, laplace, uniform
 
-from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines import laplace_points, planar_laplace
 from semilocal.lab.baselines.releases import radius
@@ -71,30 +70,3 @@ def test_prices_are_the_true_ones() -> None:
     planar = planar_laplace(point, BOX, epsilon=1.5, rng=rng).guarantee
     assert planar.anywhere == pytest.approx(1.5 * math.sqrt(2))
     assert "one side of the domain apart (axes scaled to [0, 1]): 1.5; opposite corners: 2.12132" in planar.explain()
-
-
-def test_the_price_of_coordinate_noise_is_reached_across_the_domain() -> None:
-    """The log ratio of the densities of one output under opposite corners, with the noise that is drawn."""
-    point, scale = [[-110.0, 35.0]], 1 / 15
-    released = laplace_points(point, BOX, epsilon=15.0, rng=np.random.default_rng(4))
-    shift = (released.points - point) / np.subtract(BOX.upper, BOX.lower)
-    np.testing.assert_allclose(shift, np.random.default_rng(4).laplace(0.0, scale, (1, 2)))
-    noise = laplace(scale=scale)
-    ratio = 2 * (noise.logpdf(0.0) - noise.logpdf(1.0))
-    assert ratio == pytest.approx(released.guarantee.epsilon)
-
-
-@pytest.mark.parametrize("release", [planar_laplace, laplace_points])
-def test_bad_arguments_are_refused(release: type) -> None:
-    rng = np.random.default_rng(5)
-    with pytest.raises(InvalidInput, match="epsilon"):
-        release([[-110.0, 35.0]], BOX, epsilon=-1.0, rng=rng)
-    with pytest.raises(OutsideDomain):
-        release([[0.0, 35.0]], BOX, epsilon=1.0, rng=rng)
-    with pytest.raises(InvalidInput, match="at least one"):
-        release(np.empty((0, 2)), BOX, epsilon=1.0, rng=rng)
-
-
-def test_planar_noise_needs_a_plane() -> None:
-    with pytest.raises(InvalidInput, match="2 dimensions"):
-        planar_laplace([0.5], Box((0.0,), (1.0,)), epsilon=1.0, rng=np.random.default_rng(6))

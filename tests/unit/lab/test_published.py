@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.functions import squared_norm
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines import published
@@ -68,27 +67,3 @@ def test_releases_are_exact_where_noise_vanishes() -> None:
     assert found.draws(epsilon=1e9, rng=rng).points == pytest.approx(centres, abs=1e-6)
     wide = found.draws(epsilon=0.1, rng=rng)
     assert UNIT.check(wide.points).shape == points.shape
-
-
-def test_counts_are_never_negative() -> None:
-    rng = np.random.default_rng(5)
-    found = published(people(rng), UNIT, epsilon=1.0, delta=0.05, k=20, rng=rng)
-    assert found.counts(epsilon=0.01, rng=rng).counts.min() == 0.0
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [({"epsilon": 0.0}, "epsilon"), ({"delta": 1.0}, "delta"), ({"k": 0}, "k"), ({"max_depth": 0}, "max_depth")],
-)
-def test_bad_parameters_are_refused_by_name(changed: dict[str, float], message: str) -> None:
-    options = {"epsilon": 1.0, "delta": 0.05, "k": 20, **changed}
-    with pytest.raises(InvalidInput, match=message):
-        published([[0.5, 0.5]], UNIT, rng=np.random.default_rng(0), **options)  # type: ignore[arg-type]
-
-
-def test_positions_outside_and_nobody_are_refused() -> None:
-    rng = np.random.default_rng(0)
-    with pytest.raises(OutsideDomain):
-        published([[2.0, 0.5]], UNIT, epsilon=1.0, delta=0.05, k=20, rng=rng)
-    with pytest.raises(InvalidInput, match="at least one position"):
-        published(np.empty((0, 2)), UNIT, epsilon=1.0, delta=0.05, k=20, rng=rng)

@@ -1,30 +1,43 @@
-"""The datasets of the experiments: load, sample, describe.
+"""The datasets of the experiments: what they are (``catalogue.toml``), and how they are found, read and sampled.
 
-Knows the catalogue, a data folder and the package's own sample. Knows no mechanism, no figure and no network. Nothing
-is left out in silence: what a loader drops stands in the notes of the result.
+Datasets are read as CSV, or in the layout of their public homes: SNAP check-ins, Porto's zip, GeoLife's folders. Knows
+a data folder and the package's own sample. Knows no mechanism, no figure and no network. Nothing is left out in
+silence: what a reader drops stands in the notes of the result.
 """
 
 from __future__ import annotations
 
+import csv
 import functools
+import gzip
 import hashlib
 import importlib.resources
+import io
+import itertools
+import json
 import os
+import tomllib
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
 
+import msgspec
 import numpy as np
 
 from ...arrays import Floats, Integers
 from ...errors import InvalidInput
 from ...geometry.box import Box
+from ...geometry.places import DEGREES, named_box
 from ...io.points import read_points
-from .catalogue import CATALOGUE, Dataset, Variant, dataset
-from .originals import read_geolife, read_porto, read_snap
 
 __all__ = [
-    "TABLE_SIDE", "VARIABLE", "FileStatus", "Positions", "data_folder", "describe", "load", "sample_people",
-    "sample_users", "sha256_of", "status", "table", "tables",
+    "CATALOGUE", "PORTO_TRIPS", "TABLE_SIDE", "VARIABLE", "Positions", "dataset", "load", "read_geolife", "read_porto",
+    "read_snap", "sample_people", "sample_users", "sha256_of", "table", "tables",
 ]  # fmt: skip
 
 VARIABLE = "SEMILOCAL_DATA"
@@ -32,7 +45,61 @@ SHIPPED = "california_housing"
 GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")
 TABLES = "dpbench/tables2d.npz"
 TABLE_SIDE = 128  # cells per axis of a table of DPBench, after it was aggregated
-READERS = {"snap": read_snap, "porto": read_porto, "geolife": read_geolife}  # what homes hand out
+PORTO_TRIPS = 7_732  # the first two days, 2013-07-01 00:00 to 2013-07-02 16:17 UTC
+PLT_HEADER = 6  # lines
+PLT_COMMAS = 6  # in each line after the header
+FAULT = "position outside latitude ±90 or longitude ±180"
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """One file (or folder) that a dataset can be read from."""
+
+    file: str  # its path inside the data folder
+    place: str | tuple[float, float, float, float] = msgspec.field(name="box")  # or west, south, east, north
+    note: str  # how it differs from the original
+    rows: int | None = None  # None where it depends on what the home holds today
+    layout: Literal["csv", "snap", "porto", "geolife"] = "csv"
+    url: str = ""  # where it comes from as it is
+    sha256: str | None = None
+
+    @property
+    def box(self) -> Box:
+        """The public domain of an experiment on it, in degrees."""
+        if isinstance(self.place, str):
+            return named_box(self.place)
+        return Box(self.place[:2], self.place[2:], names=DEGREES)
+
+
+class Dataset(msgspec.Struct, frozen=True, kw_only=True):
+    """A dataset: the variants in order of preference, its home, its terms, whom to cite."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    home: str
+    terms: str
+    citation: str
+    by_hand: str = ""
+
+
+def dataset(name: str) -> Dataset:
+    """Return the entry of a dataset, or say which there are.
+
+    Examples
+    --------
+    >>> dataset("porto").columns
+    ('taxi', 'trip', 'latitude', 'longitude')
+    """
+    if name not in CATALOGUE:
+        raise InvalidInput(f"no dataset is called {name!r}; there are {', '.join(CATALOGUE)}")
+    return CATALOGUE[name]
+
+
+_TOML = tomllib.loads((importlib.resources.files(__package__) / "catalogue.toml").read_text(encoding="utf-8"))
+CATALOGUE: Mapping[str, Dataset] = MappingProxyType(
+    {entry.name: entry for entry in msgspec.convert(_TOML["dataset"], tuple[Dataset, ...])}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +112,6 @@ class Positions:
     path: Path
     notes: tuple[str, ...]  # which variant it is, and what was left out
     fingerprint: str  # of the points' SHA-256: a parameter that tells results on other data apart
-
-
-@dataclass(frozen=True)
-class FileStatus:
-    """Whether a dataset is there: the variant found, its size, and whether it is the known file."""
-
-    name: str
-    path: Path | None = None
-    bytes: int = 0
-    state: str = "not there"
 
 
 def data_folder(folder: str | Path | None = None) -> Path:
@@ -81,8 +138,8 @@ def load(name: str, folder: str | Path | None = None) -> Positions:
         where = data_folder(folder)
         files = " or ".join(variant.file for variant in entry.variants)
         raise InvalidInput(
-            f"{name} is not in {where}: no {files}; 'semilocal data describe {name}' says where to get it; or name "
-            "another folder"
+            f"{name} is not in {where}: no {files}; get it from {entry.home} (terms: {entry.terms}), or name another "
+            f"folder{'. ' + entry.by_hand if entry.by_hand else ''}"
         )
     path, variant = found
     changed = path.stat()
@@ -152,34 +209,10 @@ def _people(source: Positions) -> Integers:
     return read_points(source.path, columns=["longitude", "latitude"], labels=["user"]).labels["user"]
 
 
-def status(folder: str | Path | None = None) -> list[FileStatus]:
-    """What is on disk, one entry per dataset. Files with a known checksum are checked against it."""
-    return [_status(entry, folder) for entry in CATALOGUE.values()]
-
-
-def describe(name: str, folder: str | Path | None = None) -> str:
-    """Where a dataset comes from, its terms, its checksums and what is on disk: a text of a few lines."""
-    entry, state = dataset(name), _status(dataset(name), folder)
-    rows = [("columns", ", ".join(entry.columns))]
-    for variant in entry.variants:
-        rows += [
-            ("file", variant.file + (f", {variant.rows:,} rows" if variant.rows else "")),
-            ("", variant.note),
-            ("", f"domain {variant.box}"),
-        ]
-        rows += [("", f"from {variant.url}")] if variant.url else []
-        rows += [("", f"sha256 {variant.sha256}")] if variant.sha256 else []
-    rows += [("home", entry.home), ("terms", entry.terms), ("cite", entry.citation)]
-    if entry.by_hand:
-        rows.append(("by hand", entry.by_hand))
-    rows.append(("on disk", state.state + (f": {state.path}, {state.bytes:,} bytes" if state.path else "")))
-    return "\n".join([f"{entry.name}: {entry.title}", *(f"  {what:<9}  {text}" for what, text in rows)])
-
-
 @functools.lru_cache(maxsize=4)
 def _read(name: str, variant: Variant, path: Path, _changed: int, _size: int) -> Positions:
     notes = [f"{path.name}: {variant.note}"]
-    if _check(path, variant) == "differs":
+    if variant.sha256 and variant.sha256 != sha256_of(path):
         notes.append(f"{path} is not the known file: its checksum differs")
     if variant.layout == "csv":
         points = variant.box.check(read_points(path, columns=["longitude", "latitude"]).points)
@@ -213,26 +246,104 @@ def _find(entry: Dataset, folder: str | Path | None) -> tuple[Path, Variant] | N
     return None
 
 
-def _status(entry: Dataset, folder: str | Path | None) -> FileStatus:
-    has_folder = entry.name == SHIPPED or folder is not None or bool(os.environ.get(VARIABLE))
-    found = _find(entry, folder) if has_folder else None
-    if found is None:
-        return FileStatus(entry.name) if has_folder else FileStatus(entry.name, state="no data folder named")
-    path, variant = found
-    if path.is_dir():
-        files = list(path.glob("Data/*/Trajectory/*.plt"))
-        return FileStatus(entry.name, path, sum(file.stat().st_size for file in files), f"{len(files):,} trajectories")
-    words = {"same": "there, checksum verified", "differs": "there, but the checksum differs", "unknown": "there"}
-    return FileStatus(entry.name, path, path.stat().st_size, words[_check(path, variant)])
-
-
-def _check(path: Path, variant: Variant) -> str:
-    if variant.sha256 is None:
-        return "unknown"
-    return "same" if sha256_of(path) == variant.sha256 else "differs"
-
-
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+# -- the layouts of public homes ---------------------------------------------------------------------------------------
+
+
+def read_snap(path: Path) -> tuple[Floats, dict[str, int]]:
+    """SNAP's check-ins, ``loc-*_totalCheckins.txt.gz``: user, time, latitude, longitude and place, between tabs.
+
+    In the original order. Left out are lines without a position, positions at exactly (0, 0) (the mark for "no
+    position" there), and impossible ones.
+    """
+    dropped: Counter[str] = Counter()
+    points: list[tuple[float, float]] = []
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
+            for number, line in enumerate(stream, start=1):
+                latitude, longitude = [*line.rstrip("\r\n").split("\t"), "", "", "", ""][2:4]
+                if not (latitude and longitude):
+                    dropped["line without a position"] += 1
+                    continue
+                try:
+                    where = float(longitude), float(latitude)
+                except ValueError:
+                    raise InvalidInput(
+                        f"{path}, line {number}: {latitude!r}, {longitude!r} is not a position; this is not SNAP's "
+                        "file of check-ins"
+                    ) from None
+                if where == (0.0, 0.0):
+                    dropped["position at exactly (0, 0)"] += 1
+                elif abs(where[0]) > 180 or abs(where[1]) > 90:
+                    dropped[FAULT] += 1
+                else:
+                    points.append(where)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidInput(f"{path}: the gzip data is damaged ({error}); get the file again") from None
+    return np.array(points).reshape(-1, 2), dict(dropped)
+
+
+def read_porto(path: Path, trips: int = PORTO_TRIPS) -> tuple[Floats, dict[str, int]]:
+    """The first trips of the Porto training file, in UCI's zip (``train.csv.zip`` inside).
+
+    Trips with an empty polyline have no positions; they are counted as left out.
+    """
+    parts, empty = [], 0
+    try:
+        with (
+            zipfile.ZipFile(path) as outer, zipfile.ZipFile(outer.open("train.csv.zip")) as inner,
+            io.TextIOWrapper(inner.open("train.csv"), encoding="utf-8", newline="") as stream,
+        ):  # fmt: skip
+            table = csv.DictReader(stream)
+            if "POLYLINE" not in (table.fieldnames or ()):
+                raise InvalidInput(f"{path}: train.csv has the columns {table.fieldnames}; POLYLINE is needed")
+            for row in itertools.islice(table, trips):
+                parts.append(np.array(json.loads(row["POLYLINE"]), dtype=np.float64).reshape(-1, 2).round(6))
+                empty += not len(parts[-1])
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise InvalidInput(f"{path}: is not the zip with train.csv ({error}); get it again") from None
+    if len(parts) < trips:
+        raise InvalidInput(f"{path}: train.csv ends after {len(parts)} trips; {trips} are needed; get the whole file")
+    return np.concatenate(parts), {"trip with an empty polyline": empty} if empty else {}
+
+
+def read_geolife(folder: Path) -> tuple[Floats, dict[str, int]]:
+    """GeoLife in its original layout, ``Data/<user>/Trajectory/<start>.plt``: longitude and latitude, float64[n, 2].
+
+    By user, trajectory and time; with how many points were left out, by reason. The published data has one, with
+    latitude 400.17.
+    """
+    files = sorted(folder.glob("Data/*/Trajectory/*.plt"))
+    if not files:
+        raise InvalidInput(
+            f"{folder}: holds no Data/<user>/Trajectory/*.plt; name the folder that GeoLife was unpacked to"
+        )
+    points = np.concatenate([_read_plt(path) for path in files])
+    possible = (np.abs(points) <= [180, 90]).all(axis=1)
+    wrong = int(np.count_nonzero(~possible))
+    return points[possible], {FAULT: wrong} if wrong else {}
+
+
+def _read_plt(path: Path) -> Floats:
+    """Longitude and latitude, float64[n, 2]."""
+    parts = path.read_bytes().split(b"\n", PLT_HEADER)
+    if len(parts) <= PLT_HEADER:
+        raise InvalidInput(f"{path}: has fewer than the {PLT_HEADER} header lines of a .plt file; get the file again")
+    body = parts[-1]
+    if not body.strip():
+        return np.empty((0, 2))
+    try:
+        rows = np.loadtxt(io.BytesIO(body), delimiter=",", usecols=(1, 0), ndmin=2, comments=None)
+    except ValueError:
+        rows = np.empty((0, 2))
+    if len(rows) * PLT_COMMAS != body.count(b",") or not np.isfinite(rows).all():
+        raise InvalidInput(f"{path}: a line is not 'latitude,longitude,0,altitude,days,date,time'; get the file again")
+    return rows
+
+
+READERS = {"snap": read_snap, "porto": read_porto, "geolife": read_geolife}

@@ -15,11 +15,9 @@ import numpy as np
 from ...arrays import Floats
 from ...functions import gaussian_bump
 from ..baselines import PublishedRegions
-from .catalogue import CATALOGUE
-from .data import load
-from .drawing import Panel, figure_style, line_panels, save
+from .data import CATALOGUE, load
 from .methods import CROWD, DELTA, Regions, look, promise_of
-from .report import FigureReport, Output
+from .report import FigureReport, Output, Panel, figure_style, line_panels, save
 from .runner import Trial
 from .summary import FigureOptions, Study, select
 from .trials import (

@@ -7,7 +7,6 @@ multiples of the ε on a figure's axis. Knows tasks, releases and baselines. Kno
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -158,18 +157,14 @@ def published_regions(points: Floats, at: At, share: float) -> PublishedRegions:
 Rule: TypeAlias = Callable[[Floats, At, float], PublishedRegions]
 
 
-def paper_mean(points: Floats, f: BoundedFunction, at: At, *, rule: Rule) -> Released:
-    """The mean of the noisy values."""
+def paper_values(points: Floats, f: BoundedFunction, at: At, *, rule: Rule, mean: bool) -> Released:
+    """Everybody's noisy value, or the mean of them."""
     regions = rule(points, at, PAPER_SHARE)
+    if not mean:
+        noisy = regions.values(points, f, epsilon=at.left, rng=at.rng)[0]
+        return Released(noisy, regions.with_release("values", at.left), regions)
     found = regions.mean(points, f, epsilon=at.left, rng=at.rng)
     return Released((found.value, found.stderr), found.guarantee, regions)
-
-
-def paper_values(points: Floats, f: BoundedFunction, at: At, *, rule: Rule) -> Released:
-    """Everybody's noisy value."""
-    regions = rule(points, at, PAPER_SHARE)
-    noisy = regions.values(points, f, epsilon=at.left, rng=at.rng)[0]
-    return Released(noisy, regions.with_release("values", at.left), regions)
 
 
 def paper_counts(points: Floats, at: At, *, rule: Rule) -> Released:
@@ -202,9 +197,10 @@ def laplace_values(points: Floats, f: BoundedFunction, at: At) -> Released:
     return Released(np.asarray(noisy), Guarantee.plain("nobody", at.epsilon))
 
 
-def plain_counts(
-    points: Floats, at: At, *, make: Callable[..., baselines.SpatialCounts | baselines.GridCounts]
-) -> Released:
+Counted: TypeAlias = Callable[..., baselines.SpatialCounts | baselines.GridCounts]
+
+
+def plain_counts(points: Floats, at: At, *, make: Counted) -> Released:
     """A baseline for counts."""
     depth = {} if at.finest is None else {"max_depth": at.finest}
     found = make(points, at.box, epsilon=at.epsilon, rng=at.rng, **depth)
@@ -222,28 +218,18 @@ def true_points(points: Floats, labels: Integers, at: At) -> Released:
     return Released((points, labels), Guarantee.plain("curator", None, notes=("positions as they are",)))
 
 
-def zero_mean(points: Floats, f: BoundedFunction, at: At) -> Released:
-    """The answer 0: the error to stay below. It says nothing about anybody."""
-    return Released((0.0, 0.0), Guarantee.plain("nobody", 0.0))
-
-
-def zero_counts(points: Floats, at: At) -> Released:
-    """The answer 0 to every question."""
-    return Released(lambda boxes: np.zeros(len(np.asarray(boxes))), Guarantee.plain("nobody", 0.0))
-
-
-def even_counts(points: Floats, at: At) -> Released:
-    """Everybody spread evenly over the domain: it says no more than N, which is public."""
+def fixed_counts(points: Floats, at: At, *, people: int | None = None) -> Released:
+    """So many people (all if None; N is public) spread evenly over the domain: it says nothing about anybody."""
     x, y = (np.array(side) for side in zip(at.box.lower, at.box.upper, strict=True))
-    found = baselines.GridCounts((x, y), np.full((1, 1), len(points)), Guarantee.plain("nobody", 0.0))
+    number = np.full((1, 1), len(points) if people is None else people)
+    found = baselines.GridCounts((x, y), number, Guarantee.plain("nobody", 0.0))
     return Released(found.query, found.guarantee)
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """The look of a method: a name for people, colour, marker, line, whether the marker is filled, width in points."""
 
     name: str
@@ -254,8 +240,7 @@ class Look:
     width: float = 1.4
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """One method: its look, and how it releases means, everybody's value, counts and points; None if it does not.
 
     ``notes`` replaces what a promise notes: what a task notes for devices does not concern a simulation.
@@ -266,7 +251,7 @@ class Method:
     each: Mean | None = None
     counts: Count | None = None
     points: Move | None = None
-    notes: Mapping[Purpose, str] = field(default_factory=dict)
+    notes: Mapping[Purpose, str] = MappingProxyType({})
 
 
 def _ours(look: Look, trust: Trust) -> Method:
@@ -284,15 +269,15 @@ def _ours(look: Look, trust: Trust) -> Method:
 def _papers(look: Look, rule: Rule, note: str, counts: str, *, points: bool) -> Method:
     return Method(
         look,
-        values=partial(paper_mean, rule=rule),
-        each=partial(paper_values, rule=rule),
+        values=partial(paper_values, rule=rule, mean=True),
+        each=partial(paper_values, rule=rule, mean=False),
         counts=partial(paper_counts, rule=rule),
         points=partial(paper_points, rule=rule) if points else None,
         notes={"values": note, "counts": f"{counts}; {note}", "points": f"region centres; {note}"},
     )
 
 
-def _answers(look: Look, make: Callable[..., baselines.SpatialCounts | baselines.GridCounts]) -> Method:
+def _answers(look: Look, make: Counted) -> Method:
     return Method(look, counts=partial(plain_counts, make=make))
 
 
@@ -342,8 +327,12 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         ),
         "sldp-quantize": _moves(Look("SLDP-Quantization", "#3f2d8f", "h", "-"), "region centres"),
         "sldp-split": _moves(Look("SLDP-Split", "#8d86c9", "h", "--", filled=False), _DRAWN, drawn=True),
-        "even": Method(Look("even spread", "#7a7a7a", "None", "--"), counts=even_counts),
-        "zero": Method(Look("answer 0", "#969696", "None", "-"), values=zero_mean, counts=zero_counts),
+        "even": Method(Look("even spread", "#7a7a7a", "None", "--"), counts=fixed_counts),
+        "zero": Method(
+            Look("answer 0", "#969696", "None", "-"),
+            values=lambda points, f, at: Released((0.0, 0.0), Guarantee.plain("nobody", 0.0)),
+            counts=partial(fixed_counts, people=0),
+        ),
         "exact": Method(Look("no privacy", "#404040", "None", ":"), points=true_points),
     }
 )
