@@ -16,10 +16,10 @@ from ...geometry.places import as_box
 from ...io.files import check_folder
 from ...io.points import read_points
 from ...io.progress import Progress, duration
+from ...io.saved import is_saved, load
 from ...protocol.promise import Trust
 from ...protocol.task import Task
 from ...release.job import DELTA, K
-from ...io.saved import is_saved, load
 from ...words import number_of
 from ..arguments import BOX_HELP
 from ..catalogue import DONE, FOUND
