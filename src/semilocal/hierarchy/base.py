@@ -208,7 +208,21 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
         Interval i has the cells first[i] to first[i + 1] - 1. Empty intervals are refused, here and below.
         """
-        return cover(self, *checked(self, lower, upper))
+        low, high = checked(self, lower, upper)
+        bounds, row, rows, found = np.zeros(len(low) + 1, dtype=np.int64), np.arange(len(low)), [], [low[:0]]
+        while len(row):
+            found.append(self._longest(low, high))
+            rows.append(row)
+            low = self.span(found[-1])[1] + np.uint64(1)
+            left = low < high
+            row, low, high = row[left], low[left], high[left]
+        every = np.concatenate([row, *rows])
+        np.cumsum(np.bincount(every, minlength=len(bounds) - 1), out=bounds[1:])
+        return bounds, np.concatenate(found)[np.argsort(every, kind="stable")]
+
+    def _longest(self, low: Cells, high: Cells) -> Cells:
+        """The coarsest cells that begin at ``low`` and end before ``high``: uint64[m]."""
+        raise NotImplementedError
 
     def largest_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Cells:
         """The cell with the most codes inside each interval, the first of several: uint64[m]."""
@@ -255,7 +269,7 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         raise NotImplementedError
 
 
-# -- intervals [lower, upper) of codes, and the cells that they consist of ---------------------------------------------
+# -- intervals [lower, upper) of codes ---------------------------------------------
 
 
 def checked(hierarchy: Hierarchy, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Cells, Cells]:
@@ -274,27 +288,6 @@ def checked(hierarchy: Hierarchy, lower: npt.ArrayLike, upper: npt.ArrayLike) ->
     if low.size and not (low.min() >= begin and high.max() <= end and np.all(low < high)):
         raise InvalidInput(f"an interval of codes is not empty and lies within [{begin}, {end})")
     return low.astype(np.uint64, copy=False), high.astype(np.uint64, copy=False)
-
-
-def cover(hierarchy: Hierarchy, lower: Cells, upper: Cells) -> tuple[Integers, Cells]:
-    """The fewest cells of each interval, from the root down: a cell is taken, left out, or replaced by its children."""
-    row = np.arange(len(lower))
-    cells = np.ones(len(lower), dtype=np.uint64)
-    rows, starts, found = [row[:0]], [cells[:0]], [cells[:0]]
-    while len(cells):
-        first, last = hierarchy.span(cells)
-        low, high = lower[row], upper[row]
-        inside = (low <= first) & (last < high)
-        rows.append(row[inside])
-        starts.append(first[inside])
-        found.append(cells[inside])
-        cut = ~inside & (first < high) & (last >= low)
-        row, cells = row[cut], cells[cut]
-        row, cells = np.repeat(row, hierarchy.fanouts(cells)), hierarchy.children(cells)
-    row = np.concatenate(rows)
-    order = np.lexsort((np.concatenate(starts), row))
-    bounds = np.append(0, np.cumsum(np.bincount(row, minlength=len(lower))))
-    return bounds, np.concatenate(found)[order]
 
 
 def rows_of(first: Integers) -> Integers:
@@ -397,21 +390,9 @@ class PrefixTree(Hierarchy, frozen=True):
         below = (np.uint64(1) << (_bit_length((first - np.uint64(1)) ^ last) - 1).astype(np.uint64)) - np.uint64(1)
         return np.asarray(last & ~below)
 
-    def interval_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Integers, Cells]:
-        low, high = checked(self, lower, upper)
-        size = len(low)
-        row, rows, found = np.arange(size), [np.empty(0, dtype=np.int64)], [low[:0]]
-        while len(row):  # the longest cell that begins where the last one ended
-            bits = np.minimum(_bit_length(low & (~low + np.uint64(1))), _bit_length(high - low)) - 1
-            shift = (bits // self.level_bits * self.level_bits).astype(np.uint64)
-            rows.append(row)
-            found.append(low >> shift)
-            low = low + (np.uint64(1) << shift)
-            left = low < high
-            row, low, high = row[left], low[left], high[left]
-        every = np.concatenate(rows)
-        first = np.append(0, np.cumsum(np.bincount(every, minlength=size)))
-        return first, np.concatenate(found)[np.argsort(every, kind="stable")]
+    def _longest(self, low: Cells, high: Cells) -> Cells:
+        bits = np.minimum(_bit_length(low & (~low + np.uint64(1))), _bit_length(high - low)) - 1
+        return low >> (bits // self.level_bits * self.level_bits).astype(np.uint64)
 
     def largest_cells(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Cells:
         low, high = checked(self, lower, upper)

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats, Integers, is_integer, short_repr
+from ..arrays import Floats, Integers, is_integer, ranges, short_repr
 from ..errors import InvalidInput, is_plain, printable
 from ..geometry.box import Box
 from .base import Cells, Hierarchy, cell_array
@@ -194,8 +194,7 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         counts = self._index.fanout[rows]
         if not counts.all():
             raise InvalidInput(f"cells of depth {self.max_depth} have no children")
-        begin = self._index.child[rows] - (np.cumsum(counts) - counts)
-        return np.asarray(np.repeat(begin, counts) + np.arange(counts.sum()), dtype=np.uint64)
+        return ranges(self._index.child[rows], counts).astype(np.uint64)
 
     def span(self, cells: npt.ArrayLike) -> tuple[Cells, Cells]:
         rows = self._rows(cells)
@@ -231,6 +230,15 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
             found = begins[np.minimum(np.searchsorted(begins, start), len(begins) - 1)]
             out = np.where((start <= found) & (found <= stop), found, out)
         return out.astype(np.uint64)
+
+    def _longest(self, low: Cells, high: Cells) -> Cells:
+        out = np.zeros_like(low)
+        for depth in range(self.max_depth, -1, -1):
+            begin, end = self._index.starts[depth : depth + 2]
+            cells = begin + np.searchsorted(self._index.first[begin : end - 1], low)
+            fits = (self._index.first[cells] == low) & (self._index.last[cells] < high)
+            out[fits] = cells[fits]
+        return out
 
     def interval_names(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> list[str]:
         """The labels of the first and the last cell, "a to b", or where the interval begins and ends."""

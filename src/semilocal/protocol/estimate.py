@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, ranges
 from ..hierarchy.base import Cells, Hierarchy
 
 PRIOR = 0.5  # people: the strength of the prior by which cuts are chosen
@@ -50,7 +50,7 @@ class Walls(NamedTuple):
         """Those of some regions: int64[c]."""
         counts = np.diff(self.first)[chosen]
         first = np.concatenate([[0], np.cumsum(counts)])
-        at = np.repeat(self.first[chosen] - first[:-1], counts) + np.arange(first[-1])
+        at = ranges(self.first[chosen], counts)
         return Walls(first, self.cuts[at], self.asked[at], self.yes[at])
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Floats, Integers
+from ..arrays import Floats, Integers, ranges
 from ..protocol.estimate import Pieces, estimate, evidence, lengths, parts_of, shares_above
 from ..protocol.partition import Partition
 from .prior import told_together
@@ -238,5 +238,5 @@ def _regions(partition: Partition) -> tuple[Floats, Floats, Floats]:
 def _some(pieces: Pieces, rows: Integers) -> Pieces:
     counts = np.diff(pieces.first)[rows]
     first = np.concatenate([[0], np.cumsum(counts)])
-    at = np.repeat(pieces.first[rows] - first[:-1], counts) + np.arange(first[-1])
+    at = ranges(pieces.first[rows], counts)
     return Pieces(first, pieces.lower[at], pieces.upper[at], pieces.share[at])

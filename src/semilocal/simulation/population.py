@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, Integers
+from ..arrays import Flags, Integers, ranges
 from ..hierarchy.base import Cells
 from ..hierarchy.ranks import Ranks
 from ..protocol.estimate import Walls
@@ -259,7 +259,7 @@ class _Play:
         first = last - sizes
         for some in _portions(sizes[order]):
             walls = order[some]
-            moved = self.words[concatenate_ranges(regions.wall_first[walls], regions.wall_last[walls])]
+            moved = self.words[ranges(regions.wall_first[walls], sizes[walls])]
             self.words[first[walls[0]] : first[walls[0]] + len(moved)] = moved
         self.count = live
         self.words.resize(live + live // 8, refcheck=False)
@@ -295,7 +295,7 @@ class _Play:
         moved = np.flatnonzero(is_split)
         for some in _portions((last - first)[moved]):
             walls = moved[some]
-            words = self.words[concatenate_ranges(first[walls], last[walls])]
+            words = self.words[ranges(first[walls], (last - first)[walls])]
             place = np.repeat(np.arange(len(walls), dtype=np.int32), (last - first)[walls])
             who = words >> 1
             kept = (who >= middle_at[own[walls]].astype(who.dtype)[place]) == to_second[walls][place]
@@ -359,7 +359,7 @@ class _Play:
         if not most.any():
             return out
         chosen, other = np.empty(int(count.sum()), dtype=np.int32), np.repeat(most, count)
-        there = concatenate_ranges(first[most], first[most] + size[most])
+        there = ranges(first[most], size[most])
         chosen[~other], chosen[other] = out[~np.repeat(most, lots)], there[~taken[there]]
         return chosen
 
@@ -471,17 +471,3 @@ def _with(column: Integers, rows: Integers, values: Integers) -> Integers:
     out = column.copy()
     out[rows] = values
     return out
-
-
-def concatenate_ranges(start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> Integers:
-    """All numbers of the ranges start to before stop, one range after the other: int64[sum of lengths].
-
-    Examples
-    --------
-    >>> concatenate_ranges(np.array([3, 9]), np.array([5, 10])).tolist()
-    [3, 4, 9]
-    """
-    lengths = np.maximum(stop - start, 0)
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.asarray(np.arange(total) + np.repeat(start - (ends - lengths), lengths))
