@@ -45,15 +45,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def create(
-    server: Server, name: str, delta: float = 1e-2, enrolment: Literal["open", "tokens"] = "open"
-) -> str:  # fmt: skip
+def create(server: Server, name: str, delta: float = 1e-2) -> str:
     with AdminClient(server.url, ADMIN_TOKEN) as client:
         task = Task.build(
             named_box("california"), epsilon=4.0, delta=delta, k=8, window=600, server_key=client.key()
         )  # fmt: skip
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
-        return client.create(CampaignForm(name, task, wanted, enrolment, AGENTS))
+        return client.create(CampaignForm(name, task, wanted, "open", AGENTS))
 
 
 def take_part(server: Server, task: str, agents: int = AGENTS) -> None:
@@ -218,20 +216,21 @@ def is_one_question(request: Any) -> bool:
 
 
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
-@pytest.mark.parametrize("view", ["list", "campaign"])
+@pytest.mark.parametrize("view", ["list", "campaign", "new"])
 def test_every_view_is_clean_at_every_size_in_light_and_dark(
     browser: Browser, server: Server, finished: str, view: str, size: tuple[int, int],
     scheme: Literal["light", "dark"],
 ) -> None:  # fmt: skip
-    path = {"list": "/", "campaign": f"/#/campaign/{finished}"}[view]
+    path = {"list": "/", "campaign": f"/#/campaign/{finished}", "new": "/#/new"}[view]
     with looking(browser, server.url + path, size=size, scheme=scheme) as look:
         page = look.page
-        page.locator({"list": ".campaigns", "campaign": ".phase.finished"}[view]).first.wait_for()
+        page.locator({"list": ".campaigns", "campaign": ".phase.finished", "new": "form.token"}[view]).first.wait_for()
         if view == "campaign":
             page.locator(".results strong").wait_for()
             assert colours_of(look) > 3
-        assert MARKUP in page.locator("main").inner_text()
-        assert page.locator("main b, main h1 img, .campaigns img").count() == 0
+        if view != "new":
+            assert MARKUP in page.locator("main").inner_text()
+            assert page.locator("main b, main h1 img, .campaigns img").count() == 0
         assert look.violations() == []
 
 
@@ -268,15 +267,46 @@ def press_until(look: Look, key: str, selector: str) -> None:
 
 
 def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser, server: Server) -> None:
-    task = apart(create, server, "run", 3e-2, "tokens").result()
-    with looking(browser, f"{server.url}/#/campaign/{task}") as look:
+    with looking(browser, f"{server.url}/#/new") as look:
         page = look.page
-        page.locator("summary", has_text="Start, close").click()
         page.locator('input[name="token"]').fill(ADMIN_TOKEN)
         page.keyboard.press("Enter")
+        page.locator('input[name="name"]').fill("made in the browser")
+        page.locator('input[name="k"]').fill("2.5")
+        assert not page.locator('input[name="k"]').evaluate("input => input.checkValidity()")
+        page.locator('select[name="trust"]').select_option("two-servers")
+        assert page.locator('input[name="resolution"]').input_value() == "", "k is not the narrowest cell"
+        page.locator('select[name="trust"]').select_option("nobody")
+        assert page.locator('input[name="k"]').input_value() == "2.5", "what was typed is kept"
+        page.locator('input[name="k"]').fill("50")
+        page.get_by_role("button", name="Draw").click()
+        drag(page, (0.3, 0.3), (0.4, 0.5))
+        drawn = [float(end) for end in page.locator('input[name="bounds"]').input_value().split(",")]
+        assert -180 <= drawn[0] < drawn[2] <= 180
+        assert -90 <= drawn[1] < drawn[3] <= 90
+        page.locator('input[name="bounds"]').fill("california")
+        page.locator('input[name="capacity"]').fill("3")
+        page.get_by_text("More", exact=True).click()
+        page.locator('input[name="resolution"]').fill("2.5")
+        page.get_by_role("button", name="Show the promise").click()
+        beside = page.locator('label:has(input[name="capacity"]) .error')
+        beside.wait_for()
+        assert "capacity must be at least k" in beside.inner_text()
+        assert page.locator('input[name="capacity"]').get_attribute("aria-invalid") == "true"
+        assert look.violations() == []
+        look.errors.clear()  # the browser itself notes that the server refused
+        page.locator('input[name="capacity"]').fill("1000")
+        page.get_by_role("button", name="Show the promise").click()
+        page.locator(".promise").wait_for()
+        assert beside.count() == 0
+        assert "50 in it except with probability 1e-06" in page.locator(".promise").inner_text()
         asked: list[str] = []
-        page.once("dialog", lambda dialog: dialog.dismiss())
-        page.get_by_role("button", name="Start").click()  # whoever does not agree starts nothing
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Create the campaign").click()
+        page.locator(".phase.enrolling").wait_for()
+        assert page.locator("h1").inner_text() == "made in the browser"
+        task = page.url.rsplit("/", 1)[1]
+        page.get_by_role("button", name="Start").click()  # whoever does not answer has not agreed
         assert httpx2.get(f"{server.url}/tasks/{task}/state").json()["phase"] == "enrolling"
         page.locator('input[name="count"]').fill("10")
         page.on("dialog", lambda dialog: asked.append(dialog.message))
@@ -285,7 +315,6 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
         with page.expect_download() as download:
             page.get_by_role("button", name="Save").click()
         assert len(Path(download.value.path()).read_text("utf-8").split()) == 10
-        assert look.violations() == []
         page.get_by_role("button", name="Cancel the campaign").click()
         page.locator(".phase.cancelled").wait_for()
         assert asked[0] == "Make 10 one-time tokens, shown once?"
@@ -295,12 +324,9 @@ def test_administrators_act_with_the_token_and_are_asked_first(browser: Browser,
 
 
 @pytest.mark.parametrize("token", ["sla_wrong_token_wrong_token_wrong", "\u201csla_wrong\u2026\u201d"])
-def test_a_wrong_token_is_refused_where_it_was_typed(
-    browser: Browser, server: Server, finished: str, token: str
-) -> None:  # fmt: skip
-    with looking(browser, f"{server.url}/#/campaign/{finished}") as look:
+def test_a_wrong_token_is_refused_where_it_was_typed(browser: Browser, server: Server, token: str) -> None:
+    with looking(browser, f"{server.url}/#/new") as look:
         page = look.page
-        page.locator("summary", has_text="Start, close").click()
         page.locator('input[name="token"]').fill(token)
         page.get_by_role("button", name="Use").click()
         page.locator("form.token .error").wait_for()
@@ -308,14 +334,14 @@ def test_a_wrong_token_is_refused_where_it_was_typed(
         look.errors = [error for error in look.errors if "401" not in error]  # the browser logs the refusal
         page.locator('input[name="token"]').fill(ADMIN_TOKEN)
         page.get_by_role("button", name="Use").click()
-        page.get_by_role("button", name="Forget the token").wait_for()
+        page.locator("form.fields").wait_for()
 
 
 @pytest.mark.parametrize(("path", "asked"), [("", "/tasks"), ("#/campaign/", "/overview")])
 def test_a_server_that_is_away_is_asked_again(
     browser: Browser, server: Server, finished: str, path: str, asked: str
 ) -> None:
-    with looking(browser, f"{server.url}/#/nowhere") as look:
+    with looking(browser, f"{server.url}/#/new") as look:
         page = look.page
         page.route(re.compile(f"{asked}$"), lambda route: route.abort())
         page.goto(f"{server.url}/{path}{finished if path else ''}")

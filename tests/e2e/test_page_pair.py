@@ -9,14 +9,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx2
-import msgspec
 import numpy as np
 import pytest
 
 from semilocal.datasets import california_housing
 from semilocal.device.swarm import run_swarm
-from semilocal.geometry.places import named_box
-from semilocal.pooled.task import PooledTask
 from semilocal.protocol.policy import Policy
 from semilocal.sharing.sealing import verifying_key
 from semilocal.testing import ADMIN_TOKEN
@@ -30,7 +27,6 @@ DOT = """() => {
   const canvas = document.querySelector(".map canvas:last-child");
   return canvas.getContext("2d").getImageData(canvas.width / 2, canvas.height / 2, 1, 1).data[3] > 0;
 }"""  # whether something is drawn in the middle of the map, where the third browser was clicked
-ADMIN = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 NAMES = ("City <b>Council</b>", "State University")
 
 
@@ -47,14 +43,28 @@ def running(folder: Path, role: str, name: str, *options: str, key: bytes | None
         server.stop()
 
 
-def create(leader: str, helper: str) -> str:
+def create(look: Look, key: str) -> str:
     """Create the task as the leader's operator does, with the key of the helper; the task."""
-    pooled = PooledTask.build(named_box("california"), epsilon=8.0, trust="two-servers", resolution=10.0)
-    form = {
-        "name": "two servers", "pooled": msgspec.to_builtins(pooled), "enrolment": "open",
-        "capacity": AGENTS + BROWSERS, "peer_key": httpx2.get(f"{helper}/operator").json()["signing_key"],
-    }  # fmt: skip
-    return str(httpx2.post(f"{leader}/pairs", json=form, headers=ADMIN).raise_for_status().json()["task"])
+    page = look.page
+    page.locator('input[name="token"]').fill(ADMIN_TOKEN)
+    page.keyboard.press("Enter")
+    page.locator('select[name="trust"]').select_option("two-servers")
+    page.locator('select[name="enrolment"]').select_option("open")
+    page.locator("summary", has_text="More").click()
+    numbers = {"epsilon": "8", "resolution": "10", "capacity": f"{AGENTS + BROWSERS}"}
+    for name, text in {"name": "two servers", "peer_key": "unknown", **numbers}.items():
+        page.locator(f'input[name="{name}"]').fill(text)
+    page.get_by_role("button", name="Show the promise").click()
+    page.locator('label:has(input[name="peer_key"]) .error').wait_for()
+    look.errors.clear()  # the browser itself notes that the server refused
+    page.locator('input[name="peer_key"]').fill(key)
+    page.get_by_role("button", name="Show the promise").click()
+    page.locator(".promise").wait_for()
+    assert "trusts cryptography, and two operators not to collude" in page.locator(".promise").inner_text()
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Create the campaign").click()
+    page.locator(".phase.confirming").wait_for()
+    return page.url.rsplit("/", 1)[1]
 
 
 def upload(url: str) -> int:
@@ -62,14 +72,14 @@ def upload(url: str) -> int:
     return asyncio.run(run_swarm(url, points, policy=Policy(max_epsilon=8.0))).uploaded
 
 
-def confirm(look: Look) -> None:
-    """Confirm as an operator does, with the token of the own server."""
+def confirm(look: Look, *, token: str = "") -> None:
+    """Confirm as an operator does, with the token of the own server if the page does not have it yet."""
     page = look.page
     page.locator(".phase.confirming").wait_for()
-    assert "trusts cryptography, and two operators not to collude" in page.locator(".promise").inner_text()
-    page.locator("text=Start, close, make tokens").click()
-    page.locator('input[name="token"]').fill(ADMIN_TOKEN)
-    page.keyboard.press("Enter")
+    if token:
+        page.locator("text=Start, close, make tokens").click()
+        page.locator('input[name="token"]').fill(token)
+        page.keyboard.press("Enter")
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Confirm").click()
 
@@ -96,12 +106,12 @@ def test_both_operators_confirm_and_watch_while_browsers_and_agents_upload_for_o
         known = ("--peer-key", verifying_key(key).hex())
         helper = stack.enter_context(running(tmp_path, "helper", NAMES[1], *known))
         leader = stack.enter_context(running(tmp_path, "leader", NAMES[0], "--peer", helper, key=key))
-        task = create(leader, helper)
-        first = stack.enter_context(looking(browser, f"{leader}/#/campaign/{task}"))
+        first = stack.enter_context(looking(browser, f"{leader}/#/new"))
+        task = create(first, httpx2.get(f"{helper}/operator").json()["signing_key"])
         confirm(first)
         assert httpx2.get(f"{helper}/tasks").json() == []  # not before this operator has confirmed it
         second = stack.enter_context(looking(browser, first.page.url.replace(leader, helper)))
-        confirm(second)
+        confirm(second, token=ADMIN_TOKEN)
         page = first.page
         page.locator(".phase.open").wait_for()
         shown = page.locator(".operators").inner_text()

@@ -27,6 +27,8 @@ from ..service.rounds import catch_up
 from ..service.stores.base import Store
 from ..sharing.pair import EXPERIMENTAL
 
+__all__ = ["RoundDocuments", "overview", "pair_document", "pair_overview", "round_document"]
+
 _CACHE_BYTES = 64 << 20
 _CURATORS = 4
 
@@ -66,9 +68,16 @@ def pair_document(counts: PairResult) -> dict[str, Any]:
 
 
 def round_document(curator: Curator, closed: AnyClosed, expected: int | None) -> dict[str, Any]:
-    """What a closed round left: all regions, if it changed them, and how many reported of those ``expected``.
+    """What a closed round left: all regions, if it changed them, and how many reported.
 
-    The curator is as after the round.
+    Parameters
+    ----------
+    curator : Curator
+        After the round.
+    closed : Closed or ValueClosed
+        The round's closing.
+    expected : int or None
+        Reports that it waited for.
     """
     number = closed.round
     if isinstance(closed, ValueClosed):
@@ -92,7 +101,12 @@ def round_document(curator: Curator, closed: AnyClosed, expected: int | None) ->
 
 
 class RoundDocuments:
-    """Documents of closed rounds, compressed, in bounded memory: they never change, and everybody wants the same."""
+    """Documents of closed rounds, compressed, in bounded memory: they never change, and everybody wants the same.
+
+    Parameters
+    ----------
+    store : Store
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,6 +1,6 @@
 """The routes of the page: its files, and what it shows of campaigns. ``semilocal serve`` adds them to the service's.
 
-Everything here is for everybody. Knows HTTP.
+Everything here but the draft of a campaign is for everybody. Knows HTTP.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ import contextlib
 import gzip
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..errors import MissingExtra
+from ..errors import InvalidInput, MissingExtra
 from ..geometry.box import Box
+from ..geometry.places import named_box
 from ..io.basemap import basemap_json
-from ..service.http import Request, Response, immutable_response, json_response, round_of
+from ..io.map_rows import domain_json
+from ..service.http import Request, Response, decode_form, immutable_response, json_response, read_request, round_of
 from ..service.http import task_of as task_in
+from ..service.keys import registered_key
 from ..service.problems import Problem
 from ..service.results import PairFindings
 from ..service.routes.device import state_document
@@ -30,6 +33,7 @@ from ..service.routes.table import JSON, Context, Operation
 from ..service.stores.base import Store
 from ..service.worker import Service
 from .documents import RoundDocuments, overview, pair_document, pair_overview
+from .drafts import Draft, draft, field_of
 from .single import content_security_policy, index_html, media_type, packed_file, static_files
 
 try:
@@ -37,6 +41,10 @@ try:
 except ImportError:
     raise MissingExtra("starlette", "service") from None
 
+__all__ = ["OPERATIONS"]
+
+DRAFT_BYTES = 4096
+WORLD_CORNERS = 30_000  # of land, on the map that a domain is drawn on
 VIEWERS = 500  # streams of events at the same time, per worker
 LOOK_SECONDS = 1.0
 BEAT_SECONDS = 15.0
@@ -120,6 +128,12 @@ def _ground(box: Box) -> bytes:
     return _packed(basemap_json(box))
 
 
+@cache
+def _world() -> bytes:
+    box = named_box("world")
+    return _packed({"domain": domain_json(box), "ground": basemap_json(box, most=WORLD_CORNERS)})
+
+
 async def _show_ground(context: Context, request: Request, packed: Callable[[], bytes]) -> Response:
     found = _compressed(request, await context.service.work(packed))
     found.headers["Cache-Control"] = "no-cache"  # a newer server may draw land otherwise
@@ -136,6 +150,11 @@ async def show_pair_coast(context: Context, request: Request) -> Response:
     """The same for a task of two servers."""
     live = await pair_of(context, request)
     return await _show_ground(context, request, lambda: _ground(live.pair.pooled.box))
+
+
+async def show_world(context: Context, request: Request) -> Response:
+    """Land and cities of the world."""
+    return await _show_ground(context, request, _world)
 
 
 def _packed(document: Any) -> bytes:
@@ -183,7 +202,10 @@ def _stream(service: Service, look: Look) -> Response:
 async def events(service: Service, look: Look) -> AsyncIterator[bytes]:
     """Server-sent events: the document whenever it has changed, and a sign of life when it has not.
 
-    ``look`` gives it, and an event that is set when it may have changed; it is looked at every second anyway.
+    Parameters
+    ----------
+    look : callable
+        Gives the document, and an event that is set when it may have changed; it is looked at every second anyway.
     """
     _viewers[service] = _viewers.get(service, 0) + 1
     try:
@@ -201,6 +223,23 @@ async def events(service: Service, look: Look) -> AsyncIterator[bytes]:
                 await asyncio.wait_for(changed.wait(), LOOK_SECONDS)
     finally:
         _viewers[service] -= 1
+
+
+async def make_draft(context: Context, request: Request) -> Response:
+    """The form and the promise of a campaign that is not created yet."""
+    service = context.service
+    body = await read_request(request, DRAFT_BYTES)
+    try:
+        asked = decode_form(body, Draft)
+    except Problem as problem:
+        raise Problem(problem.token, problem.detail, field=field_of(problem.detail)) from None
+    if asked.trust == "two-servers" and (service.pairs is None or service.pairs.settings.role != "leader"):
+        raise Problem("wrong-role", "a pair is created on its leader: this server has no --role leader", field="trust")
+    key = await service.read(registered_key, service.store)
+    try:
+        return json_response(await service.work(lambda: draft(asked, server_key=key or b"")))
+    except InvalidInput as error:
+        raise Problem("malformed", str(error), field=field_of(str(error))) from None
 
 
 OPERATIONS = (
@@ -222,7 +261,12 @@ OPERATIONS = (
         ("overloaded",), EVENTS, of_pair=stream_pair_events,
     ),
     Operation(
+        "post", "/drafts", make_draft, "A campaign's form and promise", ("malformed", "wrong-role"), body=JSON,
+        auth="admin",
+    ),
+    Operation(
         "get", "/tasks/{task}/coast", show_coast, "What lies behind maps of the domain", success=(200, 304),
         of_pair=show_pair_coast,
     ),
+    Operation("get", "/world", show_world, "A map of the world, to draw a domain on", success=(200, 304)),
 )  # fmt: skip

@@ -9,6 +9,8 @@ import html
 
 import msgspec
 
+__all__ = ["PROBLEMS", "Problem"]
+
 # token: (status, title)
 PROBLEMS: dict[str, tuple[int, str]] = {
     "malformed": (400, "the request is not of the form that this route takes"),
@@ -63,10 +65,10 @@ class Problem(Exception):
 
     def __init__(
         self, token: str, detail: str = "", *, retry_after: int | None = None,
-        headers: tuple[tuple[bytes, bytes], ...] = (),
+        headers: tuple[tuple[bytes, bytes], ...] = (), field: str = "",
     ) -> None:  # fmt: skip
         super().__init__(token)
-        self.token, self.detail = token, detail
+        self.token, self.detail, self.field = token, detail, field
         self.status, self.title = PROBLEMS[token]
         if retry_after is None and self.status in (429, 503):
             retry_after = 1
@@ -86,6 +88,7 @@ class Problem(Exception):
                 "title": self.title,
                 "status": self.status,
                 "detail": self.detail or self.title,
+                **({"field": self.field} if self.field else {}),
             }
         )
 

@@ -14,7 +14,7 @@ from semilocal.service.keys import admin_hash
 from semilocal.service.stores.base import open_store
 from semilocal.testing import ADMIN_TOKEN, MockClock, client_of
 from tests.helpers.pairs import crowd
-from tests.helpers.running_pair import Pair, running_pair
+from tests.helpers.running_pair import ADMIN, Pair, running_pair
 
 
 def test_two_servers_show_both_operators_then_one_map_and_answer_questions(tmp_path: Path) -> None:
@@ -26,6 +26,39 @@ def test_two_servers_show_both_operators_then_one_map_and_answer_questions(tmp_p
             store.close()
 
     asyncio.run(body())
+
+
+def test_the_leaders_form_makes_a_pair_with_the_promise_that_was_shown(tmp_path: Path) -> None:
+    async def body() -> None:
+        stores = tuple(open_store(f"sqlite:///{tmp_path / name}.db", worker="test") for name in ("a", "b"))
+        async with running_pair((stores[0], stores[1]), MockClock()) as pair:
+            await fill_in(pair)
+        for store in stores:
+            store.close()
+
+    asyncio.run(body())
+
+
+async def fill_in(pair: Pair) -> None:
+    key = (await pair.helper.get("/operator")).json()["signing_key"]
+    asked: dict[str, Any] = {
+        "name": "crowd", "bounds": "0,0,1,1", "trust": "two-servers", "epsilon": 2.0, "resolution": 0.02,
+        "peer_key": key,
+    }  # fmt: skip
+    async with client_of(with_page(pair)) as client:
+        for changes, field in (
+            ({"own": "fare", "own_low": 80, "own_high": 0}, "own_low"),
+            ({"peer_key": "?"}, "peer_key"), ({"resolution": 9}, "resolution"),
+            ({"epsilon": 0}, "epsilon"), ({"capacity": 0}, "capacity"),
+        ):  # fmt: skip
+            refused = (await client.post("/drafts", json=asked | changes, headers=ADMIN)).json()
+            assert refused["field"] == field, refused
+        draft = (await client.post("/drafts", json=asked, headers=ADMIN)).json()
+        assert (draft["path"], draft["promise"]["adjacency"]) == ("/pairs", "anywhere")
+        created = await client.post(draft["path"], json=draft["form"], headers=ADMIN)
+        assert created.status_code == 201, created.text
+        about = (await client.get(f"/tasks/{created.json()['task']}/overview")).json()
+        assert about["promise"] == draft["promise"]
 
 
 def with_page(pair: Pair) -> App:

@@ -203,14 +203,60 @@ def test_the_page_and_its_files_come_with_a_strict_policy(sqlite: Store) -> None
     asyncio.run(body())
 
 
-def test_the_land_behind_a_map_may_be_drawn_otherwise_one_day(sqlite: Store) -> None:
+def test_a_draft_needs_the_token_says_the_promise_and_creates_the_campaign_it_describes(sqlite: Store) -> None:
     async def body() -> None:
         async with running(sqlite) as (client, _, _):
-            campaign = open_campaign(sample_task())
-            assert create_campaign(sqlite, campaign, now=0.0)
-            answer = await client.get(f"/tasks/{campaign.task.id.hex()}/coast")
+            asked = {
+                "name": "<b>x</b>",
+                "bounds": "california",
+                "epsilon": 1.0,
+                "k": 50,
+                "delta": 1e-6,
+                "capacity": 1000,
+            }
+            assert (await client.post("/drafts", json=asked)).status_code == 401
+            bad = await client.post("/drafts", json=asked | {"bounds": "atlantis"}, headers=ADMIN)
+            assert bad.status_code == 400
+            assert "atlantis" in bad.json()["detail"]
+            for changes, field in (
+                ({"bounds": "atlantis"}, "bounds"), ({"k": 0}, "k"), ({"k": None}, "k"), ({"delta": 2}, "delta"),
+                ({"resolution": 1e9}, "resolution"), ({"resolution": -1}, "resolution"), ({"epsilon": 999}, "epsilon"),
+                ({"window": 0}, "window"), ({"trust": "two-servers"}, "trust"), ({"k": 2.5}, "k"), ({"k": "many"}, "k"),
+            ):  # fmt: skip
+                refused = (await client.post("/drafts", json=asked | changes, headers=ADMIN)).json()
+                assert refused["field"] == field, refused
+            coarse = (await client.post("/drafts", json=asked | {"resolution": 5}, headers=ADMIN)).json()
+            assert coarse["form"]["task"]["min_side"] == [5.0]
+            few = await client.post("/drafts", json=asked | {"capacity": 3}, headers=ADMIN)
+            assert "capacity must be at least k" in few.json()["detail"]
+            fare = asked | {"own": "fare", "own_low": 0, "own_high": 80, "own_epsilon": 0.5}
+            own = (await client.post("/drafts", json=fare, headers=ADMIN)).json()
+            assert own["form"]["releases"][1]["function"] == "own:fare"
+            assert "with any two values of fare from 0 to 80" in own["promise"]["sentence"]
+            for wrong, field in (
+                ({"own": ""}, "own"), ({"own_high": None}, "own_low"), ({"own_epsilon": None}, "own_epsilon"),
+                ({"own_low": 90}, "own_low"), ({"own_epsilon": 0}, "own_epsilon"), ({"own": "a\nb"}, "own"),
+            ):  # fmt: skip
+                refused = (await client.post("/drafts", json=fare | wrong, headers=ADMIN)).json()
+                assert refused["field"] == field, refused
+            draft = (await client.post("/drafts", json=asked, headers=ADMIN)).json()
+            assert draft["warnings"] == []
+            loose = {"k": 10, "delta": 0.05, "epsilon": 12.0, "quorum": 0.5}
+            warned = (await client.post("/drafts", json=asked | loose, headers=ADMIN)).json()["warnings"]
+            for words in (
+                "Devices with default limits would refuse: the task promises a crowd of 10; the owner wants 20. Raise",
+                "the crowd may fail with probability 0.05; 0.001 is allowed. Lower delta", "10 is left. Lower epsilon",
+                "Devices may be left behind: a round may close when 50 %",
+            ):  # fmt: skip
+                assert any(words in line for line in warned), warned
+            created = await client.post(draft["path"], json=draft["form"], headers=ADMIN)
+            assert created.status_code == 201, created.text
+            about = (await client.get(f"/tasks/{created.json()['task']}/overview")).json()
+            assert about["promise"] == draft["promise"]
+            assert about["name"] == "<b>x</b>"
+            answer = await client.get(f"/tasks/{created.json()['task']}/coast")
             assert set(answer.json()) >= {"land", "cities", "step"}
-            assert "immutable" not in answer.headers["cache-control"]
+            assert "immutable" not in answer.headers["cache-control"]  # another base map may come
 
     asyncio.run(body())
 

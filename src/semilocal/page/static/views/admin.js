@@ -9,7 +9,7 @@ import { people, save } from "#views/parts.js";
 let refusal = ""; // of the token that was typed last
 
 /** The field for the token. The server is asked at once, and a wrong token stays where it was typed. @param {() => void} changed */
-function tokenForm(changed) {
+export function tokenForm(changed) {
   return html`<form class="token" @submit=${async (/** @type {Event} */ event) => {
     event.preventDefault();
     const form = /** @type {HTMLFormElement} */ (event.target);

@@ -1,7 +1,7 @@
 // Requests to this server. Every failure becomes an Error with the server's own words.
 // Knows routes. The admin token is held in memory only and forgotten with the page.
 
-/** @typedef {Error & {detail?: string}} Refusal what a server refuses */
+/** @typedef {Error & {detail?: string, field?: string}} Refusal what a server refuses, and which field of a form it is about */
 
 let token = "";
 
@@ -41,8 +41,8 @@ async function request(path, { method = "GET", body, admin = false } = {}) {
   /** @type {Refusal} */
   let refusal = new Error(`the server answered ${answer.status}`);
   try {
-    const { title, detail } = await answer.json();
-    refusal = Object.assign(new Error(`${title}: ${detail}`), { detail });
+    const { title, detail, field } = await answer.json();
+    refusal = Object.assign(new Error(`${title}: ${detail}`), { detail, field });
   } catch {
     // not a problem document; the status has to do
   }

@@ -3,6 +3,7 @@
 import { html, render } from "#vendor/lit-html.js";
 import * as api from "#views/api.js";
 import { CampaignView } from "#views/campaign.js";
+import { CreateView } from "#views/create.js";
 import { count, onceAFrame, PHASES } from "#views/parts.js";
 
 /** @typedef {{task: string, name: string, phase: keyof typeof PHASES, enrolled: number, fault: string | null}} Row */
@@ -42,7 +43,7 @@ export class ListView {
       <h1>Campaigns</h1>
       ${error ? html`<p class="error" role="alert">${error}; trying again</p>` : ""}
       ${!rows ? (error ? "" : html`<p class="quiet" role="status">Loading…</p>`) : !rows.length ? html`
-        <p>There is no campaign yet. Create one with <code>semilocal campaign create</code>.</p>` : html`
+        <p>There is no campaign yet. <a href="#/new">Create one</a>, or use <code>semilocal campaign create</code>.</p>` : html`
         <ul class="campaigns">${[...rows].reverse().map((row) => html`<li>
           <a href=${`#/campaign/${row.task}`}>
             <span class="name">${row.name}</span>
@@ -72,7 +73,7 @@ const changed = onceAFrame(() => {
   render(html`
     <a class="skip" href="#main" @click=${(/** @type {Event} */ event) => { event.preventDefault(); document.querySelector("main")?.focus(); }}>Skip to the content</a>
     <header class="top"><a class="brand" href="#/">semilocal</a>
-      <nav aria-label="Pages"><a href="#/">Campaigns</a></nav></header>
+      <nav aria-label="Pages"><a href="#/">Campaigns</a><a href="#/new">New</a></nav></header>
     ${view.render()}`, root);
   document.querySelector("main")?.setAttribute("tabindex", "-1");
 });
@@ -81,6 +82,7 @@ function open() {
   view?.close();
   const task = /^#\/campaign\/([0-9a-f]{64})$/.exec(location.hash)?.[1];
   if (task) view = new CampaignView(task, changed);
+  else if (location.hash === "#/new") view = new CreateView(changed);
   else view = ["", "#/"].includes(location.hash) ? new ListView(changed) : NOWHERE;
   changed();
 }
