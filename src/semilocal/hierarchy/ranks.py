@@ -14,9 +14,9 @@ from typing import Literal, Protocol
 import numpy as np
 
 from ..arrays import Integers, on_all_cores
-from .base import Cells, Hierarchy
+from .base import Cells
 
-__all__ = ["Ranks", "SortedCodes", "people_in"]
+__all__ = ["Ranks", "SortedCodes"]
 
 _SEARCHES = 1 << 13  # that one thread does: most of them wait for memory
 
@@ -65,13 +65,3 @@ def _search(ordered: Cells, codes: Cells, side: Literal["left", "right"]) -> Int
         return np.searchsorted(ordered, codes, side)
     parts = [codes[start : start + _SEARCHES] for start in range(0, len(codes), _SEARCHES)]
     return np.concatenate(on_all_cores(partial(np.searchsorted, ordered, side=side), parts))
-
-
-def people_in(hierarchy: Hierarchy, ranks: Ranks, cells: Cells) -> Integers:
-    """People in each cell: int64[m]."""
-    first, last = hierarchy.span(cells)
-    start, after = ranks.below(first), last + np.uint64(1)
-    stop = np.append(start[1:], 0)  # most cells begin where the one before them ends
-    apart = np.flatnonzero(np.append(first[1:] != after[:-1], True)) if len(first) else np.empty(0, dtype=np.int64)
-    stop[apart] = ranks.below(after[apart])
-    return stop[: len(start)] - start

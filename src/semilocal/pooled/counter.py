@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import sort_on_all_cores
+from ..errors import InvalidInput
 from ..hierarchy.dyadic import ROOT, Cells
-from ..hierarchy.ranks import Ranks, SortedCodes, people_in
+from ..hierarchy.ranks import Ranks, SortedCodes
 from . import noise
 from .task import PooledTask
 
@@ -28,7 +29,8 @@ class RankedCounter:
         self._task, self._ranks, self._words = task, ranks, words
         self._asked = np.empty(0, dtype=np.uint64)  # children that were counted last, and their first and last ranks
         self._edges = np.empty((2, 0), dtype=np.int64)
-        self._cuts: list[tuple[Cells, Integers]] = []  # where cells were halved: codes and ranks of second children
+        # Where cells begin: codes and ranks of the root, and of the second children of all that were halved.
+        self._cuts = [(task.hierarchy.span([ROOT])[0], np.zeros(1, dtype=np.int64))]
 
     @property
     def people(self) -> int:
@@ -49,20 +51,11 @@ class RankedCounter:
         return self._noisy(2 * middle - start - stop, units)
 
     def counts(self, cells: Cells, units: Integers) -> Integers:
-        """Noisy numbers of reports in the cells: int64[m]."""
-        exact = self._between_cuts(cells)
-        return self._noisy(people_in(self._task.hierarchy, self._ranks, cells) if exact is None else exact, units)
-
-    def _between_cuts(self, cells: Cells) -> Integers | None:
-        """Reports in the cells if they are all that halving left, in the order of the domain; else None."""
-        tree = self._task.hierarchy
-        if not self._cuts or len(cells) != 1 + sum(len(codes) for codes, _ in self._cuts):
-            return None
+        """Noisy numbers of reports in the cells that halving left, in the order of the domain: int64[m]."""
         codes, ranks = (np.sort(np.concatenate(cut)) for cut in zip(*self._cuts, strict=True))  # both in one order
-        root, first = tree.span([ROOT])[0], tree.span(cells)[0]
-        if not np.array_equal(first, np.concatenate([root, codes])):
-            return None
-        return np.diff(ranks, prepend=0, append=self.people)
+        if not np.array_equal(codes, self._task.hierarchy.span(cells)[0]):
+            raise InvalidInput("these are not the cells that halving left, in the order of the domain")
+        return self._noisy(np.diff(ranks, append=self.people), units)
 
     def _ranks_of(self, cells: Cells) -> Integers:
         """Ranks of the first people in the cells, and of the first ones after them: int64[2, m].
