@@ -330,11 +330,7 @@ class PrefixTree(Hierarchy, frozen=True):
     def depth(self, cells: npt.ArrayLike) -> Integers:
         array = cell_array(cells)
         depth = self._depth(array)
-        if isinstance(depth, np.ndarray):
-            return depth
-        out = np.empty(len(array), dtype=np.int64)
-        out.fill(depth)
-        return out
+        return depth if isinstance(depth, np.ndarray) else np.full(len(array), depth)
 
     def _depth(self, cells: Cells) -> int | Integers:
         """The depth of all cells, or int64[m] if they differ. Most arrays are a frontier, which has one depth."""

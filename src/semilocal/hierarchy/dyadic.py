@@ -193,10 +193,7 @@ class BoxTree(PrefixTree, frozen=True, omit_defaults=True):
         size, tables = _spread_tables(self.box.dimensions, self.tick_bits)
         digit, part = spare[0].view(np.int64), spare[1]
         for place, table in enumerate(tables[axis]):
-            if len(tables[axis]) == 1:
-                digit = tick
-            else:
-                np.right_shift(tick, size * place, out=digit)
+            np.right_shift(tick, size * place, out=digit)
             if place + 1 < len(tables[axis]):
                 digit &= (1 << size) - 1
             if axis == place == 0:

@@ -169,10 +169,8 @@ def write_geojson(partition: AnyPartition, path: str | Path) -> None:
 
 def write_regions(partition: AnyPartition, path: Path) -> None:
     """Write the regions as GeoJSON, GeoParquet or CSV, by the ending of the name, with the mark of a simulation."""
-    if path.suffix.lower() == ".parquet":
-        with replacing(path) as stream:
-            stream.write(regions_geoparquet(partition))
-    elif path.suffix.lower() == ".csv":
+    if path.suffix.lower() == ".csv":
         write_text(path, csv_text({name: column.tolist() for name, column in _table(partition).items()}))
     else:
-        write_geojson(partition, path)
+        with replacing(path) as stream:
+            stream.write((regions_geoparquet if path.suffix.lower() == ".parquet" else regions_json)(partition))

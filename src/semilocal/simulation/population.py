@@ -392,8 +392,10 @@ class _Play:
             split[own] = splits(tally, asking.threshold[own])
             yes[own] = tally[:, 1]
         self.given += int(members[rows].sum())
-        clock = regions.clock[rows] + 1
-        self._end_cells(regions, rows, clock, asking, split, yes)
+        clock = regions.clock.copy()
+        clock[rows] += 1
+        regions = regions._replace(clock=clock)
+        self._end_cells(regions, rows, asking, split, yes)
         chosen = np.flatnonzero(split)
         edges = np.concatenate(
             [regions.lower[rows, None], asking.cuts, np.zeros((len(rows), 1), dtype=np.uint64)], axis=1
@@ -401,25 +403,21 @@ class _Play:
         edges[np.arange(len(rows)), parts] = regions.upper[rows]
         child, number = np.nonzero(np.arange(asking.cuts.shape[1] + 1) < parts[chosen, None])
         own = chosen[child]
-        self._note_splits(
-            regions._replace(clock=_with(regions.clock, rows, clock)), rows[at[split[at]]],
-            asking.cuts[at[split[at]], column[split[at]]],
-        )  # fmt: skip
+        at, column = at[split[at]], column[split[at]]
+        self._note_splits(regions, rows[at], asking.cuts[at, column])
         return _Open.without_walls(
-            edges[own, number], edges[own, number + 1], bounds[own, number], bounds[own, number + 1], clock[own] + 1
-        )
+            edges[own, number], edges[own, number + 1], bounds[own, number], bounds[own, number + 1],
+            clock[rows[own]] + 1,
+        )  # fmt: skip
 
-    def _end_cells(
-        self, regions: _Open, rows: Integers, clock: Integers, asking: Asking, split: Flags, yes: Integers
-    ) -> None:
+    def _end_cells(self, regions: _Open, rows: Integers, asking: Asking, split: Flags, yes: Integers) -> None:
         """Cells that did not split end; where answers are yes or no, the last question is a wall."""
         stay = np.flatnonzero(~split)
-        ended = regions._replace(clock=_with(regions.clock, rows, clock)).pick(rows[stay])
         if self.task.randomizer.words == 1 and self.task.randomizer.fanout == 2:
             walls = Walls(np.arange(len(stay) + 1), asking.cuts[stay, 0], asking.asked[stay], yes[stay])
         else:
             walls = Walls.none(len(stay))
-        self._finish(ended, walls)
+        self._finish(regions.pick(rows[stay]), walls)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -465,9 +463,3 @@ def _portions(sizes: Integers) -> list[Integers]:
     """Rows of ranges, in order, so many together that they have a limited length in all."""
     whole = np.cumsum(sizes)
     return np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(whole // _TOGETHER)) + 1) if len(sizes) else []
-
-
-def _with(column: Integers, rows: Integers, values: Integers) -> Integers:
-    out = column.copy()
-    out[rows] = values
-    return out
