@@ -22,11 +22,10 @@ import numpy as np
 from ..arrays import Floats, Integers, Words
 from ..errors import InvalidInput, listed_columns
 from ..geometry.box import Box
-from ..hierarchy.base import Hierarchy
 from ..simulation.people import row_scores, smallest_scores
 from ..whole_file import whole_file
 from .files import BATCH, check_files, check_numbers, list_files, load_arrow, reason_of
-from .source import REGION, Lookup, Source, check_axes, kept_columns
+from .source import REGION, Locate, Source, check_axes, kept_columns
 
 Reader = Callable[[Sequence[str]], Iterable[Any]]
 
@@ -134,20 +133,20 @@ class ArrowSource(Source):
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
+    def attach(self, locate: Locate, **options: Any) -> Any:
         """Every row with its region: batches, or the ``path`` of a new Parquet file with the columns to ``keep``.
 
         Nothing is kept beside the region if nothing is said, because positions are what is to be protected.
         """
         path = options.pop("path", None)
         if path is None and not options:
-            return super().attach(hierarchy, lookup)
+            return super().attach(locate)
         keep = kept_columns(self.schema.names, {"keep": (), **options})
         if path is None:
             raise InvalidInput("columns are kept in a file; name it with path")
-        return self.write(Path(path), hierarchy, lookup, keep)
+        return self.write(Path(path), locate, keep)
 
-    def write(self, path: Path, hierarchy: Hierarchy, lookup: Lookup, keep: Sequence[str]) -> Path:
+    def write(self, path: Path, locate: Locate, keep: Sequence[str]) -> Path:
         """Write some columns and the region to a Parquet file, in one scan; it appears when it is complete.
 
         The file must not be there yet, and is none of the inputs.
@@ -156,7 +155,7 @@ class ArrowSource(Source):
         schema = arrow.schema([*map(self.schema.field, keep), arrow.field(REGION, arrow.int32())])
         with new_file(path, self.inputs) as unfinished, arrow.parquet.ParquetWriter(unfinished, schema) as writer:
             for batch in self._chosen([*self.columns, *keep]):
-                regions = lookup.regions(hierarchy.codes(self._numbers(batch, self.columns)))
+                regions = locate(self._numbers(batch, self.columns)).astype(np.int32)
                 columns = [*map(batch.column, keep), arrow.array(regions)]
                 writer.write_batch(arrow.RecordBatch.from_arrays(columns, schema=schema))
         return path

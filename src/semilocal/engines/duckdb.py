@@ -19,10 +19,9 @@ from typing import Any
 
 from ..errors import EngineFailed, MissingExtra
 from ..geometry.box import Box
-from ..hierarchy.base import Hierarchy
 from .arrow import ArrowSource, open_files
 from .files import BATCH, load_arrow
-from .source import Lookup, kept_columns
+from .source import Locate, kept_columns
 
 _QUERY = ("select", "with", "from")
 
@@ -32,7 +31,7 @@ class DuckDBSource(ArrowSource):
 
     connection: Any = None
 
-    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
+    def attach(self, locate: Locate, **options: Any) -> Any:
         """Every row with its region, INTEGER, as a relation, and the columns to ``keep``; all if nothing is said.
 
         The rows pass through this process once, batch by batch, into a temporary Parquet file that the relation reads;
@@ -41,7 +40,7 @@ class DuckDBSource(ArrowSource):
         keep = kept_columns(self.schema.names, options)
         folder = tempfile.mkdtemp(prefix="semilocal-")
         weakref.finalize(self, shutil.rmtree, folder, True)
-        path = self.write(Path(folder) / "rows.parquet", hierarchy, lookup, keep)
+        path = self.write(Path(folder) / "rows.parquet", locate, keep)
         return self.connection.read_parquet(glob.escape(str(path)))
 
 

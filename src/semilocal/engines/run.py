@@ -31,7 +31,7 @@ from ..protocol.promise import Mark
 from ..protocol.task import Task
 from ..simulation.population import Splits, play
 from ..simulation.simulate import check_task, partition_of, warn_if_small
-from .source import SAMPLE, HistogramRanks, Lookup, Source
+from .source import SAMPLE, HistogramRanks, Source
 
 _RARE = 1e-3  # share of the people who may need the refining scan
 _ENOUGH = 32  # sampled rows that show how dense a cell is: fewer would let chance choose the depth
@@ -47,7 +47,6 @@ class SourceRun:
     splits: Splits
     answers: int
     announcements: int
-    lookup: Lookup  # which region each code is in
     source: Source
     participants: int
     simulated: bool = True  # one program played all participants
@@ -56,7 +55,7 @@ class SourceRun:
 
     def attach(self, **options: Any) -> Any:
         """Every row with its region, in the engine's own form; see the source's ``attach``."""
-        return self.source.attach(self.task.hierarchy, self.lookup, **options)
+        return self.source.attach(self.partition.locate, **options)
 
 
 def run_source(
@@ -73,7 +72,7 @@ def run_source(
     played = play(task, ranks, rng, progress=progress)
     partition = partition_of(task, played, Mark(seeded=True))
     return SourceRun(
-        task, partition, played.rounds, played.splits, played.answers, played.announcements, Lookup(partition.lower),
+        task, partition, played.rounds, played.splits, played.answers, played.announcements,
         source, len(ranks),
     )  # fmt: skip
 

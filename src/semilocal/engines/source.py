@@ -11,8 +11,7 @@ It does everything from batches of positions, in memory that does not grow with 
 join by itself overrides the three.
 
 A :class:`Histogram` is all that the rounds of a run need to know about the data; :class:`HistogramRanks` answers
-:class:`~semilocal.hierarchy.ranks.Ranks` from it, and asks its source again where its cells are too coarse. A
-:class:`Lookup` is all that the rows need to know about the result.
+:class:`~semilocal.hierarchy.ranks.Ranks` from it, and asks its source again where its cells are too coarse.
 
 Knows rows, cells and counts. Knows no mechanisms and no randomness.
 """
@@ -22,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,7 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, Integers, short_repr, sort_on_all_cores
 from ..errors import InvalidInput, OutsideDomain, listed_columns
 from ..geometry.box import Box, mistake_words
-from ..hierarchy.base import ROOT, Cells, Hierarchy
+from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
 
 # -- counts -----------------------------------------------------------------------------------------------------------
@@ -196,30 +195,10 @@ def _sums_before(counts: Integers) -> Integers:
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class Lookup:
-    """From codes to regions: a row whose code is from ``first[i]`` to below ``first[i + 1]`` belongs to region i."""
-
-    first: Cells  # uint64[m], first code (deepest level) of each region, ascending; the regions cover the domain
-
-    __repr__ = short_repr
-
-    def regions(self, codes: Cells) -> npt.NDArray[np.int32]:
-        """The region that holds each code: int32[n]."""
-        return (np.searchsorted(self.first, codes, side="right") - 1).astype(np.int32)
-
-    @staticmethod
-    def plain(hierarchy: Hierarchy, cells: Cells) -> Lookup:
-        """Every cell of a partition is a region, in its order, which is that of the curve."""
-        first = hierarchy.span(cells)[0]
-        if len(first) == 0 or first[0] != hierarchy.span([ROOT])[0][0] or np.any(first[1:] <= first[:-1]):
-            raise InvalidInput("the cells of a partition must cover the domain, in the order of the curve")
-        return Lookup(first)
-
-
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
+Locate: TypeAlias = Callable[[Floats], Integers]  # positions float64[b, d] to rows of a partition: int64[b]
 REGION = "region"  # the column that rows get
 SAMPLE = 200_000  # rows that the depth of the histogram is chosen from
 
@@ -327,14 +306,14 @@ class Source:
             found.add(hierarchy.ancestors(codes[is_in(hierarchy.ancestors(codes, depth), cells)], deeper))
         return found.close()
 
-    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
+    def attach(self, locate: Locate, **options: Any) -> Any:
         """Every row with the index of its region, in the engine's own form; here batches of :class:`Attached`.
 
-        ``options`` are the engine's: where to write, and which columns of the rows to keep.
+        ``locate`` is a partition's. ``options`` are the engine's: where to write, and which columns to keep.
         """
         if options:
             raise InvalidInput(f"this source takes no options for attach; got {', '.join(sorted(options))}")
-        return (Attached(places, lookup.regions(hierarchy.codes(places))) for places in self.batches())
+        return (Attached(places, locate(places).astype(np.int32)) for places in self.batches())
 
     def _codes(self, hierarchy: Hierarchy) -> Iterator[Cells]:
         return map(hierarchy.codes, self.batches())

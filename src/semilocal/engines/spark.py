@@ -21,7 +21,7 @@ from ..errors import EngineFailed, InvalidInput, MissingExtra, listed_columns
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
-from .source import CHANGED, REGION, SAMPLE, Histogram, Lookup, Source, check_axes, is_in, kept_columns, refuse_bad_rows
+from .source import CHANGED, REGION, SAMPLE, Histogram, Locate, Source, check_axes, is_in, kept_columns, refuse_bad_rows
 
 _BATCH = 1 << 17  # rows of a batch that is streamed through the driver
 _FIRST_ROWS = 1000  # rows that show what went wrong
@@ -161,7 +161,7 @@ class SparkSource(Source):
 
     # -- regions -------------------------------------------------------------------------------------------
 
-    def attach(self, hierarchy: Hierarchy, lookup: Lookup, **options: Any) -> Any:
+    def attach(self, locate: Locate, **options: Any) -> Any:
         """Every row with its region, an INT, and the columns to ``keep`` (all), as a DataFrame without an order."""
         from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -173,7 +173,7 @@ class SparkSource(Source):
             import pyarrow
 
             for batch in batches:
-                region = pyarrow.array(lookup.regions(hierarchy.codes(_stacked(batch.columns[-axes:]))))
+                region = pyarrow.array(locate(_stacked(batch.columns[-axes:])).astype(np.int32))
                 yield pyarrow.RecordBatch.from_arrays([*batch.columns[: len(keep)], region], schema.names)
 
         return rows.mapInArrow(find, schema)

@@ -22,7 +22,7 @@ from ..accounting import Ledger
 from ..arrays import as_integer, as_number, check_generator, exact, is_number, short_repr, shown
 from ..engines import Engine, open_source
 from ..engines.run import SourceRun, run_source
-from ..engines.source import Lookup, Source
+from ..engines.source import Source
 from ..errors import InvalidInput, WeakWarning, outside_level
 from ..functions import BoundedFunction, as_function
 from ..geometry.box import Box, is_frame
@@ -145,10 +145,7 @@ class Done:
         """
         if not isinstance(self.data, Source):
             raise InvalidInput("these rows are in memory; result.locate(points) says in which regions they are")
-        partition, hierarchy = self.result.partition, self.result.partition.task.hierarchy
-        plain = not isinstance(partition, Partition)
-        lookup = Lookup.plain(hierarchy, partition.cells) if plain else Lookup(partition.lower)
-        return self.data.attach(hierarchy, lookup, **options)
+        return self.data.attach(self.result.partition.locate, **options)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -572,7 +569,7 @@ def _whole_domain(task: Task, rows: Rows, mark: Mark) -> AnyRun:
     splits = Splits(np.empty(0, dtype=np.int64), none, none, none)
     if isinstance(rows, Source):
         rows.check()
-        return SourceRun(task, partition, 0, splits, 0, 0, Lookup(lower), rows, participants, False)
+        return SourceRun(task, partition, 0, splits, 0, 0, rows, participants, False)
     return Run(task, partition, np.zeros(participants, np.int32), 0, splits, 0, 0)
 
 

@@ -409,10 +409,9 @@ def _sent_values(
     rng: np.random.Generator | None,
 ) -> Iterator[tuple[Integers, Integers, Integers]]:  # fmt: skip
     """What everybody with a region sends, batch by batch: numbers of the rows, their regions, outputs."""
-    draws, hierarchy = np.random.default_rng() if rng is None else rng, run.task.hierarchy
+    draws = np.random.default_rng() if rng is None else rng
     if isinstance(run, SourceRun):
-        lookup, rows = run.lookup, run.source
-        batches = _batches(rows, f, lambda positions: lookup.regions(hierarchy.codes(positions)))
+        batches = _batches(run.source, f, run.partition.locate)
     else:
         assert not isinstance(points, Source)
         homes = run.regions

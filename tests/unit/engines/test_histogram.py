@@ -7,7 +7,7 @@ import pytest
 
 from semilocal import BinaryTree
 from semilocal.engines import source
-from semilocal.engines.source import GrowingHistogram, Histogram, HistogramRanks, Lookup
+from semilocal.engines.source import GrowingHistogram, Histogram, HistogramRanks
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.ranks import Ranks, SortedCodes
 from tests.helpers.engine_runs import box_of, people
@@ -64,13 +64,3 @@ def test_ranks_of_a_histogram_are_those_of_sorted_codes_after_one_refinement() -
 def test_a_histogram_refuses_what_is_none(cells: list[int], counts: list[int]) -> None:
     with pytest.raises(InvalidInput, match="histogram"):
         Histogram(1, np.array(cells, dtype=np.uint64), np.array(counts, dtype=np.int64))
-
-
-def test_a_lookup_covers_the_domain() -> None:
-    cells = np.array([4, 5, 3], dtype=np.uint64)
-    lookup = Lookup.plain(TREE, cells)
-    found = lookup.regions(CODES)
-    first, last = TREE.span(cells)
-    assert ((first[found] <= CODES) & (last[found] >= CODES)).all()
-    with pytest.raises(InvalidInput, match="cover the domain"):
-        Lookup.plain(TREE, cells[1:])
