@@ -148,18 +148,3 @@ def test_two_campaigns_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest
         assert sum("label 'again'" in text for text in shown) == 1  # what tells the second from the first
     finally:
         server.kill()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["serve", "--db", "oracle://x"], "--db must be sqlite:///file or postgresql://"),
-        (["campaign", "list", "--url", "http://127.0.0.1:1"], "does not answer"),
-        ([*CREATE, "--capacity", "4"], "4 participants are no crowd of k = 5"),
-    ],
-)
-def test_wrong_arguments_are_refused_with_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
-) -> None:
-    assert main([text.replace("{tmp}", str(tmp_path)) for text in arguments]) == 2
-    assert sentence in capsys.readouterr().err

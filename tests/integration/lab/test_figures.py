@@ -16,10 +16,10 @@ import pytest
 
 from semilocal.errors import InvalidInput
 from semilocal.io.points import read_points
-from semilocal.lab.experiments import EXPERIMENTS, chosen, data, figures, methods
+from semilocal.lab.experiments import EXPERIMENTS, data, figures, methods
 from semilocal.lab.experiments.report import COLUMNS, Output
-from semilocal.lab.experiments.summary import FigureOptions, Study, select
-from semilocal.lab.experiments.trials import FOREST, LOGISTIC, mean_trial
+from semilocal.lab.experiments.summary import FigureOptions, Study
+from semilocal.lab.experiments.trials import FOREST, LOGISTIC
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
@@ -143,13 +143,6 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers(
         assert (options.out / file).read_bytes() != (other.out / file).read_bytes()
 
 
-def test_a_second_time_comes_from_the_cache_with_the_same_bytes(drawn: Callable[[str], Drawn]) -> None:
-    options = drawn("queries_synthetic").options
-    before = {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
-    CLUSTERS.gather(options)
-    assert before == {path: path.read_bytes() for path in options.out.glob("*.*") if path.is_file()}
-
-
 def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(
     options: FigureOptions, drawn: Callable[[str], Drawn]
 ) -> None:
@@ -160,24 +153,6 @@ def test_without_a_dataset_the_figure_says_what_is_missing_and_goes_on(
     [nothing] = figures.queries_real(options, only).figures
     assert "geolife is not in" in nothing.missing
     assert "porto is not in" in nothing.missing
-
-
-def test_geolife_joins_in_from_its_original_folders(options: FigureOptions) -> None:
-    assert options.data is not None
-    rng = np.random.default_rng(1)
-    folder = options.data / "geolife" / "Data" / "000" / "Trajectory"
-    folder.mkdir(parents=True)
-    # dense enough around one place that queries with 20 people exist
-    points = rng.normal((39.95, 116.35), (0.12, 0.15), size=(1_500, 2))
-    lines = [f"{lat:.6f},{lon:.6f},0,100,39744.1,2008-10-23,02:53:04" for lat, lon in points]
-    (folder / "20081023025304.plt").write_text("\r\n".join(["head"] * 6 + lines) + "\r\n", encoding="utf-8")
-    study = smaller(figures.QUERIES_REAL, ("geolife",), n=(1_000,), epsilon=(1.0,))
-    [figure] = figures.queries_real(options, study).figures
-    assert not figure.missing
-    found = study.gather(options)
-    assert not found.missing
-    assert {row["source"] for row in found.rows} == {"geolife"}
-    assert data.load("geolife", options.data).fingerprint == found.rows[0]["data"]
 
 
 def test_costs_of_the_paper_s_rules_are_those_of_their_noise() -> None:
@@ -209,29 +184,6 @@ def test_costs_follow_the_constants_that_the_code_runs_with(monkeypatch: pytest.
     assert "0.01" in after[3]
 
 
-def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
-    assert [one.name for one in chosen(["classifiers", "fig:tradeoff", "mse_results_a"])] == [
-        "mean",
-        "classifiers",
-        "tradeoff",
-    ]
-    with pytest.raises(InvalidInput, match="there are density, mean"):
-        chosen(["fig:nothing"])
-
-
-def test_the_summary_averages_facts_about_regions(options: FigureOptions) -> None:
-    axes: dict[str, tuple[float, ...]] = {"n": (3_000,), "epsilon": (4.0,)}
-    found = Study("facts", mean_trial, ("ours", "published", "ldp"), axes, ("error",)).gather(
-        dataclasses.replace(options, runs=3)
-    )
-    ours, published, local = (select(found.summary, method=method)[0] for method in ("ours", "published", "ldp"))
-    for method, group in (("ours", ours), ("published", published)):
-        runs = select(found.rows, method=method)
-        assert group["regions"] == pytest.approx(sum(row["regions"] for row in runs) / 3)
-    assert ours["participants_below"] < published["participants_below"]
-    assert local["regions"] is None
-
-
 def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions) -> None:
     folder = with_people(options).data
     source = data.load("gowalla_more_users", folder)
@@ -251,9 +203,3 @@ def test_people_are_drawn_once_each_and_any_of_their_rows(options: FigureOptions
         data.sample_people("gowalla_more_users", people + 1, np.random.default_rng(1), folder=folder)
     with pytest.raises(InvalidInput, match="does not tell"):
         data.sample_people("california_housing", 5, np.random.default_rng(1), folder=folder)
-
-
-def test_every_figure_of_errors_shows_the_answer_0() -> None:
-    studies = [study for study in vars(figures).values() if isinstance(study, Study)]
-    shown = {study.name for study in studies if "zero" in study.methods}
-    assert shown == {"mean", "queries_synthetic", "queries_real", "queries_people", "tradeoff"}

@@ -236,6 +236,25 @@ def test_the_page_for_newcomers_has_the_numbers_of_the_page_about_accuracy() -> 
 
 
 @pytest.mark.slow
+def test_half_of_the_people_forecast_the_other_half_within_a_factor_of_one_and_a_half() -> None:
+    """California, nobody trusted, six plays of 8,000 people. Seeds are fixed. Planted bug: people who lie evenly."""
+    source = load("california_housing")
+    lower, upper = np.array(source.box.lower), np.array(source.box.upper)
+    points = np.random.default_rng(5).permutation((source.points - lower) / (upper - lower))
+    first, second, even = resampled(points[:10_000], SQUARE), resampled(points[10_000:], SQUARE), synthetic.uniform
+
+    def played(density: Density) -> Forecast:
+        return forecast(density, SQUARE, n=8_000, epsilon=1.0, plays=6, trusts=("nobody",))
+
+    told, found, wrong = played(first), played(second), played(even)
+    for size in range(len(SIZES) - 1):  # half of all people are no part of them
+        ratio = found.errors["nobody"][:, size].mean() / told.errors["nobody"][:, size].mean()
+        assert 1 / 1.5 <= ratio <= 1.5, (size, ratio)
+    assert 1 / 1.5 <= found.plays["regions"].mean() / told.plays["regions"].mean() <= 1.5
+    assert found.errors["nobody"][:, 1].mean() > 1.5 * wrong.errors["nobody"][:, 1].mean()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 def test_forecasts_of_real_maps_are_as_near_as_the_command_says(epsilon: float) -> None:
     """Six plays of 20,000 people, errors of boxes with 500: within what is printed for the kind of towns, and 15 %.

@@ -49,7 +49,7 @@ def run_plan(
     density: Annotated[
         str,
         option("where people live: a file of PUBLIC positions of similar people, or a map of an earlier collection "
-               "(.json, as results save it); else uniform, or made-up towns: spread, clustered or clumped"),
+               "(map.json, by Counts.save); else uniform, or made-up towns: spread, clustered or clumped"),
     ] = "clustered",
     delta: Annotated[float, advanced("chance that a crowd is below k", "SHARE", share)] = DELTA,
     plays: Annotated[int, advanced("reference populations to average over", "N", whole(1))] = 12,
