@@ -57,7 +57,6 @@ _HOMES = {
 }
 # Results turn into what lies above them.
 register(
-    tables=lambda: import_module(".io.tables", __name__),
     regions=lambda: import_module(".io.regions", __name__),
     saved=lambda: import_module(".io.saved", __name__),
     plots=lambda: import_module(".io.plots", __name__),

@@ -71,15 +71,15 @@ class Tabular:
 
     def to_pandas(self) -> Any:
         """:meth:`to_table` as a pandas.DataFrame. If it is simulated, ``attrs["simulation"]`` says so."""
-        return output("tables").to_pandas(self.to_table(), self._mark)
+        return output("regions").to_pandas(self.to_table(), self._mark)
 
     def to_polars(self) -> Any:
         """:meth:`to_table` as a polars.DataFrame, which has no place for the mark of a simulation."""
-        return output("tables").to_polars(self.to_table())
+        return output("regions").to_polars(self.to_table())
 
     def to_arrow(self) -> Any:
         """:meth:`to_table` as a pyarrow.Table. If it is simulated, ``simulation`` in the schema's metadata says so."""
-        return output("tables").to_arrow(self.to_table(), self._mark)
+        return output("regions").to_arrow(self.to_table(), self._mark)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """For everything that reads Arrow: ``polars.DataFrame(result)``, DuckDB, ``pyarrow.table(result)``."""

@@ -271,8 +271,9 @@ def as_shapes(areas: Any, box: Box) -> Shapes:
         check_crs(areas.crs, box, what="the polygons")
         shapes = np.asarray(areas.geometry.values if hasattr(areas, "geometry") else areas, dtype=object)
     else:
-        several = [areas] if _is_shape(areas) else areas
-        shapes = np.concatenate([np.empty(0, dtype=object), *map(_shapes_of, several)])
+        every = [shape for area in ([areas] if _is_shape(areas) else areas) for shape in _shapes_of(area)]
+        shapes = np.empty(len(every), dtype=object)
+        shapes[:] = every
     if not len(shapes):
         raise InvalidInput("there are no polygons; give at least one")
     _check(shapes)
@@ -299,41 +300,33 @@ def _is_shape(area: Any) -> bool:
     return hasattr(area, "geom_type") or hasattr(area, "__geo_interface__") or isinstance(area, Mapping)
 
 
-def _shapes_of(area: Any) -> Shapes:
+def _shapes_of(area: Any) -> list[Any]:
     """The geometries of one thing: several for a FeatureCollection."""
     if hasattr(area, "geom_type"):
-        return _objects([area])
+        return [area]
     document = area if isinstance(area, Mapping) else getattr(area, "__geo_interface__", None)
     if not isinstance(document, Mapping):
         raise InvalidInput(f"a polygon must be a shapely geometry or a GeoJSON object; got {type(area).__name__}")
-    if document.get("type") == "FeatureCollection":
-        features = document.get("features")
-        if not isinstance(features, list | tuple):
-            raise InvalidInput("a GeoJSON FeatureCollection needs a list of features; this one has none")
-        return _objects([_geometry(feature, f"feature {number}: ") for number, feature in enumerate(features)])
-    return _objects([_geometry(document)])
+    if document.get("type") != "FeatureCollection":
+        return [_geometry(document)]
+    features = document.get("features")
+    if not isinstance(features, list | tuple):
+        raise InvalidInput("a GeoJSON FeatureCollection needs a list of features; this one has none")
+    return [_geometry(feature, f"feature {number}: ") for number, feature in enumerate(features)]
 
 
 def _geometry(document: Any, where: str = "") -> Any:
     shapely = _shapely()
     if isinstance(document, Mapping) and document.get("type") == "Feature":
         document = document.get("geometry")
-    if not isinstance(document, Mapping) or document.get("type") not in ("Polygon", "MultiPolygon"):
-        kind = document.get("type") if isinstance(document, Mapping) else document
+    kind = document.get("type") if isinstance(document, Mapping) else document
+    if not isinstance(document, Mapping) or kind not in ("Polygon", "MultiPolygon"):
         raise InvalidInput(f"{where}a geometry must be a Polygon or MultiPolygon; got {printable(repr(kind))}")
     try:
         return shapely.from_geojson(json.dumps(dict(document)))
     except (TypeError, ValueError, RecursionError, shapely.errors.GEOSException) as error:
         why = printable(str(error))
-        raise InvalidInput(
-            f"{where}a {document['type']} has coordinates that are not rings of numbers ({why})"
-        ) from None
-
-
-def _objects(shapes: list[Any]) -> Shapes:
-    out = np.empty(len(shapes), dtype=object)
-    out[:] = shapes
-    return out
+        raise InvalidInput(f"{where}a {kind} has coordinates that are not rings of numbers ({why})") from None
 
 
 def _check(shapes: Shapes) -> None:

@@ -1,13 +1,16 @@
-"""Regions and answers as GeoJSON and CSV, and which file gets which format.
+"""Regions and answers as GeoJSON, CSV and GeoParquet, and as tables of pandas, polars, Arrow and geopandas.
 
-Knows these formats and the columns of a partition. Writes nothing but what is public about it.
+Knows these formats, boxes and the columns of a partition. Writes nothing but what is public about it.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +19,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..errors import InvalidInput
-from ..geometry.units import areas, latitude_first
-from ..hierarchy.base import Polygons
+from ..errors import InvalidInput, MissingExtra
+from ..geometry.box import Box
+from ..geometry.units import areas, crs_of, latitude_first
 from ..pooled.estimate import PooledPartition
 from ..protocol.partition import UNPROTECTED, Partition
-from ..protocol.promise import Mark
+from ..protocol.promise import MARK_NAME, Mark
 from ..tabular import known, rounded
 from .files import replacing, write_text
-from .tables import geoparquet, map_boxes, marked
 
 __all__ = [
-    "SEED", "AnyPartition", "box_geometries", "csv_text", "feature_collection", "region_geometries",
-    "regions_geojson", "regions_geoparquet", "regions_json", "ring", "seed_column", "write_geojson",
-    "write_regions",
+    "SEED", "AnyPartition", "Columns", "box_geometries", "csv_text", "feature_collection", "geoparquet", "map_boxes",
+    "marked", "region_geometries", "regions_geojson", "regions_geoparquet", "regions_json", "ring", "seed_column",
+    "to_arrow", "to_geodataframe", "to_pandas", "to_polars", "write_geojson", "write_geoparquet", "write_regions",
 ]  # fmt: skip
 
 AnyPartition = Partition | PooledPartition
+Columns = Mapping[str, npt.NDArray[Any]]
 _AT_ONCE = 1 << 12  # regions whose outlines are made together
 SEED = "simulation_seed"  # the column of files whose noise can be repeated
 
@@ -101,24 +104,18 @@ def region_geometries(partition: AnyPartition) -> Iterator[dict[str, Any]]:
     for start in range(0, len(lower), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
         for rings in tree.interval_polygons(lower[part], upper[part]):
-            yield _geometry(_turned(rings) if turned else rings, boxes=tree.cells_are_boxes)
-
-
-def _turned(rings: Polygons) -> Polygons:
-    """The same with the axes the other way round, walked around in the same sense."""
-    return [[[y, x] for x, y in reversed(ring)] for ring in rings]
+            if turned:  # walked around in the same sense
+                rings = [[[y, x] for x, y in reversed(ring)] for ring in rings]
+            if tree.cells_are_boxes or len(rings) == 1:
+                yield {"type": "Polygon", "coordinates": rings}
+            else:
+                yield {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 
 
 def regions_geojson(partition: AnyPartition) -> dict[str, Any]:
     """The same as a dictionary."""
     document: dict[str, Any] = msgspec.json.decode(regions_json(partition))
     return document
-
-
-def _geometry(rings: Polygons, *, boxes: bool) -> dict[str, Any]:
-    if boxes or len(rings) == 1:
-        return {"type": "Polygon", "coordinates": rings}
-    return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 
 
 def box_geometries(boxes: Floats) -> list[dict[str, Any]]:
@@ -174,3 +171,106 @@ def write_regions(partition: AnyPartition, path: Path) -> None:
     else:
         with replacing(path) as stream:
             stream.write((regions_geoparquet if path.suffix.lower() == ".parquet" else regions_json)(partition))
+
+
+# -- tables of other libraries ---------------------------------------------------------------------------------------
+
+
+def to_pandas(columns: Columns, mark: Mark | None) -> Any:
+    """A pandas.DataFrame."""
+    return _attributed(_library("pandas").DataFrame(dict(columns)), mark)
+
+
+def to_polars(columns: Columns) -> Any:
+    """A polars.DataFrame."""
+    return _library("polars").DataFrame(dict(columns))
+
+
+def to_arrow(columns: Columns, mark: Mark | None) -> Any:
+    """A pyarrow.Table."""
+    return _library("pyarrow", "parquet").table(dict(columns), metadata=marked(mark))
+
+
+def marked(mark: Mark | None) -> dict[str, str]:
+    """What a format that has metadata says about a simulation; nothing if there is none.
+
+    Examples
+    --------
+    >>> marked(Mark(seeded=True, seed=7)), marked(None)
+    ({'simulation': 'SIMULATION: the noise has seed 7 and protects nobody'}, {})
+    """
+    return {} if mark is None else {MARK_NAME: mark.words}
+
+
+def to_geodataframe(columns: Columns, drawn: AnyPartition) -> Any:
+    """A geopandas.GeoDataFrame with the outlines of a map's regions and the CRS of the domain, if it has one."""
+    geopandas, crs = _library("geopandas", "maps"), crs_of(drawn.task.box)
+    return _attributed(geopandas.GeoDataFrame(dict(columns), geometry=_outlines(drawn), crs=crs), drawn.mark)
+
+
+def _attributed(frame: Any, mark: Mark | None) -> Any:
+    frame.attrs.update(marked(mark))
+    return frame
+
+
+def write_geoparquet(columns: Columns, drawn: AnyPartition, path: str | PathLike[str]) -> None:
+    """Write :func:`geoparquet` to a file, in one step."""
+    content = geoparquet(columns, drawn)
+    with replacing(Path(path)) as stream:
+        stream.write(content)
+
+
+def geoparquet(columns: Columns, drawn: AnyPartition) -> bytes:
+    """The outlines of a map's regions, and columns, as a GeoParquet 1.1 file.
+
+    Bounds are in the geometry and nowhere else. Estimates have the digits that are known.
+    """
+    arrow, parquet = _library("pyarrow", "parquet"), _library("pyarrow.parquet", "parquet")
+    hierarchy, box = drawn.task.hierarchy, drawn.task.box
+    places, crs = map_boxes(drawn.boxes, box), crs_of(box)
+    around = [*places[:, 0].min(axis=0).tolist(), *places[:, 1].max(axis=0).tolist()]
+    kinds = ["Polygon"] if hierarchy.cells_are_boxes else ["Polygon", "MultiPolygon"]
+    described = {"encoding": "WKB", "geometry_types": kinds, "bbox": around, **({"crs": None} if crs is None else {})}
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": described}}
+    bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
+    kept = rounded({name: column for name, column in columns.items() if name not in bounds})
+    table = {**kept, "geometry": _library("shapely", "maps").to_wkb(_outlines(drawn))}
+    codes = [name for name, column in kept.items() if column.dtype.kind == "u"]
+    stream = io.BytesIO()
+    parquet.write_table(
+        arrow.table(table, metadata={"geo": json.dumps(geo), **marked(drawn.mark)}), stream,
+        compression="zstd", compression_level=19, use_dictionary=[name for name in kept if name not in codes],
+        column_encoding=dict.fromkeys(codes, "BYTE_STREAM_SPLIT") | {"geometry": "DELTA_BYTE_ARRAY"},
+    )  # fmt: skip
+    return stream.getvalue()
+
+
+def map_boxes(boxes: Floats, box: Box) -> Floats:
+    """Boxes float64[m, 2, 2] with x (longitude) first; refused unless there are two dimensions."""
+    if boxes.shape[2] != 2:
+        raise InvalidInput(f"a map needs two dimensions; these regions have {boxes.shape[2]}; use a table or .csv")
+    return boxes[:, :, ::-1] if latitude_first(box) else boxes
+
+
+def _outlines(drawn: AnyPartition) -> Any:
+    """Shapely geometries of regions, x (longitude) first: object[m]."""
+    shapely, tree = _library("shapely", "maps"), drawn.task.hierarchy
+    places = map_boxes(drawn.boxes, tree.box)
+    if tree.cells_are_boxes and drawn.are_cells:
+        return shapely.box(*places.reshape(-1, 4).T)
+    turn = slice(None, None, -1) if latitude_first(tree.box) else slice(None)
+    out = np.empty(len(places), dtype=object)
+    for row, rings in enumerate(tree.interval_polygons(*drawn.intervals)):
+        parts = [np.asarray(ring)[:, turn] for ring in rings]
+        if tree.cells_are_boxes or len(parts) == 1:
+            out[row] = shapely.Polygon(parts[0], parts[1:])
+        else:
+            out[row] = shapely.MultiPolygon([shapely.Polygon(part) for part in parts])
+    return out
+
+
+def _library(name: str, extra: str = "") -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtra(name.split(".")[0], extra) from None

@@ -59,11 +59,11 @@ class WaysOut(Tabular):
         The CRS is EPSG:4326 if the axes are longitude and latitude. If it is simulated, ``attrs["simulation"]`` says
         so.
         """
-        return output("tables").to_geodataframe(self._regions(), self._map)
+        return output("regions").to_geodataframe(self._regions(), self._map)
 
     def to_geoparquet(self, path: str | PathLike[str]) -> None:
         """Write the regions as GeoParquet (two dimensions only); estimates have the digits that are known."""
-        output("tables").write_geoparquet(self._regions(), self._map, path)
+        output("regions").write_geoparquet(self._regions(), self._map, path)
 
     def to_geojson(self) -> dict[str, Any]:
         """A GeoJSON FeatureCollection of the regions (two dimensions only).
