@@ -28,17 +28,39 @@ _ROUNDING = Fraction(1, 10**12)
 
 @dataclass(frozen=True)
 class Entry:
-    """One expense."""
+    """One expense.
+
+    Attributes
+    ----------
+    what : str
+        What it was spent on.
+    epsilon : Fraction
+        Loss between any two places of one's region, both ways (delta 0); see ``anywhere`` and ``bucket``.
+    k : int
+        The crowd that a partition promises; 0 for none.
+    delta : Fraction
+        Chance, for every participant, that a split put it with fewer than k; 1 if no crowd is promised.
+    task : bytes
+        Id of a partition's task; empty for a release.
+    anywhere : bool
+        Whether ``epsilon`` bounds the loss for any change of one person's position, not only inside a region.
+    rows : int
+        Rows that one person has in this crowd; the losses are for all of them together.
+    own : str
+        The value of their own that people gave, and its range, in words; empty for functions of the position.
+    bucket : bool
+        Whether ``epsilon`` bounds the loss for any change of position inside the public bucket that a person named.
+    """
 
     what: str
-    epsilon: Fraction  # loss between any two places of one's region, both ways (delta 0); see ``anywhere``, ``bucket``
-    k: int = 0  # the crowd that a partition promises; 0 for none
-    delta: Fraction = Fraction(0)  # chance, for everybody, that a split put it with fewer than k; 1 without a promise
-    task: bytes = b""  # id of a partition's task; empty for a release
-    anywhere: bool = False  # epsilon bounds the loss for any change of one person's position, not only inside a region
-    rows: int = 1  # that one person has in this crowd; the losses are for all of them together
-    own: str = ""  # the value of their own that people gave, and its range; empty for functions of the position
-    bucket: bool = False  # epsilon bounds the loss for any change inside the public bucket that a person named
+    epsilon: Fraction
+    k: int = 0
+    delta: Fraction = Fraction(0)
+    task: bytes = b""
+    anywhere: bool = False
+    rows: int = 1
+    own: str = ""
+    bucket: bool = False
 
 
 @dataclass(frozen=True, repr=False)

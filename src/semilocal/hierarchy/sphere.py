@@ -350,12 +350,7 @@ class SphereTree(PrefixTree, frozen=True, tag="sphere"):
     def pixels(self, cells: npt.ArrayLike) -> tuple[Integers, Integers]:
         """Order and nested index of the HEALPix pixels that cells are; -1 where a cell is none: int64[m], int64[m]."""
         whole, face, (y, x), (y_bits, x_bits) = self._squares(cell_array(cells))
-        index = face.astype(np.uint64)
-        for step in range(int(x_bits.max(initial=0))):
-            active = step < x_bits
-            shift = np.maximum(x_bits - 1 - step, 0).astype(np.uint64)
-            pair = ((y >> shift) & np.uint64(1)) * np.uint64(2) + ((x >> shift) & np.uint64(1))
-            index = np.where(active, index * np.uint64(4) + pair, index)
+        index = face.astype(np.uint64) << (2 * x_bits).astype(np.uint64) | _apart(y) << np.uint64(1) | _apart(x)
         good = whole & (x_bits == y_bits)
         return np.where(good, x_bits, -1), np.where(good, index.astype(np.int64), -1)
 

@@ -9,7 +9,7 @@ Knows parameters. Knows no reports, positions or noise.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -33,22 +33,6 @@ FUNCTIONS = ("coordinate", "squared_norm", "linear", "indicator")
 class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is asked beside the place.
 
-    Attributes
-    ----------
-    name : str
-        What the value is called, for people; 1 to 100 printable characters.
-    low, high : float
-        The public range.
-    bits : int
-        The grid has 2^bits - 1 steps; 1 to 10.
-    mean : {"all", "cells"}
-        "cells": a mean per final cell of a map. "all": there is no map, one sum over all reports, and nothing about
-        places is sent but what a function tells of them.
-    function : str
-        "coordinate", "squared_norm", "linear" or "indicator" of the position; empty for the owner's own value.
-    parameters : tuple of float
-        Of the function, as in a plan's release.
-
     Examples
     --------
     >>> fare = AskedValue(name="fare", low=0, high=100)
@@ -56,13 +40,15 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     (1023, 512, 511)
     """
 
-    name: str
-    low: float
+    name: str  # what the value is called, for people; 1 to 100 printable characters
+    low: float  # the public range
     high: float
-    bits: int = VALUE_BITS
+    bits: int = VALUE_BITS  # the grid has 2^bits - 1 steps; 1 to 10
+    # "cells": a mean per final cell of a map. "all": there is no map, one sum over all reports, and nothing about
+    # places is sent but what a function tells of them
     mean: Literal["all", "cells"] = "all"
-    function: str = ""
-    parameters: tuple[float, ...] = ()
+    function: str = ""  # one of FUNCTIONS of the position; empty for the owner's own value
+    parameters: tuple[float, ...] = ()  # of the function, as in a plan's release
 
     def __post_init__(self) -> None:
         check_name(self.name, "a value's name", most=MAX_NAME)
@@ -83,19 +69,11 @@ class AskedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         self.build()
 
     @classmethod
-    def of_function(
-        cls,
-        box: Box,
-        function: str,
-        parameters: tuple[float, ...] = (),
-        *,
-        bits: int = VALUE_BITS,
-        mean: Literal["all", "cells"] = "all",
-    ) -> AskedValue:
-        """A function of the position, with its range over the box."""
+    def of_function(cls, box: Box, function: str, parameters: tuple[float, ...] = (), **grid: Any) -> AskedValue:
+        """A function of the position, with its range over the box; with ``bits`` and ``mean`` as for the class."""
         f = named_function(function, parameters)
         low, high = np.asarray(f.range_over(np.array([[box.lower, box.upper]])))[0].tolist()
-        return cls(name=f.name, low=low, high=high, bits=bits, mean=mean, function=function, parameters=parameters)
+        return cls(name=f.name, low=low, high=high, function=function, parameters=parameters, **grid)
 
     @property
     def per_cell(self) -> bool:

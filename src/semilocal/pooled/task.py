@@ -44,34 +44,17 @@ _TICK_BITS = 20  # default resolution: 2**20 slices per axis, as far as 40 level
 class PooledTask(
     Identified, frozen=True, kw_only=True, tag_field="type", tag="pooled-task", forbid_unknown_fields=True
 ):
-    """One collection with plain differential privacy; use :meth:`build`.
+    """One collection with plain differential privacy; use :meth:`build`."""
 
-    Attributes
-    ----------
-    hierarchy : BinaryTree, SphereTree or TableTree
-        The public tree, at most two children per cell, at most 40 levels.
-    epsilon : float
-        The promise: the loss for any change of one person's position, anywhere in the domain (pure, delta = 0).
-    trust : {"curator", "two-servers"}
-        Who adds noise. A curator adds one draw to every published number; two servers add one each, and either alone
-        is enough for the promise.
-    max_reports : int
-        How many reports one person may send. The noise grows by it, and the promise is per person.
-    threshold : float
-        Smallest expected difference between the children of a cell, in reports, for which the cell is opened.
-    opening_share : float
-        Largest share of a path's budget that opening one cell may cost.
-    label : str
-        For people; part of the task's id.
-    """
-
-    hierarchy: Halved
-    epsilon: float
+    hierarchy: Halved  # the public tree, at most two children per cell, at most 40 levels
+    epsilon: float  # the loss for any change of one person's position, anywhere in the domain (pure, delta = 0)
+    # Who adds noise. A curator adds one draw to every published number; two servers add one each, and either alone is
+    # enough for the promise
     trust: Trust
-    max_reports: int = 1
-    threshold: float
-    opening_share: float = 0.125
-    label: str = ""
+    max_reports: int = 1  # how many one person may send. The noise grows by it, and the promise is per person
+    threshold: float  # smallest expected difference between a cell's children, in reports, for which it is opened
+    opening_share: float = 0.125  # largest share of a path's budget that opening one cell may cost
+    label: str = ""  # for people; part of the task's id
 
     def __post_init__(self) -> None:
         good = isinstance(self.hierarchy, BinaryTree | SphereTree | TableTree) and self.hierarchy.fanout == 2

@@ -136,14 +136,7 @@ def what_helps(result: Any, area: str = "a larger area") -> str:
 
 
 def check_level(level: float, *, certain: bool = False) -> None:
-    """Refuse what is not a level of confidence.
-
-    Parameters
-    ----------
-    level : float
-    certain : bool
-        Whether 1 is one, too: a region holds positions with certainty.
-    """
+    """Refuse what is not a level of confidence; 1 is one where regions hold positions with certainty."""
     number = is_number(level) or isinstance(level, np.floating | np.integer)
     good = number and (0.0 < level < 1.0 or (certain and level == 1.0))
     allowed = "a number above 0 and at most 1" if certain else "a number strictly between 0 and 1"
@@ -169,12 +162,9 @@ def _skewed(mean: Floats, scale: Floats, away: float) -> Floats:
 
 
 def mean_above_zero(middle: Floats, error: Floats) -> Floats:
-    """Mean of normal laws cut off at zero: float64[m].
+    """Mean of normal laws cut off at zero: float64[m], from mean and standard deviation of the whole laws, float64[m].
 
-    Parameters
-    ----------
-    middle, error : float64[m]
-        Mean and standard deviation of the whole laws, not negative; a law without error is left as it is.
+    They are not negative; a law without error is left as it is.
 
     Examples
     --------

@@ -61,12 +61,22 @@ class OfRows:
 
 
 class Mapped(OfRows, WaysOut):
-    """A result on one map."""
+    """A result on one map.
+
+    Attributes
+    ----------
+    partition : Partition or PooledPartition
+    spent : Ledger
+    own : str
+        The value of their own that people gave, and its range, in words; empty if there is none.
+    rounding : float, one per axis, or None
+        The public step that all coordinates are multiples of, for every answer; 0 or None if there is none.
+    """
 
     partition: Partition | PooledPartition
     spent: Ledger
-    own: str = ""  # the value of their own that people gave, and its range, in words; empty if there is none
-    rounding: Rounding = None  # the public step that all coordinates are multiples of, for every answer
+    own: str = ""
+    rounding: Rounding = None
 
     @cached_property
     def guarantee(self) -> Guarantee:

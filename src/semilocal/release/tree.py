@@ -34,50 +34,26 @@ __all__ = ["CountTree", "pooled_tree"]
 
 @dataclass(frozen=True, eq=False)
 class CountTree:
-    """Expected people and their errors: n rows, the root first.
-
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-    lower, upper : uint64[n]
-        Codes of each row, lower to before upper.
-    first : int64[n + 1]
-        The children of row i are rows ``first[i]`` to before ``first[i + 1]``: any number of the root, two of others;
-        leaves have none.
-    people : float64[n]
-        Expected number, never negative; those of children add up to their parent's.
-    weight : float64[n]
-        By which an error of the parent is handed to this row; siblings add up to 1.
-    rest : float64[n]
-        By which its siblings and itself take an error of this row; siblings add up to 1.
-    error : float64[n]
-        Variance of the row's own error, people squared.
-    parts : Parts
-        Cells of the leaves, along the order, and the share of each in its leaf; ``parts.piece`` counts leaves.
-    clumped : float64[n]
-        Overdispersion inside leaves: chance that two people of a leaf are in the same place. A share of a leaf has a
-        Beta-binomial law: chance, and clumps.
-    lean : float
-        Correlation of what is uneven in two leaves that a question cuts.
-    unbiased : float64[n] or None
-        Numbers that may be negative, if ``people`` were kept from being so; errors are about these then.
-    mark : Mark or None
-        Set if no devices made it.
-    """
+    """Expected people and their errors: n rows, the root first."""
 
     hierarchy: Hierarchy
-    lower: Cells
+    lower: Cells  # uint64[n], codes of each row, lower to before upper
     upper: Cells
+    # int64[n + 1]: the children of row i are rows first[i] to before first[i + 1]: any number of the root, two of
+    # others; leaves have none
     first: Integers
-    people: Floats
-    weight: Floats
-    rest: Floats
-    error: Floats
-    parts: Parts
+    people: Floats  # float64[n], expected number, never negative; those of children add up to their parent's
+    weight: Floats  # float64[n], by which an error of the parent is handed to this row; siblings add up to 1
+    rest: Floats  # float64[n], by which its siblings and itself take an error of this row; siblings add up to 1
+    error: Floats  # float64[n], variance of the row's own error, people squared
+    parts: Parts  # cells of the leaves, along the order, and the share of each in its leaf; `piece` counts leaves
+    # float64[n], overdispersion inside leaves: chance that two people of a leaf are in the same place. A share of a
+    # leaf has a Beta-binomial law: chance, and clumps
     clumped: Floats
-    lean: float = 0.0
+    lean: float = 0.0  # correlation of what is uneven in two leaves that a question cuts
+    # float64[n], numbers that may be negative, if `people` were kept from being so; errors are about these then
     unbiased: Floats | None = None
-    mark: Mark | None = None
+    mark: Mark | None = None  # set if no devices made it
 
     __repr__ = short_repr
 
