@@ -517,14 +517,11 @@ def _columns(points: Any, box: Box | None, trust: Trust | None, named: dict[str,
     columns beside a frame whose index is another one.
     """
     columns = {name: named[name] for name in ("users", "value") if isinstance(named.get(name), str)}
-    if isinstance(points, Source):
+    if isinstance(points, Source) or not (columns or is_frame(points)):
         return points, named
     if not is_frame(points):
-        for option, column in columns.items():
-            raise InvalidInput(
-                f"{option}={column!r} names a column; give the points as a data frame, or the column itself"
-            )
-        return points, named
+        option, column = next(iter(columns.items()))
+        raise InvalidInput(f"{option}={column!r} names a column; give the points as a data frame, or the column itself")
     for option in ("users", "value"):
         check_index(points, named.get(option), option)
     if named.get("users") is None and not named.get("rows_are_people"):

@@ -45,22 +45,19 @@ def pair_counts(data: bytes) -> PairResult:
     parts = dict(zip(buckets, found.published, strict=True))
     if found.pair.bucket_depth:
         return bucket_counts(found.pair, parts)
-    counted = pooled_counts(parts[int(ROOT)])
-    return counted if found.pair.asked is None else _means(found.pair, found.pair.asked, counted)
-
-
-def _means(pair: PairTask, asked: AskedValue, counted: Counts) -> Mean | Means:
-    """The mean over all, or the mean of every final cell."""
+    counted, asked = pooled_counts(parts[int(ROOT)]), found.pair.asked
+    if asked is None:
+        return counted
     published, partition = counted.published, counted.partition
     assert isinstance(partition, PooledPartition)
     assert published is not None
     assert published.sums is not None
-    found = means_of_sums(
+    means = means_of_sums(
         partition, counted.spent if asked.per_cell else Ledger(), published.sums, asked.grid(partition.boxes),
         asked.ranges(partition.boxes), what=asked.what, own=asked.words if asked.own else "",
-        epsilon=pair.pooled.epsilon,
+        epsilon=found.pair.pooled.epsilon,
     )  # fmt: skip
-    return found if asked.per_cell else found.over_all()
+    return means if asked.per_cell else means.over_all()
 
 
 def bucket_counts(pair: PairTask, parts: Mapping[int, Published]) -> Counts:
@@ -83,7 +80,10 @@ def bucket_counts(pair: PairTask, parts: Mapping[int, Published]) -> Counts:
     empty = pair.unnamed_buckets(parts)
     for step in range(max((len(found.tree.levels) for found in below.values()), default=1)):
         there = {bucket: found for bucket, found in below.items() if step < len(found.tree.levels)}
-        rows = [_in_domain(found.tree.levels[step], bucket) for bucket, found in there.items()]
+        rows = []
+        for bucket, found in there.items():  # the bucket's path comes before the cell's own
+            level = found.tree.levels[step]
+            rows.append(replace(level, cells=(np.uint64(bucket - 1) << np.uint64(level.depth)) + level.cells))
         rows += [] if step else [replace(_public_level(deep, np.zeros(len(empty)), price=0), cells=empty)]
         columns = [np.concatenate([getattr(level, name) for level in rows]) for name in _COLUMNS]
         order = np.argsort(columns[0])
@@ -111,11 +111,6 @@ def _public_level(depth: int, people: Floats, *, price: int) -> Level:
     number = len(people)
     cells, units = np.arange(1 << depth, (1 << depth) + number, dtype=np.uint64), np.full(number, price)
     return Level(depth, cells, people, np.zeros(number), np.ones(number), np.ones(number), units, units)
-
-
-def _in_domain(level: Level, bucket: int) -> Level:
-    """A level of a bucket's tree in the domain: the bucket's path comes before the cell's own."""
-    return replace(level, cells=(np.uint64(bucket - 1) << np.uint64(level.depth)) + level.cells)
 
 
 def _value_document(asked: AskedValue, found: PairResult) -> dict[str, Any]:

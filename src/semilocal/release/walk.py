@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -355,9 +355,6 @@ def _around(shapes: npt.NDArray[Any], starts: Integers) -> npt.NDArray[Any]:
     return np.stack([lower, upper], axis=1)
 
 
-Ask: TypeAlias = Callable[[Boxes, Integers, "Lines"], Floats]
-
-
 @dataclass(frozen=True, eq=False)
 class Lines:
     """Rows of a tree that one line cuts, tabulated for each axis: what lies below the line, by where it cuts.
@@ -377,7 +374,7 @@ class Lines:
     entries: Floats
 
     @staticmethod
-    def of(tree: CountTree, parts: Floats, shift: int, ask: Ask) -> Lines:
+    def of(tree: CountTree, parts: Floats, shift: int, ask: Callable[[Boxes, Integers, Lines], Floats]) -> Lines:
         """Tabulate a tree whose leaves have the ``parts`` float64[c, 2, d].
 
         ``shift`` is by how much rows below the root come later among those that are asked about. ``ask`` gives the
