@@ -21,6 +21,7 @@ from reference_trees import Boxes
 from semilocal import BinaryTree, Box, Quadtree
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy.dyadic import MAX_BITS
+from semilocal.hierarchy.ranks import SortedCodes
 
 Tree = BinaryTree | Quadtree
 fixed = settings(derandomize=True, deadline=None, max_examples=60)
@@ -267,3 +268,54 @@ def test_many_points_have_the_codes_of_each_and_none_outside_gets_one(kind: type
         wrong[row, 1] = value
         with pytest.raises(OutsideDomain, match=f"1 of 140000 points .*{words}.* index {row};"):
             tree.codes(wrong)
+
+
+@pytest.mark.parametrize("depth", [6, 40])
+def test_many_ranks_that_are_asked_for_at_once_are_those_of_one_search(depth: int) -> None:
+    tree = BinaryTree(Box((0, 0), (1, 1)), depth)
+    rng = np.random.default_rng(depth)
+    codes = np.sort(tree.codes(rng.random((5_000, 2))))
+    asked = tree.codes(rng.random((40_000, 2)))
+    ranks = SortedCodes(codes)
+    assert np.array_equal(ranks.below(asked), np.searchsorted(codes, asked, side="left"))
+    assert np.array_equal(ranks.up_to(asked), np.searchsorted(codes, asked, side="right"))
+    assert len(ranks) == 5_000
+
+
+@pytest.mark.parametrize("dimensions", range(1, 6))
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_paths_in_a_part_go_on_where_that_of_its_cell_ends(dimensions: int, levels: int) -> None:
+    """Planted: the same part without its turn, which gives other cells."""
+    rng, depth, differ = np.random.default_rng(dimensions), levels * dimensions, False
+    whole = BinaryTree(Box((0,) * dimensions, (1,) * dimensions), depth + 2 * dimensions + 1)
+    for bucket in rng.integers(1 << depth, 2 << depth, 8).tolist():
+        part = whole.below(bucket)
+        lower, upper = np.array(part.box.lower), np.array(part.box.upper)
+        points = lower + (upper - lower) * rng.random((60, dimensions))
+        codes = whole.codes(points)
+        assert (whole.ancestors(codes, depth) == bucket).all()
+        own = part.codes(points)
+        assert np.array_equal(codes, (np.uint64(bucket - 1) << np.uint64(part.max_depth)) + own)
+        for below in range(part.max_depth):
+            cells = part.ancestors(own, below)
+            same = whole.ancestors(codes, depth + below)
+            assert np.array_equal(part.boxes(cells), whole.boxes(same))
+            assert all(np.array_equal(*pair) for pair in zip(part.halvings(cells), whole.halvings(same), strict=True))
+        differ |= not np.array_equal(BinaryTree(part.box, part.max_depth).codes(points), own)
+        assert part.below(1 << dimensions) == whole.below(bucket << dimensions)
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(part), type=BinaryTree) == part
+    assert differ == (dimensions > 1)
+
+
+def test_a_whole_tree_does_not_name_its_turn() -> None:
+    assert b"turn" not in msgspec.msgpack.encode(BinaryTree(Box((0, 0), (1, 1)), 4))
+
+
+def test_parts_and_turns_that_do_not_exist_are_refused() -> None:
+    tree = BinaryTree(Box((0, 0), (1, 1)), 4)
+    with pytest.raises(InvalidInput, match="multiple of 2"):
+        tree.below(2)
+    with pytest.raises(InvalidInput, match="turn must be"):
+        BinaryTree(tree.box, 4, 8)
+    with pytest.raises(InvalidInput, match="turn must be"):
+        BinaryTree(Box((0,), (1,)), 4, 1)
