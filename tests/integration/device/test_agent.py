@@ -418,6 +418,33 @@ def test_an_answer_that_came_too_late_is_booked_and_its_sender_keeps_its_region(
     assert list(entry.reported) == vault_reports(world)  # a check of the log does not accuse an honest server
 
 
+def test_a_device_whose_announcement_got_lost_gives_no_value_and_is_refused_nothing() -> None:
+    """Device 0 announces its parts too late, always. The log does not have it where it is: a value would be a 422."""
+    world = World(FakeServer(task=SMALL, capacity=FEW, releases=(MEAN,)))
+    world.secrets["device0"] = b"\x07" * 32
+    name = pseudonym(world.secrets["device0"], SMALL.id).hex()
+    lost = []
+
+    def slow(number: int, request: httpx2.Request) -> str:
+        if str(request.url).endswith(f"/reports/{name}"):
+            report = decode_report(request.read())
+            if isinstance(report, Report) and report.answer is None and report.round == world.server.open_round > 1:
+                if world.server.awaited() < world.server.waits_for() - 1:
+                    return "lost"  # until all others have reported
+                lost.append(report.round)
+                world.server.close()
+        return ""
+
+    world.network.fate = slow
+    summaries = asyncio.run(run_agents(world, crowd(FEW)))
+    assert lost
+    assert (summaries[0].token, summaries[0].given) == ("", 0.0)
+    values = {who for (number, who) in world.server.stored if number > world.server.partition_rounds}
+    assert len(values) == FEW - 1
+    assert name not in values
+    assert {summary.outcome for summary in summaries[1:]} == {"finished"}
+
+
 def test_who_comes_too_late_for_the_roster_is_told_that_it_is_not_counted() -> None:
     """The first report of device 0 comes after the deadline of round 1; it announces itself later."""
     world = World(FakeServer(task=SMALL, capacity=FEW))
