@@ -5,18 +5,15 @@ Everything here but the draft of a campaign is for everybody. Knows HTTP.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gzip
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput
 from ..geometry.box import Box
 from ..geometry.places import named_box
 from ..io.basemap import basemap_json
@@ -26,35 +23,21 @@ from ..service.http import task_of as task_in
 from ..service.keys import registered_key
 from ..service.problems import Problem
 from ..service.results import PairFindings
-from ..service.routes.device import state_document
-from ..service.routes.pair import pair_of, pairs_of
+from ..service.routes.pair import pair_of
 from ..service.routes.public import findings_of
 from ..service.routes.table import JSON, Context, Operation
 from ..service.stores.base import Store
-from ..service.worker import Service
 from .documents import RoundDocuments, overview, pair_document, pair_overview
 from .drafts import Draft, draft, field_of
 from .single import content_security_policy, index_html, media_type, packed_file, static_files
 
-try:
-    from starlette.responses import StreamingResponse
-except ImportError:
-    raise MissingExtra("starlette", "service") from None
-
-__all__ = ["OPERATIONS"]
-
 DRAFT_BYTES = 4096
 WORLD_CORNERS = 30_000  # of land, on the map that a domain is drawn on
-VIEWERS = 500  # streams of events at the same time, per worker
-LOOK_SECONDS = 1.0
-BEAT_SECONDS = 15.0
-HTML, EVENTS = "text/html", "text/event-stream"
+HTML = "text/html"
 _HEADERS = {
     "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "Cross-Origin-Opener-Policy": "same-origin",
 }  # fmt: skip
-Look = Callable[[], Awaitable[tuple[dict[str, Any], asyncio.Event]]]
 _documents: WeakKeyDictionary[Store, RoundDocuments] = WeakKeyDictionary()
-_viewers: WeakKeyDictionary[Service, int] = WeakKeyDictionary()
 
 
 async def show_page(context: Context, request: Request) -> Response:
@@ -170,61 +153,6 @@ def _compressed(request: Request, packed: bytes, media: str = JSON) -> Response:
     return answer
 
 
-async def stream_events(context: Context, request: Request) -> Response:
-    """Where the campaign stands, again whenever that changes: server-sent events."""
-    service, task = context.service, task_in(request)
-    await service.fresh(task)  # refuses a task that is not there
-
-    async def look() -> tuple[dict[str, Any], asyncio.Event]:
-        live = await service.fresh(task)
-        return state_document(service, live), live.changed
-
-    return _stream(service, look)
-
-
-async def stream_pair_events(context: Context, request: Request) -> Response:
-    """Where the pair stands, again whenever that changes: server-sent events."""
-    pairs, live = pairs_of(context), await pair_of(context, request)
-
-    async def look() -> tuple[dict[str, Any], asyncio.Event]:
-        return pairs.state(await pairs.refresh(live)), asyncio.Event()
-
-    return _stream(context.service, look)
-
-
-def _stream(service: Service, look: Look) -> Response:
-    if _viewers.get(service, 0) >= VIEWERS:
-        raise Problem("overloaded", f"{VIEWERS} pages are watching already", retry_after=30)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events(service, look), media_type=EVENTS, headers=headers)
-
-
-async def events(service: Service, look: Look) -> AsyncIterator[bytes]:
-    """Server-sent events: the document whenever it has changed, and a sign of life when it has not.
-
-    Parameters
-    ----------
-    look : callable
-        Gives the document, and an event that is set when it may have changed; it is looked at every second anyway.
-    """
-    _viewers[service] = _viewers.get(service, 0) + 1
-    try:
-        shown, beat = None, time.monotonic()
-        while not service.stopping:
-            document, changed = await look()
-            lasting = document | {"now": 0, "poll_after": 0}
-            if lasting != shown:
-                shown, beat = lasting, time.monotonic()
-                yield b"event: state\ndata: " + msgspec.json.encode(document) + b"\n\n"
-            elif time.monotonic() - beat > BEAT_SECONDS:
-                beat = time.monotonic()
-                yield b": still here\n\n"
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), LOOK_SECONDS)
-    finally:
-        _viewers[service] -= 1
-
-
 async def make_draft(context: Context, request: Request) -> Response:
     """The form and the promise of a campaign that is not created yet."""
     service = context.service
@@ -255,10 +183,6 @@ OPERATIONS = (
     Operation(
         "get", "/tasks/{task}/rounds/{round}/cells", show_cells, "The cells that a closed round left",
         ("not-closed-yet",), success=(200, 304), of_pair=show_pair_cells,
-    ),
-    Operation(
-        "get", "/tasks/{task}/events", stream_events, "Where the campaign stands, whenever that changes",
-        ("overloaded",), EVENTS, of_pair=stream_pair_events,
     ),
     Operation(
         "post", "/drafts", make_draft, "A campaign's form and promise", ("malformed", "wrong-role"), body=JSON,

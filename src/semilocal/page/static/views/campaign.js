@@ -51,6 +51,7 @@ export function operatorsCard(about) {
  */
 
 const AT_ONCE = 8; // requests for rounds
+const LOOK = 1000; // milliseconds between two looks at where it stands
 const AGAIN = 3000; // milliseconds until a server that does not answer is asked again
 
 export class CampaignView {
@@ -96,23 +97,27 @@ export class CampaignView {
       if (domain.lower.length === 2) void api.json(`/tasks/${this.task}/coast`).then((ground) => this.panel?.map.setGround(ground)).catch(() => {});
     }
     this.timeline = this.panel?.timeline ?? new Timeline(domain);
-    this.events = new EventSource(`/tasks/${this.task}/events`);
-    this.events.addEventListener("state", (event) => {
-      this.lost = false;
-      /** @type {any} */
-      const state = JSON.parse(/** @type {MessageEvent} */ (event).data);
-      // The map of two servers is round 1, and comes at the end.
-      this.state = this.#pair ? { ...state, round: 1, closed: state.phase === "done" ? 1 : 0, enrolled: state.received } : state;
-      this.offset = state.now - Date.now() / 1000;
-      if (isOver(state.phase)) this.events?.close();
-      void this.#follow();
-      this.changed();
-    });
-    this.events.addEventListener("error", () => {
-      this.lost = true;
-      this.changed();
-    });
+    void this.#watch();
     this.changed();
+  }
+
+  /** Ask where it stands, again and again until it is over. */
+  async #watch() {
+    for (let over = false; !over && !this.closed;) {
+      try {
+        const state = await api.json(`/tasks/${this.task}/state`);
+        // The map of two servers is round 1, and comes at the end.
+        this.state = this.#pair ? { ...state, round: 1, closed: state.phase === "done" ? 1 : 0, enrolled: state.received } : state;
+        this.offset = state.now - Date.now() / 1000;
+        this.lost = false;
+        over = isOver(state.phase);
+        void this.#follow();
+      } catch {
+        this.lost = true;
+      }
+      this.changed();
+      if (!over) await new Promise((done) => setTimeout(done, LOOK));
+    }
   }
 
   /** Fetch the rounds that have closed since. */
@@ -142,7 +147,6 @@ export class CampaignView {
   close() {
     this.closed = true;
     clearInterval(this.clock);
-    this.events?.close();
     this.admin.close();
   }
 

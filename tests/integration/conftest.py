@@ -1,4 +1,4 @@
-"""Tests of the service may be coroutines: they run in the event loop of their fixtures, one server or two."""
+"""Tests of services may be coroutines: they run in the event loop of their fixtures, one server or two."""
 
 from __future__ import annotations
 
