@@ -49,6 +49,11 @@ def test_the_parameters_of_help_are_those_of_the_signature(name: str) -> None:
     assert must <= set(found) <= must | may
 
 
+@pytest.mark.parametrize("name", ["counts", "points", "mean", "cell_means", "values"])
+def test_what_most_people_need_stands_in_the_signature_by_name(name: str) -> None:
+    assert {"users", "rng", "delta", "k"} <= set(inspect.signature(FUNCTIONS[name]).parameters)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_help_says_what_comes_back_what_is_refused_and_what_is_promised(name: str) -> None:
     found = sections(inspect.getdoc(FUNCTIONS[name]) or "")

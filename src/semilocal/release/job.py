@@ -8,12 +8,13 @@ many take part, epsilon, delta, k. Never on the data. The public calls stand at 
 from __future__ import annotations
 
 import difflib
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,7 @@ __all__ = [
 ]  # fmt: skip
 
 AnyTask = Task | PooledTask
+Call = TypeVar("Call", bound=Callable[..., Any])
 Question = Literal["counts", "points", "mean", "means", "values"]
 Where: TypeAlias = Box | str | Sequence[float]  # a box, the name of a place, or west, south, east, north
 TREE_SHARE = 0.5  # of epsilon, for the partition below values
@@ -573,6 +575,19 @@ def _whole_domain(task: Task, rows: Rows, mark: Mark) -> AnyRun:
 # -- the public calls --------------------------------------------------------------------------------------------------
 
 
+def _spelled(call: Call) -> Call:
+    """The signature that help and notebooks show, with those options by name that most people need."""
+    shown_as = inspect.signature(call)
+    *own, named = shown_as.parameters.values()
+    more = [named.replace(name=name, kind=named.KEYWORD_ONLY, default=None, annotation=hint) for name, hint in _FIRST]
+    call.__signature__ = shown_as.replace(parameters=[*own, *more, named])  # type: ignore[attr-defined]
+    return call
+
+
+_FIRST = [(name, Options.__annotations__[name].__forward_arg__) for name in ("users", "rng", "delta", "k")]
+
+
+@_spelled
 def counts(
     points: Rows,
     box: Where | None = None,
@@ -670,6 +685,7 @@ def counts(
 partition = counts
 
 
+@_spelled
 def mean(
     points: Rows,
     f: Any,
@@ -683,7 +699,7 @@ def mean(
 
     Parameters
     ----------
-    points, box, epsilon, trust, **named
+    points, box, epsilon, trust, users, rng, delta, k, **named
         As of :func:`counts`, without ``rounding``.
     f : BoundedFunction
         A function that knows its range over a box; see :mod:`semilocal.functions`. Left out with ``value``.
@@ -728,6 +744,7 @@ def mean(
     return Job.of("mean", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
 
 
+@_spelled
 def cell_means(
     points: Rows,
     f: Any,
@@ -745,7 +762,7 @@ def cell_means(
 
     Parameters
     ----------
-    points, f, box, epsilon, trust, **named
+    points, f, box, epsilon, trust, users, rng, delta, k, **named
         As of :func:`mean`.
 
     Returns
@@ -778,12 +795,13 @@ def cell_means(
     return Job.of("means", points, f, box, epsilon=epsilon, trust=trust, **named).run().result  # type: ignore[no-any-return]
 
 
+@_spelled
 def values(points: Rows, f: Any, box: Where | None = None, *, epsilon: float, **named: Unpack[ValueOptions]) -> Values:
     """One noisy value of f per participant; only where nobody is trusted is there such a thing.
 
     Parameters
     ----------
-    points, f, box, epsilon, **named
+    points, f, box, epsilon, users, rng, delta, k, **named
         As of :func:`mean`, without ``trust``.
 
     Returns
@@ -816,6 +834,7 @@ def values(points: Rows, f: Any, box: Where | None = None, *, epsilon: float, **
     return Job.of("values", points, f, box, epsilon=epsilon, trust="nobody", **named).run().result  # type: ignore[no-any-return]
 
 
+@_spelled
 def points(
     points: Rows, box: Where | None = None, *, epsilon: float, trust: Trust | None = None, **named: Unpack[Options]
 ) -> Points:
@@ -826,7 +845,7 @@ def points(
 
     Parameters
     ----------
-    points, box, epsilon, trust, **named
+    points, box, epsilon, trust, users, rng, delta, k, **named
         As of :func:`counts`, without ``rounding``.
 
     Returns
