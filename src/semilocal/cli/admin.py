@@ -29,7 +29,7 @@ from ..words import number_of
 from .options import HIDDEN_HELP, flat, not_empty, option, read_hidden, server_url
 
 __all__ = [
-    "ADMIN_TOKEN", "CAMPAIGN", "GEOJSON", "PAGE", "AdminClient", "CampaignName", "Office", "State", "connect",
+    "ADMIN_TOKEN", "CAMPAIGN", "PAGE", "AdminClient", "CampaignName", "Office", "State", "connect",
 ]  # fmt: skip
 
 ADMIN_TOKEN = "SEMILOCAL_ADMIN_TOKEN"
@@ -39,7 +39,7 @@ LONGEST_ANSWER = 120.0  # seconds for one answer, however steadily it drips in
 MOST_BYTES = 256 << 20
 MOST_DEPTH = 16
 CONNECT = 3.0
-JSON, MSGPACK, GEOJSON = "application/json", "application/msgpack", "application/geo+json"
+JSON, MSGPACK = "application/json", "application/msgpack"
 CAMPAIGN = "the task's id, the beginning of one, or the campaign's name"
 CampaignName = Annotated[str, option(CAMPAIGN, "CAMPAIGN", not_empty)]
 
@@ -316,14 +316,9 @@ class AdminClient:
             out += page
         return out
 
-    def document(self, task: str, name: str, *, accept: str = JSON) -> dict[str, Any] | None:
-        """A document of a finished campaign as it came, for a file; None if there is none, as no map of one axis."""
-        path = f"/tasks/{task}/{name}"
-        try:
-            data = self.request("GET", path, accept=accept)
-        except Refused as error:
-            if error.token == "no-such-route":
-                return None
-            raise
+    def results(self, task: str) -> dict[str, Any]:
+        """The document of a finished campaign as it came, for a file."""
+        path = f"/tasks/{task}/results"
+        data = self.request("GET", path)
         self._parsed(data, path, dict[str, Any])
         return msgspec.json.decode(data, type=dict[str, Any])

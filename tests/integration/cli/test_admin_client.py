@@ -7,10 +7,10 @@ import json
 import pytest
 
 from semilocal.cli import admin
-from semilocal.cli.admin import GEOJSON, AdminClient
+from semilocal.cli.admin import AdminClient
 from semilocal.cli.main import main
-from semilocal.errors import InvalidInput, Refused, SemilocalError
-from tests.helpers.hostile import MSGPACK, Hostile, answer, problem
+from semilocal.errors import InvalidInput, SemilocalError
+from tests.helpers.hostile import MSGPACK, Hostile, answer
 from tests.integration.device.test_fetch import ANSWERS, DRIP, SOON, redirect
 
 TOKEN = "a-token-of-more-than-enough-length-0123"
@@ -86,15 +86,6 @@ def test_another_task_than_the_one_asked_for_is_refused() -> None:
         pytest.raises(InvalidInput, match="another task"),
     ):
         client.task(NAME)
-
-
-def test_a_map_that_cannot_be_drawn_is_none_and_another_refusal_is_not() -> None:
-    path = f"/tasks/{NAME}/regions.geojson"
-    with Hostile({path: problem(404, "no-such-route", "")}) as server, AdminClient(server.url) as client:
-        assert client.document(NAME, "regions.geojson", accept=GEOJSON) is None
-        server.routes[path] = problem(404, "not-closed-yet", "")
-        with pytest.raises(Refused, match="not-closed-yet"):
-            client.document(NAME, "regions.geojson", accept=GEOJSON)
 
 
 def test_tokens_that_were_made_are_printed_whatever_happens_to_the_rest(

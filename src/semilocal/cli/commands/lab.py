@@ -82,7 +82,9 @@ def run_plan(
         assert epsilon is not None
         plan = make(epsilon, tuple(planner.TRUSTS))
     print(f"Forecast from {number_of(plays, 'play')} on a reference population {known}; nobody was asked.")
-    print("\n".join([*plan.lines(), planner.CAUTION if density in planner.NAMED else planner.CAUTION_KNOWN]))
+    print("\n".join(plan.lines()))
+    if density != "uniform":
+        print(planner.CAUTION if density in planner.TOWNS else planner.CAUTION_KNOWN)
     return DONE
 
 

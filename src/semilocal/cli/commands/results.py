@@ -27,7 +27,7 @@ from ...sharing import is_pair_task
 from ...sharing.wire import SignedTree
 from ...simulation.simulate import splits_of
 from ...words import number_of
-from ..admin import GEOJSON, AdminClient, CampaignName, Office, connect
+from ..admin import AdminClient, CampaignName, Office, connect
 from ..answers import TABLES, QueryOptions, answer_columns, queries_of, write_answers
 from ..catalogue import DONE
 from ..job_options import MapFiles
@@ -117,12 +117,8 @@ def _of_rounds(client: AdminClient, task: str) -> Found:
     """A campaign where nobody is trusted: what the server publishes, and the replay."""
     from ...service.results import campaign_promise
 
-    document = client.document(task, "results")  # refuses unless the campaign is finished
-    statement = client.statement(task)
-    files = {"results.json": _json(document, indent=2), "statement.txt": f"{statement}\n".encode()}
-    if (drawn := client.document(task, "regions.geojson", accept=GEOJSON)) is not None:
-        files["regions.geojson"] = _json(drawn)
-    events, plan = client.events(task), client.plan(task)
+    document = client.results(task)  # refuses unless the campaign is finished
+    statement, events, plan = client.statement(task), client.events(task), client.plan(task)
     partition = Curator.replay(decode(client.task(task), Task), events, plan).partition
     members = number_of(partition.people, "participant")
     words, numbers = [f"{number_of(len(partition), 'region')} with {members} (public by design)"], {}
@@ -133,8 +129,9 @@ def _of_rounds(client: AdminClient, task: str) -> Found:
             numbers[f"mean of {release.build().name}"] = told
             words.append(f"{release.what} = {told}{str(release).removeprefix(release.what)}")
     numbers = {"took part": f"{partition.people:,}"} | numbers
-    rounds = split_rows(partition, splits_of(events))
-    return Found(files, words, counts(partition), statement, rounds, campaign_promise(partition, plan), numbers)
+    result, rounds = counts(partition), split_rows(partition, splits_of(events))
+    files, promised = _files(document, statement, result), campaign_promise(partition, plan)
+    return Found(files, words, result, statement, rounds, promised, numbers)
 
 
 def _of_pair(client: AdminClient, task: str) -> Found:
@@ -147,10 +144,7 @@ def _of_pair(client: AdminClient, task: str) -> Found:
         raise InvalidInput("the server gave the transcript of another task than the one asked for")
     found = pair_counts(data)
     document = pair_document(data, found)
-    files = {"results.json": _json(document, indent=2), "statement.txt": f"{document['statement']}\n".encode()}
-    if found.partition.task.box.dimensions == 2:
-        files["regions.geojson"] = _json(found.to_geojson())
-    files["transcript.slt"] = data
+    files = _files(document, document["statement"], found) | {"transcript.slt": data}
     cells, reports = number_of(len(found.partition), "final cell"), number_of(found.total, "report")
     rejected = f"{document['rejected']:,} people rejected, whose uploads failed the check"
     words, numbers = [f"{cells}, {reports}; {rejected}; {found.guarantee.sentence()}"], {"reports": f"{found.total:,}"}
@@ -167,8 +161,12 @@ def _mean_words(found: Mean) -> str:
     return f"{found.value:.6g}, 95 % interval {low:.6g} to {high:.6g}"
 
 
-def _json(document: Any, indent: int | None = None) -> bytes:
-    return (json.dumps(document, indent=indent) + "\n").encode()
+def _files(document: dict[str, Any], statement: str, result: PairResult) -> dict[str, bytes]:
+    """What belongs into a folder whoever is trusted; there is no map of one axis."""
+    files = {"results.json": json.dumps(document, indent=2), "statement.txt": statement}
+    if result.partition.task.box.dimensions == 2:
+        files["regions.geojson"] = json.dumps(result.to_geojson())
+    return {name: f"{text}\n".encode() for name, text in files.items()}
 
 
 def _count(found: Found, asked: QueryOptions, out: Path | None) -> None:
