@@ -6,7 +6,6 @@ import math
 from fractions import Fraction
 from itertools import combinations
 
-import numpy as np
 import pytest
 from scipy.stats import laplace
 
@@ -22,7 +21,7 @@ from semilocal.lab.audit.exact import (
     value_loss,
 )
 from semilocal.protocol.thresholds import level
-from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
+from semilocal.randomizer import DiscreteLaplace, RandomizedResponse
 from semilocal.randomizer.values import TwoPoint, best
 from tests.helpers.enumeration import World, crowd_failure, line
 
@@ -93,12 +92,3 @@ def test_laplace_sums_are_integrated_right() -> None:
     assert laplace_sum_tail(1, 2.0) == pytest.approx(laplace.sf(2.0), rel=1e-6)
     # Two Laplace numbers: the density of the sum is (1 + |y|) e^-|y| / 4, its upper tail (2 + y) e^-y / 4.
     assert laplace_sum_tail(2, 3.0) == pytest.approx((2 + 3.0) * math.exp(-3.0) / 4, rel=1e-6)
-
-
-def test_the_printed_margin_fails_at_a_million_and_chernoffs_holds() -> None:
-    size, delta = 10**6, 1e-6
-    printed = float(PaperLaplace(1.0, 4, "paper").margin_of([size], delta=delta)[0])
-    sure = float(PaperLaplace(1.0, 4, "chernoff").margin_of([size], delta=delta)[0])
-    assert 7e-5 < laplace_sum_tail(size, printed) < 9e-5
-    assert laplace_sum_tail(size, sure) <= delta
-    assert np.isfinite(sure)

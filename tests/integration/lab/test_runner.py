@@ -68,13 +68,6 @@ def test_every_part_of_the_identity_changes_the_generator_and_the_key() -> None:
     assert len({trial.key("1") for trial in [base, *others]} | {base.key("2")}) == 8
 
 
-def test_a_float_that_is_a_whole_number_is_the_same_parameter() -> None:
-    one = Trial.of("f", "m", seed=1, run=0, epsilon=1)
-    same = Trial.of("f", "m", seed=1, run=0, epsilon=1.0)
-    assert one.key("1") == same.key("1")
-    assert one.rng().random() == same.rng().random()
-
-
 def test_methods_can_share_their_people_but_not_their_noise(tmp_path: Path) -> None:
     rows = rows_of(grid(1), tmp_path, 0)
     by_n = {row["n"]: {other["people"] for other in rows if other["n"] == row["n"]} for row in rows}

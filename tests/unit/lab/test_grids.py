@@ -15,8 +15,7 @@ from semilocal.errors import InvalidInput
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines import GridCounts, agrid, dawa, heatmap, identity, ugrid
 from semilocal.lab.baselines.boxes import SpatialCounts, earth_movers_distance
-from semilocal.lab.baselines.dawa import _counted, cheapest_partition, deviations
-from semilocal.lab.baselines.quadtrees import _discrete_laplace, _variance
+from semilocal.lab.baselines.dawa import cheapest_partition, deviations
 from semilocal.lab.index import count_points
 from semilocal.protocol.promise import Guarantee
 from semilocal.simulation.synthetic import clusters
@@ -110,12 +109,6 @@ def test_the_noise_of_a_cell_is_laplace() -> None:
     assert kstest(noise.ravel(), laplace(scale=2.4).cdf).pvalue < 1e-6
 
 
-def test_borders_of_a_grid_move_to_finest_cells() -> None:
-    result = ugrid(np.full((90_000, 2), 0.5), UNIT, epsilon=0.1, rng=heard(None)[1], max_depth=4)
-    assert set(16 * result.edges[0]) <= set(range(17))
-    assert result.counts.shape == (16, 16)  # thirty were wanted
-
-
 def test_an_adaptive_grid_is_least_squares_over_its_two_levels() -> None:
     """Every cell against a general solver, with the published weights; halved weights must not pass."""
     points, epsilon = clusters(20_000, np.random.default_rng(5)), 1.0
@@ -187,29 +180,6 @@ def test_the_partition_is_the_cheapest_of_all() -> None:
     assert greedy_dearer > 0
 
 
-def test_counts_of_buckets_are_unbiased_and_least_squares() -> None:
-    """2,000 runs of five buckets: means within 5.5 standard errors, squares within 5.5 times sqrt(5 / 2,000) of what a
-    general solver says, for noise with at most the kurtosis of Laplace's: false alarms below 1e-6. Budgets that do not
-    follow the cube roots, a planted bug, are caught.
-    """
-    rng = np.random.default_rng(9)
-    buckets, used = np.array([3, 100, 0, 41, 7]), np.array([1.0, 20.0, 400.0])
-    errors = np.array([_counted(buckets, used, 0.5, 151, rng) for _ in range(2_000)]) - buckets
-    assert np.abs(errors.sum(axis=1)).max() < 1e-9  # N is known
-    off = 5.5 * math.sqrt(5 / 2_000)
-    for power, right in ((1 / 3, True), (1.0, False)):
-        budgets = 0.5 * used**power / (used**power).sum()
-        rows, weights = [np.ones(5)], [1e9]
-        for budget, inside in zip(budgets, (4, 2, 1), strict=True):
-            level = (np.arange(5) // inside == np.arange(-(-5 // inside))[:, None]).astype(float)
-            rows += list(level)
-            weights += [budget**2 / 2] * len(level)
-        design = np.array(rows)
-        variances = np.diag(np.linalg.inv(design.T @ (np.array(weights)[:, None] * design)))
-        assert (np.abs((errors**2).mean(axis=0) / variances - 1).max() < off) == right
-        assert not right or np.all(np.abs(errors.mean(axis=0)) < 5.5 * np.sqrt(variances / 2_000))
-
-
 def test_dawa_spends_its_epsilon_and_finds_that_people_are_even() -> None:
     even = (np.stack(np.divmod(np.repeat(np.arange(32 * 32), 50), 32), axis=1) + 0.5) / 32
     stand_in, rng = heard(10)
@@ -248,14 +218,3 @@ def test_without_noise_a_heat_map_divides_crowds_and_counts_everybody() -> None:
     sides = result.boxes[:, 1, 0] - result.boxes[:, 0, 0]
     held = {count: side for count, side in zip(result.counts.tolist(), sides.tolist(), strict=True) if count}
     assert held == {900.0: 1 / 16, 20.0: 1 / 2}
-
-
-def test_summed_noise_is_discrete_laplace() -> None:
-    """P(0) = tanh(ε / 2) within 5 standard errors (6e-7); the variance against its sum. Twice the ε must be caught."""
-    drawn = _discrete_laplace(0.8, 100_000, np.random.default_rng(13))
-    share, error = float((drawn == 0).mean()), math.sqrt(0.25 / 100_000)
-    assert abs(share - math.tanh(0.4)) < 5 * error
-    assert abs(share - math.tanh(0.8)) > 5 * error
-    outcomes = np.arange(-200, 201)
-    chances = math.tanh(0.4) * np.exp(-0.8 * np.abs(outcomes))
-    assert _variance(0.8) == pytest.approx(float((chances * outcomes**2).sum()))

@@ -12,10 +12,8 @@ import pytest
 from scipy.stats import kstest, laplace
 
 from semilocal.geometry.box import Box
-from semilocal.hierarchy import BinaryTree
 from semilocal.lab.baselines import privtree, privtree_settled
 from semilocal.lab.baselines.boxes import mean_relative_error
-from semilocal.lab.baselines.quadtrees import _settled
 from semilocal.lab.experiments.trials import uniform_queries
 from semilocal.lab.index import count_points
 from semilocal.simulation.synthetic import clusters
@@ -120,19 +118,6 @@ def test_it_says_whom_it_trusts_and_what_a_move_costs() -> None:
     assert (result.guarantee.epsilon, result.guarantee.anywhere, result.guarantee.delta) == (0.5, 1.0, 0.0)
     assert "taking part or not" in str(result.guarantee)
     assert "curator" in result.guarantee.explain()
-
-
-def test_our_estimator_is_least_squares_where_no_count_is_near_an_end() -> None:
-    """Leaf counts and N have one best solution: what is missing is shared out by the variances.
-
-    The planted bug shares it out evenly, which is wrong where variances differ.
-    """
-    tree = BinaryTree(UNIT, 6)
-    leaves = np.array([4, 10, 22, 23, 3], dtype=np.uint64)  # depths 2, 3, 4, 4, 1: they cover the square
-    counts, variances = np.array([900.0, 1100.0, 500.0, 520.0, 3100.0]), np.array([8.0, 2.0, 1.0, 3.0, 4.0])
-    found = _settled(tree, leaves, counts, variances, 6200)
-    assert found == pytest.approx(counts + 80 * variances / variances.sum(), abs=1e-3)
-    assert found != pytest.approx(counts + 80 / 5, abs=1.0)
 
 
 def test_with_our_estimator_nobody_is_below_zero_and_everybody_is_there() -> None:
