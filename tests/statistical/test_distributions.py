@@ -111,7 +111,10 @@ def drawn(randomizer: Any3, counts: tuple[int, ...], rng: np.random.Generator, d
 def reported(randomizer: Any3, counts: tuple[int, ...], rng: np.random.Generator, draws: int) -> Integers:
     people = np.repeat(np.arange(len(counts)), counts)
     children = np.tile(people, draws)
-    return randomizer.tally(randomizer.respond_many(children, rng), np.repeat(np.arange(draws), len(people)), draws)
+    said = randomizer.respond_many(children, rng)
+    if said.ndim == 1:
+        said = (said[:, None] == np.arange(len(counts))).astype(np.int64)
+    return np.asarray(said.reshape(draws, len(people), len(counts)).sum(axis=1))
 
 
 ways = pytest.mark.parametrize("way", [drawn, reported])

@@ -36,6 +36,7 @@ from .messages import (
     Head,
     Query,
     Question,
+    Region,
     Report,
     Slice,
     ValueClosed,
@@ -49,8 +50,6 @@ from .plan import Plan, Release
 from .region import RegionLog, walls_of
 from .rule import ROUNDS_OF_A_QUESTION, Asking, Census, go_on, questions, randomizer_for, refinements, splits
 from .task import Task
-
-Region = tuple[int, int]
 
 
 class Curator:

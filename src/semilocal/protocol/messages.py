@@ -49,6 +49,7 @@ _NUMBERS = {
 }  # fmt: skip
 
 Outcome = Literal["split", "wall", "more"]
+Region: TypeAlias = tuple[int, int]  # codes: lower to before upper
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

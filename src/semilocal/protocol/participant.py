@@ -34,14 +34,24 @@ from ..arrays import as_floats
 from ..errors import InvalidInput, ServerViolation
 from .clip import unit_value
 from .keys import SECRET_BYTES, nonce, pseudonym, report_entropy, value_entropy
-from .messages import AnyReport, Closed, Query, Question, Report, Slice, ValueClosed, ValueQuery, ValueReport, encode
+from .messages import (
+    AnyReport,
+    Closed,
+    Query,
+    Question,
+    Region,
+    Report,
+    Slice,
+    ValueClosed,
+    ValueQuery,
+    ValueReport,
+    encode,
+)
 from .plan import Plan
 from .policy import Policy, check_region, check_task
 from .region import Path, RegionLog
 from .rule import randomizer_for
 from .task import Task
-
-Region = tuple[int, int]
 
 
 class Booked(msgspec.Struct, frozen=True, array_like=True):

@@ -69,10 +69,6 @@ class Randomizer(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
         """
         raise NotImplementedError
 
-    def tally(self, reports: Integers, groups: Integers, size: int) -> Integers:
-        """Sums of reports per group: int64[size, fanout]. ``groups`` int64[n] says which cell each belongs to."""
-        raise NotImplementedError
-
     def draw_tally(self, counts: npt.ArrayLike, rng: np.random.Generator) -> Integers:
         """Tallies of whole cells, as if every participant had reported: int64[m, fanout].
 
@@ -204,10 +200,6 @@ class RandomizedResponse(Randomizer, frozen=True, tag="randomized-response"):
         skipped = (beyond // np.uint64(other)).astype(np.int64)
         skipped += skipped >= children
         return np.where(word < np.uint64(true), children, skipped)
-
-    def tally(self, reports: Integers, groups: Integers, size: int) -> Integers:
-        flat = np.bincount(groups * self.fanout + reports, minlength=size * self.fanout)
-        return flat.reshape(size, self.fanout).astype(np.int64)
 
     def draw_tally(self, counts: npt.ArrayLike, rng: np.random.Generator) -> Integers:
         count = np.asarray(counts, dtype=np.int64)

@@ -39,11 +39,6 @@ class LaplaceNoise(Randomizer, frozen=True):
         """What the summed noise of a child exceeds with probability at most delta, in participants: float64[m]."""
         raise NotImplementedError
 
-    def tally(self, reports: Integers, groups: Integers, size: int) -> Integers:
-        out = np.zeros((size, self.fanout), dtype=np.int64)
-        np.add.at(out, groups, reports)
-        return out
-
     def threshold(self, responders: npt.ArrayLike, *, k: int, delta: float) -> Integers:
         size = np.asarray(responders)
         bound = np.ceil((k - 1 + self.margin_of(size, delta=delta)) * self.unit).astype(np.int64)

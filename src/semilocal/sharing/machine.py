@@ -26,12 +26,13 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from ..arrays import Flags, Integers
 from ..errors import InvalidInput
 from ..pooled.play import Published, Tree, replay
 from ..pooled.task import UNITS
 from . import wire
 from .pair import PairTask
-from .party import Evaluator, Flags, Integers, Party, accepted_digest, unshard
+from .party import Evaluator, Party, accepted_digest, unshard
 from .sealing import Role, is_signed
 from .verify import chunks, differing, digests
 

@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import exact
+from ..arrays import Flags, Integers, exact
 from ..errors import InvalidInput
 from ..hierarchy import Cells
 from ..pooled.asked import AskedValue
@@ -30,8 +30,6 @@ from ..pooled.task import PooledTask
 from ..pooled.values import sum_noise, sum_rate
 from .verify import LevelShare, Tags
 
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 _SURE = 45.0  # honest numbers are refused with a chance of e^-45
 _CELLS = (4.0, 64.0)  # most opened cells of a level: per crowd of the threshold's size, and beside these
 

@@ -33,6 +33,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Words
 from ..errors import InvalidInput, MissingExtra
 
 try:
@@ -41,7 +42,6 @@ except ImportError:  # pragma: no cover - the extra is there in the tests
     raise MissingExtra("cryptography", "service") from None
 
 Blocks = npt.NDArray[np.uint64]
-Words = npt.NDArray[np.uint64]
 TreeName = Literal[b"place", b"value"]
 KeyName = Literal["child-0", "child-1", "payload", "proof-0a", "proof-0b", "proof-1a", "proof-1b"]
 KEY_NAMES: tuple[KeyName, ...] = get_args(KeyName)

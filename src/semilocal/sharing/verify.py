@@ -32,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Words
 from ..errors import InvalidInput
 from .point import (
     NONCE,
@@ -49,7 +50,6 @@ from .point import (
 )
 from .report import SEED, Shape
 
-Words = npt.NDArray[np.uint64]
 Tags = npt.NDArray[np.uint8]
 Chosen = slice | npt.NDArray[np.intp]
 CHUNK = 4096  # reports that have one digest

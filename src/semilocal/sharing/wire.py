@@ -20,10 +20,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
-from ..arrays import short_repr
+from ..arrays import Integers, short_repr
 from ..errors import InvalidInput
 from ..pooled.play import Published
 from ..protocol.task import read_canonical
@@ -32,7 +31,6 @@ from .pair import PairTask
 from .point import correction_bytes
 from .sealing import OVERHEAD, REPORT_ID, SIGNATURE, is_signed, sign
 
-Integers = npt.NDArray[np.int64]
 Outcome = Literal["stored", "replayed", "undecryptable", "closed"]
 
 MAX_UPLOAD = 4096  # bytes of an upload: 40 levels take 2.4 kB

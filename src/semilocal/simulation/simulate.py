@@ -22,7 +22,7 @@ from ..outputs import output
 from ..protocol.clip import unit_value
 from ..protocol.curator import Curator
 from ..protocol.keys import SECRET_BYTES, HashChain, nonce, pseudonym, report_entropy, value_entropy
-from ..protocol.messages import Closed, Event, Query, Question, Report, ValueQuery, ValueReport
+from ..protocol.messages import Closed, Event, Query, Question, Region, Report, ValueQuery, ValueReport
 from ..protocol.partition import Away, Partition
 from ..protocol.promise import Mark
 from ..protocol.rule import randomizer_for
@@ -30,8 +30,6 @@ from ..protocol.task import Task
 from ..words import number_of
 from .people import POPULATION, check_frame
 from .population import Played, Splits, play
-
-Region = tuple[int, int]
 
 
 def simulate(

@@ -44,6 +44,7 @@ from ..protocol.messages import (
     Entry,
     Query,
     Question,
+    Region,
     Report,
     Seal,
     Slice,
@@ -206,9 +207,6 @@ def compare_histories(one: Verification, other: Verification) -> list[Difference
 
 
 # -- the replay -------------------------------------------------------------------------------------------------------
-
-
-Region = tuple[int, int]
 
 
 class Finding(NamedTuple):

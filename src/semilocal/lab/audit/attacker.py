@@ -153,8 +153,8 @@ def _question(task: Task, one: _Play, asking: Asking, codes: Cells, two: Cells, 
             who, reports = who[:portion], reports[:portion]
         else:
             one.round += 1
-    tally = randomizer.tally(reports, np.zeros(len(who), dtype=np.int64), 1)
-    if decides and len(who) == asking.asked[0] and splits(tally, asking.threshold)[0]:
+    tally = reports.sum(axis=0) if reports.ndim > 1 else np.bincount(reports, minlength=randomizer.fanout)
+    if decides and len(who) == asking.asked[0] and splits(tally[None], asking.threshold)[0]:
         _enter(one, [one.lower, *cuts.tolist(), one.upper], codes)
         return
     if decides:
