@@ -43,7 +43,7 @@ from .tree import CountTree, pooled_tree
 from .walk import TreeWalk
 
 __all__ = [
-    "AnyRun", "Counts", "Mapped", "Rounding", "Rows", "check_reports", "check_rounding", "counts", "mark_of",
+    "AnyRun", "Counts", "Mapped", "Rounding", "Rows", "check_rounding", "counts", "mark_of",
     "pooled_counts", "promise_of", "rows_each", "run_pooled", "tree_from", "words_from",
 ]  # fmt: skip
 
@@ -288,7 +288,6 @@ def run_pooled(
     Seeded noise protects nobody, and the result says so, with the seed if it is known. Without a generator the noise is
     the operating system's.
     """
-    check_reports(points, task)
     words, mark = words_from(rng), mark_of(task.trust, rng, seed)
     if isinstance(points, Source):
         return count_source(points, task, words, mark=mark)
@@ -332,15 +331,6 @@ def check_rounding(rounding: Rounding, hierarchy: Hierarchy | None, box: Box) ->
     if lattice.steps and hierarchy is not None and not hierarchy.cells_are_boxes:
         raise InvalidInput("rounding is for maps of boxes; leave it out for other maps")
     return lattice
-
-
-def check_reports(rows: Rows | SortedCodes, task: PooledTask) -> None:
-    """Refuse a source with more rows of a person than the task's noise is for."""
-    if isinstance(rows, Source) and rows.rows_per_person > task.max_reports:
-        raise InvalidInput(
-            f"the source has up to {rows.rows_per_person} rows of every person, and the task's noise is for "
-            f"{task.max_reports}; build the task with max_reports={rows.rows_per_person}"
-        )
 
 
 def rows_each(run: object) -> int:

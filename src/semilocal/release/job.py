@@ -300,10 +300,7 @@ class Job:
             task = self.planned(self.epsilon / 2)
         assert isinstance(task, PooledTask)
         if task.max_reports != self.rows:
-            raise InvalidInput(
-                f"the task allows {task.max_reports} reports of everybody, the source has {self.rows} rows; make both "
-                "the same"
-            )
+            raise InvalidInput(f"the task allows {task.max_reports} reports of everybody; got {self.rows} rows of each")
         cost = Ledger() if self.question == "mean" else Ledger().pooled(task)
         if self.f is not None:
             what = f"mean of {self.f.name}{' per cell' if self.question == 'means' else ''}"
