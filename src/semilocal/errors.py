@@ -37,10 +37,12 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 
 class SemilocalError(Exception):
@@ -91,6 +93,14 @@ class MissingExtra(SemilocalError, ImportError):
     def __init__(self, package: str, extra: str = "") -> None:
         what = f"'semilocal[{extra}]'" if extra else package
         super().__init__(f"this needs {package}; install it with: pip install {what}")
+
+
+def optional(name: str, extra: str = "") -> Any:
+    """A module that may be missing, loaded when it is used; else what to install."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtra(name.split(".")[0], extra) from None
 
 
 class EngineFailed(SemilocalError):

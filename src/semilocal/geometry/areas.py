@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Flags, Floats, Integers, as_boxes, is_number, short_repr, shown
-from ..errors import InvalidInput, MissingExtra, printable
+from ..errors import InvalidInput, optional, printable
 from ..words import number_of
 from .box import Box
 from .places import as_box
@@ -284,11 +284,7 @@ def as_shapes(areas: Any, box: Box) -> Shapes:
 
 
 def _shapely() -> Any:
-    try:
-        import shapely
-    except ImportError:
-        raise MissingExtra("shapely", "maps") from None
-    return shapely
+    return optional("shapely", "maps")
 
 
 def _is_frame(areas: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..errors import InvalidInput, MissingExtra, listed_columns
+from ..errors import InvalidInput, listed_columns, optional
 from .box import Box, is_frame
 from .places import LATITUDE, LONGITUDE
 from .units import check_crs, latitude_first
@@ -139,11 +139,7 @@ def _opened(frame: Any, **named: Any) -> Any:
 
 
 def _narwhals() -> Any:
-    try:
-        import narwhals
-    except ImportError:
-        raise MissingExtra("narwhals", "frames") from None
-    return narwhals
+    return optional("narwhals", "frames")
 
 
 def _columns(table: Any, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:

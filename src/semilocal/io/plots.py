@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, optional
 from ..geometry.box import Box
 from ..geometry.units import aspect, is_map
 from ..hierarchy.base import Hierarchy
@@ -47,11 +47,7 @@ _ROOM = 1.35  # times its size that a name takes: axes may get smaller when the 
 
 def need_matplotlib() -> Any:
     """The package, or a message that says how to install it."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots") from None
-    return matplotlib
+    return optional("matplotlib", "plots")
 
 
 def title_of(partition: AnyPartition) -> str:

@@ -9,7 +9,6 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Floats
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, optional
 from ..geometry.box import Box
 from ..geometry.units import areas, crs_of, latitude_first
 from ..pooled.estimate import PooledPartition
@@ -178,17 +177,17 @@ def write_regions(partition: AnyPartition, path: Path) -> None:
 
 def to_pandas(columns: Columns, mark: Mark | None) -> Any:
     """A pandas.DataFrame."""
-    return _attributed(_library("pandas").DataFrame(dict(columns)), mark)
+    return _attributed(optional("pandas").DataFrame(dict(columns)), mark)
 
 
 def to_polars(columns: Columns) -> Any:
     """A polars.DataFrame."""
-    return _library("polars").DataFrame(dict(columns))
+    return optional("polars").DataFrame(dict(columns))
 
 
 def to_arrow(columns: Columns, mark: Mark | None) -> Any:
     """A pyarrow.Table."""
-    return _library("pyarrow", "parquet").table(dict(columns), metadata=marked(mark))
+    return optional("pyarrow", "parquet").table(dict(columns), metadata=marked(mark))
 
 
 def marked(mark: Mark | None) -> dict[str, str]:
@@ -204,7 +203,7 @@ def marked(mark: Mark | None) -> dict[str, str]:
 
 def to_geodataframe(columns: Columns, drawn: AnyPartition) -> Any:
     """A geopandas.GeoDataFrame with the outlines of a map's regions and the CRS of the domain, if it has one."""
-    geopandas, crs = _library("geopandas", "maps"), crs_of(drawn.task.box)
+    geopandas, crs = optional("geopandas", "maps"), crs_of(drawn.task.box)
     return _attributed(geopandas.GeoDataFrame(dict(columns), geometry=_outlines(drawn), crs=crs), drawn.mark)
 
 
@@ -225,7 +224,7 @@ def geoparquet(columns: Columns, drawn: AnyPartition) -> bytes:
 
     Bounds are in the geometry and nowhere else. Estimates have the digits that are known.
     """
-    arrow, parquet = _library("pyarrow", "parquet"), _library("pyarrow.parquet", "parquet")
+    arrow, parquet = optional("pyarrow", "parquet"), optional("pyarrow.parquet", "parquet")
     hierarchy, box = drawn.task.hierarchy, drawn.task.box
     places, crs = map_boxes(drawn.boxes, box), crs_of(box)
     around = [*places[:, 0].min(axis=0).tolist(), *places[:, 1].max(axis=0).tolist()]
@@ -234,7 +233,7 @@ def geoparquet(columns: Columns, drawn: AnyPartition) -> bytes:
     geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": described}}
     bounds = {f"{name}_{side}" for name in box.names for side in ("lower", "upper")}
     kept = rounded({name: column for name, column in columns.items() if name not in bounds})
-    table = {**kept, "geometry": _library("shapely", "maps").to_wkb(_outlines(drawn))}
+    table = {**kept, "geometry": optional("shapely", "maps").to_wkb(_outlines(drawn))}
     codes = [name for name, column in kept.items() if column.dtype.kind == "u"]
     stream = io.BytesIO()
     parquet.write_table(
@@ -254,7 +253,7 @@ def map_boxes(boxes: Floats, box: Box) -> Floats:
 
 def _outlines(drawn: AnyPartition) -> Any:
     """Shapely geometries of regions, x (longitude) first: object[m]."""
-    shapely, tree = _library("shapely", "maps"), drawn.task.hierarchy
+    shapely, tree = optional("shapely", "maps"), drawn.task.hierarchy
     places = map_boxes(drawn.boxes, tree.box)
     if tree.cells_are_boxes and drawn.are_cells:
         return shapely.box(*places.reshape(-1, 4).T)
@@ -267,10 +266,3 @@ def _outlines(drawn: AnyPartition) -> Any:
         else:
             out[row] = shapely.MultiPolygon([shapely.Polygon(part) for part in parts])
     return out
-
-
-def _library(name: str, extra: str = "") -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtra(name.split(".")[0], extra) from None

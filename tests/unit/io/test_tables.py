@@ -13,7 +13,6 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput, MissingExtra
-from semilocal.io import regions
 from semilocal.io.regions import regions_json, write_regions
 from semilocal.pooled.estimate import PooledPartition
 from semilocal.tabular import known
@@ -138,7 +137,7 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     def missing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(regions, "import_module", missing)
+    monkeypatch.setattr("semilocal.errors.import_module", missing)
     with pytest.raises(MissingExtra, match=r"pip install polars"):
         counted(DEGREES).to_polars()
 
