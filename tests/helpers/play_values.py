@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semilocal.errors import InvalidInput
-from semilocal.protocol.column import Column
+from semilocal.protocol.column import Column, read_column
 from semilocal.protocol.curator import Curator
 from semilocal.protocol.messages import Event, ValueQuery
 from semilocal.protocol.plan import Plan
@@ -44,7 +44,7 @@ def play_values(
     while isinstance(query := curator.query(), ValueQuery):
         f = plan.releases[query.index].build()
         if isinstance(f, Column):
-            f = f.of(np.empty(0) if values is None else values)
+            f = read_column(np.empty(0) if values is None else values, (f.low, f.high), name=f.name)
         given = devices.values(curator, query, np.asarray(f(positions), dtype=np.float64).tolist(), present)
         out += [query, *given, curator.close(given)]
     return tuple(out)

@@ -23,9 +23,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import special, stats
+from scipy import stats
 
-from semilocal import Box, DiscreteLaplace, PaperLaplace, RandomizedResponse, Task, simulate
+from semilocal import Box, DiscreteLaplace, RandomizedResponse, Task, simulate
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ ALARM = 1e-9
 WORDS = 2**64
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Any3 = RandomizedResponse | DiscreteLaplace | PaperLaplace
+Discrete = RandomizedResponse | DiscreteLaplace
 
 # -- tests with a stated false-alarm rate --------------------------------------------------------------------------
 
@@ -56,16 +56,6 @@ def difference(first: Counter[Any], second: Counter[Any]) -> float:
         stats.fisher_exact([[first[c], sizes[0] - first[c]], [second[c], sizes[1] - second[c]]])[1] for c in categories
     )
     return float(min(1.0, smallest * len(categories)))
-
-
-def gap(sample: Floats, cdf: Callable[[Floats], Floats]) -> float:
-    """Largest distance of the empirical distribution function to a continuous one, in units of what is allowed."""
-    ordered = np.sort(sample)
-    exact = cdf(ordered)
-    n = len(ordered)
-    steps = np.arange(n + 1) / n
-    largest = max(np.abs(exact - steps[1:]).max(), np.abs(exact - steps[:-1]).max())
-    return float(largest / math.sqrt(math.log(2 / ALARM) / (2 * n)))
 
 
 # -- exact distributions -------------------------------------------------------------------------------------------
@@ -97,18 +87,11 @@ def entry_chances(randomizer: DiscreteLaplace, ones: int, zeros: int) -> tuple[i
     return first, mass
 
 
-def laplace_cdf(t: Floats, size: int, scale: float) -> Floats:
-    """P(sum of ``size`` Laplace terms <= t), by a Poisson mixture of negative binomials."""
-    m = np.arange(size)
-    tail = stats.poisson.pmf(m, np.abs(t)[:, None] / scale) @ special.betainc(size, size - m, 0.5)
-    return np.asarray(np.where(t >= 0, 1 - tail, tail))
-
-
-def drawn(randomizer: Any3, counts: tuple[int, ...], rng: np.random.Generator, draws: int) -> Integers:
+def drawn(randomizer: Discrete, counts: tuple[int, ...], rng: np.random.Generator, draws: int) -> Integers:
     return randomizer.draw_tally(np.tile(counts, (draws, 1)), rng)
 
 
-def reported(randomizer: Any3, counts: tuple[int, ...], rng: np.random.Generator, draws: int) -> Integers:
+def reported(randomizer: Discrete, counts: tuple[int, ...], rng: np.random.Generator, draws: int) -> Integers:
     people = np.repeat(np.arange(len(counts)), counts)
     children = np.tile(people, draws)
     said = randomizer.respond_many(children, rng)
@@ -178,28 +161,6 @@ def test_discrete_laplace_with_the_paper_s_scale_or_one_term_less_is_caught() ->
         drawn(DiscreteLaplace(1.0, 2), (2, 0), rng, 20_000)[:, 0],
     ):
         assert surprise(Counter(bent.tolist()), exact) < ALARM
-
-
-@ways
-@pytest.mark.parametrize("counts", [(1, 0), (3, 2), (4, 0, 3)])
-def test_tallies_of_the_paper_s_laplace_have_their_exact_distribution(
-    way: Callable[..., Integers], counts: tuple[int, ...]
-) -> None:
-    randomizer = PaperLaplace(0.7, len(counts))
-    noise = way(randomizer, counts, np.random.default_rng(5), 50_000) / 2**20 - np.array(counts)
-    # Rounding to 2**-20 moves a distribution function by less than 2**-20 per term, a hundredth of the allowed gap.
-    for child in range(len(counts)):
-        assert gap(noise[:, child], lambda t: laplace_cdf(t, sum(counts), 0.7)) < 1
-    both = noise[:, 0] + noise[:, 1]  # entries are independent: twice as many terms
-    assert gap(both, lambda t: laplace_cdf(t, 2 * sum(counts), 0.7)) < 1
-
-
-def test_laplace_noise_of_another_scale_or_shared_between_entries_is_caught() -> None:
-    rng = np.random.default_rng(6)
-    other = drawn(PaperLaplace(0.75, 2), (3, 2), rng, 50_000)[:, 0] / 2**20 - 3
-    assert gap(other, lambda t: laplace_cdf(t, 5, 0.7)) > 1
-    one = drawn(PaperLaplace(0.7, 2), (3, 2), rng, 50_000)[:, 0] / 2**20 - 3
-    assert gap(2 * one, lambda t: laplace_cdf(t, 10, 0.7)) > 1
 
 
 @pytest.mark.parametrize("fanout", [2, 4])

@@ -45,10 +45,6 @@ class Column:
         """The public range, for every box: float64[m, 2]."""
         return np.tile(np.array([self.low, self.high]), (len(as_boxes(boxes)), 1))
 
-    def of(self, values: npt.ArrayLike) -> Column:
-        """The same column of other people; refuses a value outside the range."""
-        return read_column(values, (self.low, self.high), name=self.name)
-
     def rows(self, which: npt.NDArray[Any]) -> Column:
         """The column of some rows."""
         return self.holding(self.values[which])

@@ -191,18 +191,6 @@ def test_who_is_away_keeps_the_parent_and_announces_a_part_when_it_is_back() -> 
     assert away not in server.above[ROOT].members
 
 
-def test_an_aborted_round_counts_as_a_question() -> None:
-    table = Table(TASK, spread())
-    table.step()
-    assert table.server.logs[ROOT].failed
-    closed = table.server.close([])
-    assert isinstance(closed, Closed)
-    assert closed.verdicts[0].outcome == "wall"
-    query = table.server.query()
-    assert isinstance(query, Query)
-    assert len(table.server.logs[ROOT].failed) == 1 + len(query.questions)
-
-
 def test_max_rounds_ends_everything_with_announced_regions() -> None:
     for rounds in (1, 2, 4, 5, 9):
         task = msgspec.structs.replace(TASK, max_rounds=rounds, chain=HashChain(bytes(32), rounds).end)

@@ -64,22 +64,6 @@ def follow(one: Participant, rounds: list[PlayedRound]) -> Participant:
 # -- away, late, silent ----------------------------------------------------------------------------------------------
 
 
-def test_a_device_that_was_away_announces_and_goes_on() -> None:
-    away = played(answers=lambda number, who: who != VICTIM or number in (1, *range(8, 300)))
-    one = away.participants[VICTIM]
-    name = one.pseudonym
-    said = [
-        report
-        for row in away.rounds
-        for report in row.reports
-        if report.pseudonym == name and isinstance(report, Report)
-    ]
-    assert said[0].round == 1
-    assert said[1].round == 8
-    assert away.curator.home[name] == one.region == one.path.region
-    assert not one.log.members[name]  # of the roster
-
-
 def test_who_enrols_late_is_assigned_a_region_and_counted_nowhere() -> None:
     late = played(answers=lambda number, who: who != VICTIM or number > 5)
     one = late.participants[VICTIM]
@@ -93,24 +77,6 @@ def test_who_enrols_late_is_assigned_a_region_and_counted_nowhere() -> None:
             answered = [one for one in row.reports if isinstance(one, Report) and one.region == question.region]
             if question.decides:
                 assert not any(report.pseudonym == one.pseudonym and report.answer is not None for report in answered)
-
-
-def test_a_member_that_was_silent_says_that_it_is_back(honest: Played) -> None:
-    """Asked and not there: the log takes it for silent, so it speaks in the next round, and may be asked again."""
-    found = [
-        (row.query.round, report.pseudonym)
-        for row in honest.rounds
-        for report in row.reports
-        if isinstance(row.query, Query) and isinstance(report, Report) and report.answer is not None
-    ]
-    number, name = found[0]
-    who = next(index for index, one in enumerate(honest.participants) if one.pseudonym == name)
-    gone = played(answers=lambda round_, index: index != who or round_ != number)
-    after = [
-        report for report in gone.rounds[number].reports if isinstance(report, Report) and report.pseudonym == name
-    ]
-    assert len(after) == 1
-    assert after[0].round == number + 1
 
 
 def test_an_answer_that_was_lost_keeps_its_sender_out_of_a_split(honest: Played) -> None:

@@ -316,31 +316,6 @@ def test_entropy_of_values() -> None:
 # -- plays -------------------------------------------------------------------------------------------------------
 
 
-def test_the_plays_cover_rules_trees_events_functions_and_mechanisms() -> None:
-    seen = set()
-    for entry in PLAYS["plays"]:
-        task, plan = entry["task"], raw(entry["plan"])
-        seen |= {task["rule"], task["randomizer"]["kind"], task["hierarchy"]["kind"]}
-        seen |= {f"{len(entry['participants'][0]['point'])}d", f"A = {task['answers']}"}
-        seen |= {release[2].split(":")[0] for release in plan[2]} | {release[0] for release in plan[2]}
-        seen |= {release[1]["type"] for release in plan[2] if release[1]}
-        seen |= {"stopped"} if any(person["stopped"] for person in entry["participants"]) else set()
-        seen |= {"away"} if entry["away"] else set()
-        for played in entry["rounds"]:
-            query, closed = raw(played["query"]), raw(played["closed"])
-            if query[0] == "query":
-                seen |= {outcome for outcome, _ in closed[4]}
-                seen |= {"refined"} if any(question[7] == 0 for question in query[3]) else set()
-                seen |= {"second portion"} if any(question[4] for question in query[3]) else set()
-    events = {"split", "wall", "more", "refined", "second portion", "stopped", "away", "1d", "2d", "3d"}
-    trees = {"binary", "quad", "sphere", "table"}
-    kinds = {"mean", "values", "counts", "points"}
-    functions = {"", "coordinate", "squared_norm", "gaussian_bump", "linear", "indicator", "own"}
-    mechanisms = {"two-point", "sliding-window"}
-    assert seen >= events | trees | kinds | functions | mechanisms
-    assert seen >= {"cut", "all", "randomized-response", "A = 1", "A = 2"}
-
-
 @pytest.mark.parametrize("entry", named(PLAYS["plays"]))
 def test_the_machines_replay_a_play(entry: Json) -> None:
     """Every message has the bytes of the vector; so has the report of a device that begins anew with what it kept."""

@@ -7,7 +7,6 @@ import pytest
 from sharing_forgeries import NONCE, TASK, halves
 
 from semilocal.errors import InvalidInput
-from semilocal.sharing.point import correction_bytes
 from semilocal.sharing.report import Shape, SharedReport, shard
 from semilocal.sharing.verify import Half
 
@@ -106,7 +105,3 @@ def test_nothing_lies_below_the_last_level() -> None:
     half.open(np.array([0]))
     with pytest.raises(InvalidInput, match="nothing below"):
         half.verify_init()
-
-
-def test_an_upload_stays_small() -> None:
-    assert correction_bytes(40, 1) + 2 * (16 + 48) < 2600

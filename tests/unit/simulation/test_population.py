@@ -19,19 +19,6 @@ def played(task: Task, people: int = 4000, seed: int = 1) -> Played:
     return play(task, SortedCodes(codes), rng)
 
 
-@pytest.mark.parametrize("rule", ["cut", "all"])
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_regions_cover_the_domain_and_hold_everybody_once(rule: str, epsilon: float) -> None:
-    task = Task.build(BOX, epsilon=epsilon, delta=1e-3, rule=rule)  # type: ignore[arg-type]
-    out = played(task)
-    assert (int(out.lower[0]), int(out.upper[-1])) == task.hierarchy.ends
-    assert np.array_equal(out.lower[1:], out.upper[:-1])
-    assert np.array_equal(out.start[1:], out.stop[:-1])
-    assert out.start[0] == 0
-    assert out.stop[-1] == 4000
-    assert len(out.lower) > 4
-
-
 def test_regions_are_what_the_splits_leave() -> None:
     out = played(Task.build(BOX, epsilon=2.0))
     assert np.array_equal(np.sort(out.splits.cut), out.lower[1:])
