@@ -50,9 +50,7 @@ class Office:
     """Where the server is."""
 
     url: Annotated[str, option("the server", "URL", server_url)] = "http://127.0.0.1:8000"
-    admin_token: Annotated[
-        str | None, option(f"instead of the environment variable {ADMIN_TOKEN}; {HIDDEN_HELP}", "TOKEN", dash=True)
-    ] = None
+    admin_token: Annotated[str | None, option(f"instead of {ADMIN_TOKEN}; {HIDDEN_HELP}", "TOKEN", dash=True)] = None
 
 
 def connect(office: Office) -> AdminClient:

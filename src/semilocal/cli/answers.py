@@ -36,10 +36,7 @@ _OURS = (*ANSWERS, SEED)
 class QueryOptions:
     """Which boxes or polygons to count in, and the level of the intervals."""
 
-    grid: Annotated[
-        str | None,
-        option("an even grid over the domain, such as 32x32; a table needs neither: all its labels are counted", "AxB"),
-    ] = None
+    grid: Annotated[str | None, option("an even grid, such as 32x32; of a table all labels are counted", "AxB")] = None
     queries: Annotated[
         Path | None,
         file("boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: .geojson; "

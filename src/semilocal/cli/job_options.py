@@ -61,9 +61,7 @@ class Promise:
                "others)", "NUMBER", positive),
     ]  # fmt: skip
     k: Annotated[int | None, advanced(f"trust nobody: the smallest crowd of a region ({K})", "K", whole(1))] = None
-    delta: Annotated[
-        float | None, advanced(f"trust nobody: chance that a crowd is below k ({DELTA:g})", "SHARE", share)
-    ] = None
+    delta: Annotated[float | None, advanced(f"trust nobody: chance of fewer than k ({DELTA:g})", "SHARE", share)] = None
     cells: CellRule = CellRule()
 
 
@@ -72,10 +70,7 @@ class Promise:
 class PositionOptions:
     """Where the positions are in the file."""
 
-    columns: Annotated[
-        str | None,
-        option("the columns of positions, one per axis (longitude,latitude or x,y in their usual spellings)", "A,B"),
-    ] = None
+    columns: Annotated[str | None, option("of positions, one per axis (longitude,latitude or x,y)", "A,B")] = None
     engine: Annotated[
         Literal["auto", "memory", "arrow"],
         advanced("what reads and counts the rows; auto reads files up to 512 MiB into memory and streams larger ones "
@@ -91,9 +86,7 @@ class People:
     """Whose row it is."""
 
     user: Annotated[str | None, option("whose row it is: one row per person is drawn at random", "COLUMN")] = None
-    rows_are_people: Annotated[
-        bool, advanced("every row is another person, whatever the columns are called")
-    ] = False  # fmt: skip
+    rows_are_people: Annotated[bool, advanced("every row is another person")] = False
     rows_per_user: Annotated[
         int,
         advanced("rows per person; with trust nobody a person loses M times what is promised to one row, with the "
@@ -107,9 +100,7 @@ class OutputOptions:
     """How the result is shown."""
 
     json: Annotated[bool, option("one JSON object on stdout")] = False
-    explain: Annotated[
-        bool, advanced("print the whole statement of what is promised, and what every step cost")
-    ] = False  # fmt: skip
+    explain: Annotated[bool, advanced("the whole promise, and what every step cost")] = False
     quiet: Annotated[bool, advanced("no progress on stderr")] = False
     seed: Annotated[
         int | None,

@@ -108,9 +108,7 @@ def run_mean(
     *,
     promise: Promise,
     function: Annotated[str | None, option(f"what to average: {FUNCTION_HELP}", "F")] = None,
-    value: Annotated[
-        str | None, option("a column of numbers that belong to people, instead of --function", "COLUMN")
-    ] = None,
+    value: Annotated[str | None, option("a column of people's own numbers, instead of --function", "COLUMN")] = None,
     range: Annotated[
         str | None,
         option("of --value: smallest and largest value that anybody can have; public, and never taken from the data",

@@ -49,33 +49,21 @@ class CampaignOptions:
                "own; two servers: loss in all, for any change of position", "NUMBER", positive),
     ]  # fmt: skip
     trust: Annotated[Literal["nobody", "two-servers"], option("whom the participants trust")] = "nobody"
-    k: Annotated[int | None, option("trust nobody, required: the smallest crowd of a region (20)", "K", whole(1))] = (
-        None
-    )
+    k: Annotated[int | None, option("trust nobody, required: smallest crowd of a region (20)", "K", whole(1))] = None
     delta: Annotated[
         float | None,
         option("trust nobody, required: chance, per participant, that a split puts it with fewer than k (below 1/N)",
                "SHARE", share),
     ] = None  # fmt: skip
     release: Annotated[tuple[str, ...], option(RELEASE_HELP, "RELEASE")] = ()
-    enrolment: Annotated[Literal["tokens", "open"], option("who may take part: people with a token, or anybody")] = (
-        "tokens"
-    )
-    capacity: Annotated[int | None, option("round 1 opens when this many participants are enrolled", "N", whole(1))] = (
-        None
-    )
+    enrolment: Annotated[Literal["tokens", "open"], option("people with a token, or anybody")] = "tokens"
+    capacity: Annotated[int | None, option("round 1 opens when so many are enrolled", "N", whole(1))] = None
     names: Annotated[str, advanced("names of the axes, such as longitude,latitude", "A,B")] = ""
-    label: Annotated[
-        str | None, advanced("a date or a number, part of the task: the same collection again needs another one")
-    ] = None
+    label: Annotated[str | None, advanced("a date or a number: the same collection again needs another one")] = None
     max_depth: Annotated[int | None, advanced("how deep the finest cells are", "D", whole(1))] = None
-    quorum: Annotated[
-        float, advanced("share of the expected reports that closes a round early", "SHARE", number(0))
-    ] = 1.0
+    quorum: Annotated[float, advanced("share of expected reports that closes a round early", "SHARE", number(0))] = 1.0
     window: Annotated[int, advanced("seconds that a round stays open", "S", whole(1))] = 3600
-    enrolment_seconds: Annotated[int | None, advanced("round 1 opens after this time at the latest", "S", whole(1))] = (
-        None
-    )
+    enrolment_seconds: Annotated[int | None, advanced("round 1 opens by then at the latest", "S", whole(1))] = None
     peer_key: Annotated[
         str | None,
         two_servers("required with --trust two-servers: the helper's signing key, as its operator told you; `serve` "

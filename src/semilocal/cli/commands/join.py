@@ -170,18 +170,14 @@ async def find_task(channel: Channel, url: str) -> Found:
 class JoinOptions:
     """Who takes part, and the owner's limits."""
 
-    token: Annotated[
-        str | None, option(f"the one-time token to enrol with (SEMILOCAL_TOKEN); {HIDDEN_HELP}", dash=True)
-    ] = None
+    token: Annotated[str | None, option(f"one-time token (SEMILOCAL_TOKEN); {HIDDEN_HELP}", dash=True)] = None
     position: Annotated[
         str | None,
         option(f"required where the task needs a place (SEMILOCAL_POSITION); {HIDDEN_HELP}; such as 37.77,-122.42 "
                "(latitude, longitude if the task's axes are called so, else in the order of its axes), name=number,… "
                "or, in a table of labels, a label such as J45", "P", dash=True),
     ] = None  # fmt: skip
-    value: Annotated[
-        str | None, option(f"your own value, if the task asks for one (SEMILOCAL_VALUE); {HIDDEN_HELP}", "V", dash=True)
-    ] = None
+    value: Annotated[str | None, option(f"your own value (SEMILOCAL_VALUE); {HIDDEN_HELP}", "V", dash=True)] = None
     yes: Annotated[bool, option("take part without being asked")] = False
     vault: Annotated[Path | None, file("secret and state (~/.local/share/semilocal/vault)")] = None
     max_epsilon: Annotated[
@@ -191,9 +187,9 @@ class JoinOptions:
                "E", amount),
     ] = None  # fmt: skip
     min_k: Annotated[int | None, option(f"smallest crowd to accept ({MIN_K})", "K", whole(1))] = None
-    max_delta: Annotated[
-        float | None, option(f"largest chance of missing that crowd ({MAX_DELTA:g})", "D", number(0))
-    ] = None
+    max_delta: Annotated[float | None, option(f"largest chance to miss that crowd ({MAX_DELTA:g})", "D", number(0))] = (
+        None
+    )
     min_side: Annotated[
         str | None,
         option("never name a region without a whole cell of such sides: one number or one per axis, in kilometres for "
@@ -202,9 +198,7 @@ class JoinOptions:
     ] = None  # fmt: skip
     spread: Annotated[float, advanced("send up to S seconds late", "S", number(0))] = 1.0
     allow_no_crowd: Annotated[bool, advanced("join tasks that keep no crowd, too")] = False
-    allow_bucket: Annotated[
-        bool, advanced("with two servers: join tasks that make the coarse cell of a device public, too")
-    ] = False
+    allow_bucket: Annotated[bool, advanced("two servers: join tasks that publish a device's coarse cell, too")] = False
     new_server: Annotated[
         bool,
         advanced("take part at an address, or under a signing key, that the vault does not know: only if the operator "
@@ -383,9 +377,7 @@ class SwarmOptions:
     ]  # fmt: skip
     devices: Annotated[int | None, option("how many, drawn without repetition (all)", "N", whole(1))] = None
     tokens: Annotated[Path | None, existing("one token per line; leave out where enrolment is open")] = None
-    value: Annotated[str | None, option("column with the devices' own values, if the task asks for one", "COLUMN")] = (
-        None
-    )
+    value: Annotated[str | None, option("column with the devices' own values, if asked for", "COLUMN")] = None
     seed: Annotated[int, option("which positions are drawn, not the noise", "S", whole(0))] = 0
     quiet: Annotated[bool, option("no progress")] = False
     patience: Patience = 30.0

@@ -30,9 +30,7 @@ class PairServer:
 
     role: Annotated[Literal["leader", "helper"] | None, two_servers("take part in pairs of two servers")] = None
     operator: Annotated[str | None, two_servers("who runs this server, as devices see it", "NAME")] = None
-    origin: Annotated[
-        str | None, two_servers("where devices reach this server; where it listens if left out", "URL")
-    ] = None
+    origin: Annotated[str | None, two_servers("where devices reach this server (where it listens)", "URL")] = None
     peer: Annotated[str | None, two_servers("the helper; for the leader", "URL")] = None
     peer_key: Annotated[
         str | None,
@@ -41,9 +39,7 @@ class PairServer:
             "HEX",
         ),
     ] = None
-    processes: Annotated[int | None, two_servers("for the evaluation; all cores if left out", "N", whole(1, 256))] = (
-        None
-    )
+    processes: Annotated[int | None, two_servers("for the evaluation (all cores)", "N", whole(1, 256))] = None
 
 
 def run(
@@ -51,9 +47,7 @@ def run(
     db: Annotated[str, option("sqlite:///file or postgresql://…")] = DEFAULT_DB,
     host: Annotated[str, option("address to listen at")] = "127.0.0.1",
     port: Annotated[int, option("0 takes a free one", "PORT", whole(0, 65535))] = 8000,
-    key_file: Annotated[
-        str | None, advanced("the signing keys, one per line; beside the database if left out", "FILE")
-    ] = None,
+    key_file: Annotated[str | None, advanced("the signing keys, one per line (beside the database)", "FILE")] = None,
     new_key: Annotated[bool, advanced("make a new signing key for campaigns from now on")] = False,
     log_level: Annotated[Literal["debug", "info", "warning", "error"], advanced("what to write to the log")] = "info",
     part: PairServer = PairServer(),

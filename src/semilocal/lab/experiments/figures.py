@@ -56,7 +56,7 @@ def _drawn(
     shown = [panel for panel in panels if panel.picks.get("source") not in found.missing]
     picture = line_panels(found.summary, shown, study, options, along=along, columns=columns - len(found.missing))
     there = [name for name in study.sources if name not in found.missing and name in CATALOGUE]
-    notes = [note for name in there for note in load(name, options.data).notes]
+    notes = [n for name in there for n in (*load(name, options.data).notes, f"cite {CATALOGUE[name].citation}")]
     return Output((FigureReport(study, options, found, picture, caption, tuple(notes)),))
 
 

@@ -7,6 +7,7 @@ from ``trial.shared_rng``, so that all methods meet the same ones, the noise fro
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,22 +123,12 @@ def uniform_queries(m: int, rng: np.random.Generator) -> Floats:
     return np.stack([lower, lower + size], axis=1)
 
 
-def paper_sides(m: int, rng: np.random.Generator) -> Floats:
-    """Width and height of m boxes of the paper: log-uniform from 1/256 to 1/8 of the unit square's side."""
-    return np.exp(rng.uniform(np.log(1 / 256), np.log(1 / 8), size=(m, 2)))
-
-
-def block_sides(m: int, rng: np.random.Generator) -> Floats:
-    """Squares of 0.2 to 1 % of the unit square's side: "this block"."""
-    return np.repeat(rng.uniform(0.002, 0.01, size=(m, 1)), 2, axis=1)
-
-
-def city_sides(m: int, rng: np.random.Generator) -> Floats:
-    """One degree by one degree, where the unit square is the world."""
-    return np.tile([1 / 360, 1 / 180], (m, 1))
-
-
-ASKED = {"paper": paper_sides, "blocks": block_sides, "cities": city_sides}  # sides of boxes around people, by name
+# Width and height of m boxes around people, float64[m, 2], as shares of the unit square's side, by name.
+ASKED: dict[str, Callable[[int, np.random.Generator], Floats]] = {
+    "paper": lambda m, rng: np.exp(rng.uniform(np.log(1 / 256), np.log(1 / 8), size=(m, 2))),  # log-uniform
+    "blocks": lambda m, rng: np.repeat(rng.uniform(0.002, 0.01, size=(m, 1)), 2, axis=1),  # squares: "this block"
+    "cities": lambda m, rng: np.tile([1 / 360, 1 / 180], (m, 1)),  # one degree, where the unit square is the world
+}
 
 
 def anchored_queries(
