@@ -52,10 +52,6 @@ class ServerStatus(msgspec.Struct, frozen=True):
     round: int
     closed: int
     poll_after: float
-    kind: str | None = None
-    enrolled: int = 0
-    deadline: int | None = None
-    now: int = 0
 
     @property
     def ended(self) -> bool:

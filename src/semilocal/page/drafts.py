@@ -23,8 +23,6 @@ from ..service.campaign import CampaignForm, ReleaseForm
 from ..service.pair.form import PairForm
 from ..sharing.pair import Operator, PairTask
 
-__all__ = ["Draft", "draft", "field_of"]
-
 # A promise does not depend on who the operators are; the leader fills them in.
 _OPERATORS = (
     Operator("leader", "https://leader.invalid", bytes(32), bytes([1]) * 32),

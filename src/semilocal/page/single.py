@@ -35,11 +35,6 @@ from ..release.tree import CountTree
 from ..simulation.simulate import Run
 from ..words import number_of
 
-__all__ = [
-    "FOLDERS", "content_security_policy", "import_map", "index_html", "map_html", "media_type", "modules_of",
-    "packed_file", "result_html", "rounds_of", "static_files", "tree_json", "tree_of", "write_html",
-]  # fmt: skip
-
 HEIGHT = 680  # of the frame in a notebook
 MOST_CELLS = 30_000  # more would make a notebook of many megabytes
 _MOST_ASKED = 30  # questions that a file begins with
@@ -70,24 +65,10 @@ def map_html(
     mark: Mark | None = None, counted: CountTree | None = None,
     asked: Sequence[Asked] = (),
 ) -> str:  # fmt: skip
-    """The whole document.
+    """The whole document: ``rounds`` of :func:`rounds_of`, ``numbers`` beside the map, questions ``asked`` before.
 
-    Parameters
-    ----------
-    rounds : sequence of Rows
-        From :func:`rounds_of`; with several there is a slider.
-    tree : Hierarchy
-        Of the cells; its domain has one or two dimensions.
-    promise : Guarantee
-    title : str
-    numbers : mapping of str to str
-        What to show beside the map, by name.
-    mark : Mark, optional
-        Of a simulation; the title says it.
-    counted : CountTree, optional
-        From :func:`tree_of`: the file answers questions about rectangles and polygons with it, if cells are boxes.
-    asked : sequence of Asked
-        Questions that were answered already.
+    Several rounds get a slider. With a tree of counts, of :func:`tree_of`, the file answers questions about rectangles
+    if cells are boxes. A ``mark``, of a simulation, is said in the title.
     """
     title = title if mark is None else f"{title}. {mark.words}"
     box = tree.box
@@ -317,13 +298,7 @@ def packed_file(name: str) -> bytes:
 
 
 def content_security_policy(*origins: str) -> str:
-    """Nothing but this server's own files; the import map is the only thing in the document that runs.
-
-    Parameters
-    ----------
-    *origins : str
-        Other servers that the page may ask: the second operator, where there are two.
-    """
+    """Nothing but this server's own files; only the import map runs. ``origins`` are servers that the page may ask."""
     asked = ("'self'", *origins)
     digest = base64.b64encode(hashlib.sha256(import_map().encode()).digest()).decode()
     return (

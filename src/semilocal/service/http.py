@@ -188,8 +188,12 @@ async def read_request(request: Request, limit: int) -> bytes:
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Wait for something as long as the client does; raise ``ClientDisconnect`` when it has gone."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_until_gone(request))
+
+    async def until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(until_gone())
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -198,11 +202,6 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     finally:
         working.cancel()
         leaving.cancel()
-
-
-async def _until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def size_of(header: bytes) -> int:

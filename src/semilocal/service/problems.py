@@ -9,8 +9,6 @@ import html
 
 import msgspec
 
-__all__ = ["PROBLEMS", "Problem"]
-
 # token: (status, title)
 PROBLEMS: dict[str, tuple[int, str]] = {
     "malformed": (400, "the request is not of the form that this route takes"),

@@ -6,8 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from semilocal.page.documents import pair_document
-from semilocal.page.routes import OPERATIONS
+from semilocal.page.routes import OPERATIONS, pair_document
 from semilocal.release.pair import pair_counts
 from semilocal.service.app import App
 from semilocal.service.keys import admin_hash
