@@ -255,11 +255,6 @@ def _draw_answers(ax: Axes, asked: Sequence[Asked], box: Box) -> Any:
     return filled
 
 
-def densities(rows: Rows) -> Floats:
-    """Participants per area, at least half a participant per cell so that a log scale holds all: float64[m]."""
-    return np.asarray(np.maximum(rows.crowd, 0.5) / rows.area)
-
-
 def robust_limits(density: Floats) -> tuple[float, float]:
     """The 2nd and the 98th percentile, at least a factor 2 apart."""
     low, high = np.quantile(density, [0.02, 0.98]) if len(density) else (1.0, 1.0)
@@ -275,7 +270,7 @@ def save_side_by_side(panels: Mapping[str, AnyPartition], path: Path) -> None:
     figure = Figure(figsize=(4.6 * len(panels), 5.6), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     boxes = [(partition_rows(partition), partition.task.box) for partition in panels.values()]
-    limits = robust_limits(np.concatenate([densities(rows) for rows, _ in boxes]))
+    limits = robust_limits(np.concatenate([np.maximum(rows.crowd, 0.5) / rows.area for rows, _ in boxes]))
     for ax, (title, partition) in zip(axes, panels.items(), strict=True):
         draw_regions(partition, ax, limits=limits).set_title(title, fontsize=9)
         ax.label_outer()

@@ -10,13 +10,11 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
-__all__ = ["Progress", "duration", "track"]
-
-T = TypeVar("T")
+__all__ = ["Progress", "duration"]
 
 LOG_EVERY = 30.0  # seconds between two lines in a log
 SHORT = 1.0  # seconds; a step without a count that took less leaves no line
@@ -127,21 +125,6 @@ def _terminal_bar(text: Callable[[], str], stream: TextIO) -> Any:
     bar = Bar(SpinnerColumn(), Line(), console=Console(file=stream), transient=True)
     bar.add_task("", total=None)
     return bar
-
-
-def track(items: Iterable[T], label: str = "", *, stream: TextIO | None = None, show: bool = True) -> Iterator[T]:
-    """Yield the items and show how far it is.
-
-    Examples
-    --------
-    >>> sum(track([1, 2, 3], show=False))
-    6
-    """
-    total = len(items) if isinstance(items, Sized) else None
-    with Progress(total, label, stream=stream, show=show) as progress:
-        for item in items:
-            yield item
-            progress.advance()
 
 
 def duration(seconds: float) -> str:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..arrays import Floats, short_repr
 from ..engines.files import TableFile, open_file
 from ..errors import InvalidInput
-from ..geometry.areas import as_shapes
+from ..geometry.areas import Polygons, as_shapes
 from ..geometry.box import Box
 from ..geometry.units import latitude_first
 from ..hierarchy import AnyTree, TableTree
@@ -154,7 +154,8 @@ def _from_labels(source: TableFile, column: str, tree: TableTree) -> Queries:
 
 
 def _from_geojson(path: Path, box: Box) -> Queries:
-    _check_plane(path, box)
+    if box.dimensions != 2:
+        raise InvalidInput(f"{path}: polygons have two dimensions, the domain has {box.dimensions}; use CSV with boxes")
     features = features_of(path)
     properties = []
     for number, feature in enumerate(features):
@@ -171,7 +172,11 @@ def _from_geojson(path: Path, box: Box) -> Queries:
     found = [corners for corners in rectangles if corners is not None]
     if len(found) == len(rectangles):
         return Queries(_in_axes(np.array(found), box), columns)
-    return _from_shapes(path, box, {"type": "FeatureCollection", "features": features}, columns)
+    try:
+        shapes = as_shapes({"type": "FeatureCollection", "features": features}, box)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
+    return Queries(_in_axes(Polygons(shapes).bounds, box), columns, shapes)
 
 
 def _rectangle(geometry: Any) -> tuple[Floats, Floats] | None:
@@ -189,25 +194,9 @@ def _rectangle(geometry: Any) -> tuple[Floats, Floats] | None:
     return (low, high) if upright and np.array_equal(corners[0], corners[-1]) and (low < high).all() else None
 
 
-def _from_shapes(path: Path, box: Box, areas: Any, properties: Mapping[str, list[Any]]) -> Queries:
-    try:
-        shapes = as_shapes(areas, box)
-    except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}") from None
-    import shapely
-
-    boxes = np.asarray(shapely.bounds(shapes)).reshape(-1, 2, 2)
-    return Queries(_in_axes(boxes, box), properties, shapes)
-
-
 def _in_axes(boxes: Floats, box: Box) -> Floats:
     """Boxes float64[q, 2, 2] with the axes of GeoJSON, turned to those of the domain; and back."""
     return boxes[:, :, ::-1] if latitude_first(box) else boxes
-
-
-def _check_plane(path: Path, box: Box) -> None:
-    if box.dimensions != 2:
-        raise InvalidInput(f"{path}: polygons have two dimensions, the domain has {box.dimensions}; use CSV with boxes")
 
 
 def grid_queries(text: str, box: Box) -> Queries:
