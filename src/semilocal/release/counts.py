@@ -163,16 +163,13 @@ class Mapped(OfRows, WaysOut):
         """All that is expected, with its errors: what every answer comes from."""
         return tree_from(self.partition)
 
-    @cached_property
-    def _walks(self) -> dict[Lattice, TreeWalk]:
-        return {}
-
     def _walk(self, lattice: Lattice) -> TreeWalk:
-        if lattice not in self._walks:
-            if len(self._walks) >= _MOST_WALKS:  # a server is asked for any step: the oldest goes
-                del self._walks[next(iter(self._walks))]
-            self._walks[lattice] = TreeWalk.of(self.tree, lattice)
-        return self._walks[lattice]
+        walks: dict[Lattice, TreeWalk] = self.__dict__.setdefault("_walks", {})
+        if lattice not in walks:
+            if len(walks) >= _MOST_WALKS:  # a server is asked for any step: the oldest goes
+                del walks[next(iter(walks))]
+            walks[lattice] = TreeWalk.of(self.tree, lattice)
+        return walks[lattice]
 
     # -- the map; its ways out are those of WaysOut ------------------------------------------------------------
 
