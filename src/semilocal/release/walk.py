@@ -33,7 +33,8 @@ __all__ = ["TreeWalk"]
 
 _GROUP = 4  # children of the root, or groups of them, that are seen as one
 _MOST_QUESTIONS = 1 << 12  # in a batch
-_PAIRS_AT_ONCE = 1 << 19  # of questions and rows, about: calls of NumPy and misses of the cache cost alike
+_PAIRS_AT_ONCE = 1 << 18  # of questions and rows, about: calls of NumPy and misses of the cache cost alike
+_LEAVES_AT_ONCE = 1 << 11  # whose parts are measured: they stay in the cache
 _MANY = 1 << 14  # boxes that are worth tables of rows
 _NUMBERS_AT_ONCE = 1 << 22  # shares in a batch where a hierarchy gives all
 _FEWEST_LEAVES = 32  # of a row that has a table
@@ -230,12 +231,13 @@ class TreeWalk:
                 cut[one] = False
             ends, opened = np.flatnonzero(cut & leaf), np.flatnonzero(cut & ~leaf)
             own, at = question.take(ends), node.take(ends)
-            share[ends] = taken = self._of_parts(areas.take(ends), at)
-            left = taken * (1.0 - taken)
+            for some in _split(ends, _LEAVES_AT_ONCE):
+                share[some] = self._of_parts(areas.take(some), node.take(some))
+            left = share[ends] * (1.0 - share[ends])
             uneven += np.bincount(own, self.even.take(at) * left, minlength=number)
             if self.tree.lean:
                 common += np.bincount(own, self.clumps.take(at) * left, minlength=number)
-            some = np.flatnonzero(share)
+            some = np.flatnonzero(share > 0.0)
             own, at, taken = question.take(some), node.take(some), share.take(some)
             people += np.bincount(own, self.people.take(at) * taken, minlength=number)
             if self.tree.unbiased is not None:
@@ -274,8 +276,6 @@ class TreeWalk:
 
     def _of_parts(self, areas: Any, leaves: Integers) -> Floats:
         """Share of one leaf each that areas take, by its parts: float64[m]."""
-        if not len(leaves):
-            return np.empty(0)
         number = self.number.take(leaves)
         part = ranges(self.begin.take(leaves), number)
         share = areas.take(np.repeat(np.arange(len(leaves)), number)).covered(self.parts.take(part, axis=0))
