@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, NamedTuple
 
 import msgspec
@@ -199,6 +200,12 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def shaped(self, points: npt.ArrayLike) -> Floats:
         """Return the points as float64[n, d], or refuse them if they have another shape; they may be outside."""
+        if isinstance(points, str | PathLike | dict):
+            what = "a dict" if isinstance(points, dict) else "the name of a file"
+            raise InvalidInput(
+                f"points must be an array or a data frame; got {what}: read it with pandas or polars first, or see "
+                "semilocal.engines.open_source"
+            )
         array = as_floats(_numbers_of(points, self), "points", infinite=True)
         if array.ndim == 1 and (self.dimensions == 1 or array.size == 0):
             array = array.reshape(-1, self.dimensions)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..arrays import Floats
 from ..errors import InvalidInput, listed_columns, optional
 from .box import Box, is_frame
-from .places import LATITUDE, LONGITUDE
+from .places import DEGREES, LATITUDE, LONGITUDE
 from .units import check_crs, latitude_first
 
 __all__ = [
@@ -55,7 +55,9 @@ def is_axis(name: str, box: Box) -> bool:
 
 
 def degree_names(frame: Any) -> tuple[str, ...]:
-    """The columns of a frame that are called like longitude and latitude; none unless there is one of each."""
+    """The columns of a frame that are called like longitude and latitude, or those of a CRS in degrees; else none."""
+    if getattr(getattr(frame, "crs", None), "is_geographic", False):
+        return DEGREES
     names = column_names(frame) if is_frame(frame) else []
     found = [[name for name in names if name.lower() in usual] for usual in (LONGITUDE, LATITUDE)]
     return (found[0][0], found[1][0]) if [*map(len, found)] == [1, 1] else ()

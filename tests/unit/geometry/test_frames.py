@@ -11,7 +11,7 @@ import pytest
 import semilocal as sl
 from semilocal.engines import open_source
 from semilocal.errors import InvalidInput
-from semilocal.geometry.frames import frame_points
+from semilocal.geometry.frames import degree_names, frame_points
 
 pytest.importorskip("narwhals")
 BOX = sl.Box((-10, 40), (10, 60), names=("lon", "lat"))
@@ -152,6 +152,7 @@ def test_rows_of_nobody_repeat_nobody(kind: str) -> None:
 
 def test_geoseries_and_single_columns_are_positions() -> None:
     assert np.array_equal(BOX.check(geo_frame(COLUMNS).geometry), POINTS)
+    assert degree_names(geo_frame(COLUMNS)) == ("longitude", "latitude"), "bounds may be four numbers"
     line = sl.Box((0,), (50,), names=("fare",))
     expected = COLUMNS["fare"].astype(float)[:, None]
     for kind in FRAMES:
