@@ -16,7 +16,7 @@ from bench import machine
 from semilocal import Box, Task, simulate
 from semilocal.protocol.keys import HashChain
 from semilocal.transcript.checkpoints import public_key
-from semilocal.transcript.file import write_transcript
+from semilocal.transcript.file import write_events
 from semilocal.transcript.verify import verify_file
 
 KEY, ROUNDS = bytes(range(32)), 1_000
@@ -31,7 +31,8 @@ def measure(participants: int) -> dict[str, float]:
     run = simulate(points, task, secrets=secrets, chain=chain)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.slt"
-        write_transcript(path, run.events, key=KEY)
+        with path.open("wb") as stream:
+            write_events(stream, run.events, key=KEY)
         size = path.stat().st_size
         best = processor = float("inf")
         for _ in range(3):

@@ -28,7 +28,7 @@ from ..hierarchy.base import Cells
 from ..randomizer.base import Randomizer
 from .estimate import Pieces, Walls, estimate
 from .task import Task
-from .thresholds import SLACK, level, levels, needed_many, passing, tail, thresholds
+from .thresholds import SLACK, level, levels, needed, passing, tail, thresholds
 
 ROUNDS_OF_A_QUESTION = 3  # two portions, and the announcement
 _LOW, _HIGH = 0.4, 0.6  # a cut lies where the estimated share below it is in between
@@ -101,7 +101,7 @@ def _halves(task: Task, census: Census) -> Asking:
     bounds = levels(task.delta, census.failed)
     rows = np.flatnonzero(census.askable >= max(2 * k, _FEWEST))
     askable, bounds = census.askable[rows], bounds[rows]
-    asked = np.minimum(needed_many(askable, k, epsilon, bounds), askable)
+    asked = np.minimum(needed(askable, k, epsilon, bounds), askable)
     t = thresholds(askable, asked, task.k, epsilon, bounds) + task.tolerate_liars  # each liar adds one at the most
     # A question to all F at an even cut; if fewer suffice for an uneven one, it surely splits an even one.
     hopeful = (asked < askable) | (passing(t, asked, epsilon, 0.5) >= _CHANCE_TO_END)

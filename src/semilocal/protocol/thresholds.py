@@ -140,19 +140,14 @@ def passing(
     return np.asarray(np.maximum(both, 0.0))
 
 
-def needed(askable: int, k: int, epsilon: float, level: float, *, share: float = 0.35, chance: float = 0.85) -> int:
-    """How many to ask so that a side with this share passes with this chance; all askable if no number is enough.
-
-    Tries 8, 10, 12, ... (each about 1.15 times the one before). From 400 on ``askable`` is rounded down to two digits
-    for this choice, so that there are fewer cases.
-    """
-    return int(needed_many([askable], k, epsilon, [level], share=share, chance=chance)[0])
-
-
-def needed_many(
+def needed(
     askable: npt.ArrayLike, k: int, epsilon: float, levels: npt.ArrayLike, *, share: float = 0.35, chance: float = 0.85
 ) -> Integers:
-    """How many to ask in many regions; the same as :func:`needed` one by one. int64[m]."""
+    """How many to ask in each region so that a side with this share passes with this chance: int64[m].
+
+    Tries 8, 10, 12, ... (each about 1.15 times the one before); all askable if no number is enough. From 400 on
+    ``askable`` is rounded down to two digits for this choice, so that there are fewer cases.
+    """
 
     def find(missing: list[npt.NDArray[Any]]) -> Integers:
         people, bounds = missing

@@ -456,7 +456,7 @@ def plan_split(participants: int, *, epsilon: float, delta: float = DELTA, k: in
         tree = epsilon - MAX_EPSILON
     answer = tree / answers_inside(tree)
     if answer >= EPSILON_RANGE[0] and participants >= 2 * k:
-        pays = participants >= _QUESTIONS * needed(participants, k, answer, level(delta, 0))
+        pays = participants >= _QUESTIONS * needed([participants], k, answer, [level(delta, 0)])[0]
         if pays or epsilon > MAX_EPSILON:
             return Split(tree, epsilon - tree)
     return Split(0.0, epsilon)
@@ -494,7 +494,7 @@ def people_per_region(task: AnyTask) -> float:
     if task.rule != "cut":
         return float(task.k)
     people, answer = 2 * task.k, task.epsilon / task.answers
-    while people < _MOST_IN_REGION and needed(people, task.k, answer, level(task.delta, 0)) >= people:
+    while people < _MOST_IN_REGION and needed([people], task.k, answer, [level(task.delta, 0)])[0] >= people:
         people += people // 8 + 1
     return people / 2
 

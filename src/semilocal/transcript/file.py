@@ -14,7 +14,6 @@ Knows frames. Judges no events.
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -157,22 +156,14 @@ class TranscriptWriter:
             self.finish()
 
 
-def write_transcript(
-    path: str | os.PathLike[str], events: Iterable[Event], *, key: bytes | None = None, seed: int | None = None
+def write_events(
+    stream: BinaryIO, events: Iterable[Event], *, key: bytes | None = None, seed: int | None = None
 ) -> bytes:
     """Write a whole transcript, with a seal after every closing; returns the chain's head.
 
     The task comes first, as in ``Run.events``. Without a key (Ed25519; the task pins its public half) seals are not
     signed, and the file is marked as a simulation, with the seed of its noise if there is one.
     """
-    with open(path, "wb") as stream:
-        return write_events(stream, events, key=key, seed=seed)
-
-
-def write_events(
-    stream: BinaryIO, events: Iterable[Event], *, key: bytes | None = None, seed: int | None = None
-) -> bytes:
-    """As :func:`write_transcript`, to an open binary stream."""
     if key is not None and seed is not None:
         raise InvalidInput(
             "a transcript of seeded noise is a simulation's, and no server signs it; leave key or seed out"

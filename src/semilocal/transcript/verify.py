@@ -160,12 +160,13 @@ def verify_file(path: str | os.PathLike[str]) -> Verification:
     >>> import tempfile
     >>> import numpy as np
     >>> from semilocal import Box, Task, simulate
-    >>> from semilocal.transcript.file import write_transcript
+    >>> from semilocal.transcript.file import write_events
     >>> rng = np.random.default_rng(5)
     >>> task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.01, k=10)
     >>> run = simulate(rng.random((100, 1)), task, secrets=[rng.bytes(32) for _ in range(100)])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = write_transcript(f"{folder}/t.slt", run.events)  # seed= if there is one
+    ...     with open(f"{folder}/t.slt", "wb") as stream:
+    ...         _ = write_events(stream, run.events)  # seed= if there is one
     ...     found = verify_file(f"{folder}/t.slt")
     >>> found.sound, found.simulation
     (True, Simulation(seed=None))

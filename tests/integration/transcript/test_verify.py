@@ -29,7 +29,7 @@ from semilocal.protocol.messages import (
     encode,
 )
 from semilocal.testing import secrets_of
-from semilocal.transcript.file import SEAL, Simulation, read_frames, write_frame, write_transcript
+from semilocal.transcript.file import SEAL, Simulation, read_frames, write_events, write_frame
 from semilocal.transcript.verify import Verification, compare_histories, verify_file, verify_stream
 from tests.helpers.transcript_cases import KEY, Played, campaign, pack, repack, tag
 
@@ -79,7 +79,8 @@ def test_simulated_transcripts_pass(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     task = Task.build(Box((0, 0), (1, 1)), epsilon=2.0, delta=0.01, k=10)
     run = simulate(rng.random((300, 2)), task, rng=rng, secrets=secrets_of(300), dropout=0.01)
-    write_transcript(tmp_path / "t.slt", run.events)
+    with (tmp_path / "t.slt").open("wb") as stream:
+        write_events(stream, run.events)
     found = verify_file(tmp_path / "t.slt")
     assert found.sound, found.lines()
     assert found.lines()[0].startswith("This is a simulation, not a collection: ")

@@ -55,7 +55,7 @@ def one_wall(cut: int, asked: int, yes: int) -> Walls:
 def test_m_is_what_the_test_needs_and_t_is_the_exact_threshold() -> None:
     for askable, failed in ((10_000, 0), (500, 3), (300, 40)):
         asking = questions(TASK, whole(askable, failed))
-        m = min(needed(askable, 20, 1.0, level(0.05, failed)), askable)
+        m = min(int(needed([askable], 20, 1.0, [level(0.05, failed)])[0]), askable)
         assert asking.asked.tolist() == [m]
         assert asking.threshold.tolist() == [threshold(askable, m, 20, 1.0, level(0.05, failed))]
         assert 8 <= asking.portion[0] <= m

@@ -14,7 +14,7 @@ from scipy import stats
 
 from semilocal.errors import InvalidInput
 from semilocal.protocol import thresholds as module
-from semilocal.protocol.thresholds import SLACK, level, needed, needed_many, passing, tail, threshold, thresholds
+from semilocal.protocol.thresholds import SLACK, level, needed, passing, tail, threshold, thresholds
 from semilocal.randomizer import RandomizedResponse
 
 Tail = Callable[[int, int, int, float, int], float]
@@ -211,20 +211,20 @@ def test_as_many_are_asked_as_the_test_needs() -> None:
     people = np.concatenate([np.arange(30), rng.integers(30, 400, 60), [400, 409, 410, 1234, 20_000, 1_999_999]])
     bounds = np.array([level(1e-3, w) for w in range(4)])[rng.integers(0, 4, len(people))]
     for epsilon in (0.5, 1.0, 2.0):
-        many = needed_many(people, 20, epsilon, bounds)
+        many = needed(people, 20, epsilon, bounds)
         rows = list(zip(people.tolist(), bounds.tolist(), strict=True))
         assert many.tolist() == [plain_needed(a, 20, epsilon, b, 0.35, 0.85) for a, b in rows]
         module._known.cache_clear()
-        assert many.tolist() == [needed(a, 20, epsilon, b) for a, b in rows]
+        assert many.tolist() == [int(needed([a], 20, epsilon, [b])[0]) for a, b in rows]
         assert (many <= people).all()
-    other = needed(5000, 20, 1.0, 1e-3, share=0.5, chance=0.3)
-    assert other == plain_needed(5000, 20, 1.0, 1e-3, 0.5, 0.3) < needed(5000, 20, 1.0, 1e-3)
+    (other,), (usual,) = needed([5000], 20, 1.0, [1e-3], share=0.5, chance=0.3), needed([5000], 20, 1.0, [1e-3])
+    assert other == plain_needed(5000, 20, 1.0, 1e-3, 0.5, 0.3) < usual
 
 
 def test_nothing_is_asked_for_nobody() -> None:
     assert threshold(0, 0, 20, 1.0, 0.1) == 1
     assert thresholds([], [], 20, 1.0, []).tolist() == []
-    assert needed_many([], 20, 1.0, []).tolist() == []
+    assert needed([], 20, 1.0, []).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_nothing_is_asked_for_nobody() -> None:
         (lambda: tail(10, 5, 20, 1.0, 2.5), "t must be an integer"),  # type: ignore[arg-type]
         (lambda: level(0.0, 1), "delta must be"),
         (lambda: level(0.1, -1), "failed must be"),
-        (lambda: needed(-1, 20, 1.0, 0.1), "asked must be"),
+        (lambda: needed([-1], 20, 1.0, [0.1]), "asked must be"),
     ],
 )
 def test_bad_input_is_refused_with_a_reason(call: Callable[[], object], reason: str) -> None:
