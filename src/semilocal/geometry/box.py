@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any, NamedTuple
 
 import msgspec
@@ -200,11 +199,10 @@ class Box(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def shaped(self, points: npt.ArrayLike) -> Floats:
         """Return the points as float64[n, d], or refuse them if they have another shape; they may be outside."""
-        if isinstance(points, str | PathLike | dict):
-            what = "a dict" if isinstance(points, dict) else "the name of a file"
+        if isinstance(points, str) or hasattr(points, "__fspath__"):
             raise InvalidInput(
-                f"points must be an array or a data frame; got {what}: read it with pandas or polars first, or see "
-                "semilocal.engines.open_source"
+                "points must be an array or a data frame; got the name of a file: read it with pandas or polars first, "
+                "or see semilocal.engines.open_source"
             )
         array = as_floats(_numbers_of(points, self), "points", infinite=True)
         if array.ndim == 1 and (self.dimensions == 1 or array.size == 0):

@@ -82,7 +82,7 @@ def test_what_is_no_number_is_refused(points: Any) -> None:
 
 def test_the_name_of_a_file_is_no_position() -> None:
     with pytest.raises(InvalidInput, match="got the name of a file: read it"):
-        SQUARE.check("people.csv")  # type: ignore[arg-type]
+        SQUARE.check("people.csv")
 
 
 @pytest.mark.parametrize("points", [[1.0, 2.0], [[1.0]], [[1.0, 2.0, 3.0]], np.zeros((2, 2, 2)), 1.0])
