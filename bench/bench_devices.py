@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -35,8 +36,9 @@ def measure(database: str, devices: int, folder: Path) -> bool:
     server.start()
     try:
         create_campaign(store, campaign, now=time.time())
-        url = f"{server.url}/tasks/{campaign.task.id.hex()}"
+        url, before = f"{server.url}/tasks/{campaign.task.id.hex()}", (machine.family_seconds(), time.process_time())
         found = asyncio.run(run_swarm(url, cluster(devices), policy=ALLOW_ALL, show=False))
+        both, own = machine.family_seconds() - before[0], time.process_time() - before[1]
     finally:
         server.stop()
         status = store.status(campaign.task.id)
@@ -45,8 +47,12 @@ def measure(database: str, devices: int, folder: Path) -> bool:
     each = found.reports / devices
     print(
         f"{devices} devices: {found.seconds:.1f} s (target {SECONDS:g} for 500), {status.closed} rounds, {each:.1f} "
-        f"messages of a device (target {MESSAGES:g}); {status.phase}"
+        f"messages of a device (target {MESSAGES:g}); {status.phase}. Processor time of a message: devices "
+        f"{1e6 * own / found.reports:.0f} us, server {1e6 * (both - own) / found.reports:.0f} us; devices "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB"
     )
+    if found.failures:
+        print(found.text())
     return status.phase == "finished" and each <= MESSAGES and found.seconds <= SECONDS * max(1.0, devices / 500)
 
 
