@@ -153,7 +153,10 @@ class ArrowSource(Source):
         """
         arrow = load_arrow()
         schema = arrow.schema([*map(self.schema.field, keep), arrow.field(REGION, arrow.int32())])
-        with new_file(path, self.inputs) as unfinished, arrow.parquet.ParquetWriter(unfinished, schema) as writer:
+        # Positions hardly repeat: to look for those that do took ten times as long as to write them.
+        repeated = [field.name for field in schema if not arrow.types.is_floating(field.type)]
+        writing = arrow.parquet.ParquetWriter
+        with new_file(path, self.inputs) as unfinished, writing(unfinished, schema, use_dictionary=repeated) as writer:
             for batch in self._chosen([*self.columns, *keep]):
                 regions = locate(self._numbers(batch, self.columns)).astype(np.int32)
                 columns = [*map(batch.column, keep), arrow.array(regions)]
