@@ -23,7 +23,7 @@ from semilocal.device.summary import Outcome, Summary
 from semilocal.device.vault import Vault
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
 from semilocal.protocol.keys import pseudonym
-from semilocal.protocol.messages import Report, ValueClosed, decode, decode_report
+from semilocal.protocol.messages import Report, decode, decode_report
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Release
 from semilocal.testing import ALLOW_ALL, play
@@ -82,26 +82,6 @@ def test_agents_over_http_give_the_transcript_of_participants_in_a_loop() -> Non
         assert not summary.answered or len(summary.lines) == summary.answered or inside in summary.text()
         assert bool(summary.lines) == ("you answered about here: between lat" in summary.text())
     assert {summary.checkpoint for summary in summaries} == {world.server.root()}
-
-
-def test_values_are_those_of_the_pinned_plan_and_are_booked() -> None:
-    points = crowd(SIZE)
-    world = World(FakeServer(capacity=SIZE, releases=(MEAN, MEAN)))
-    summaries = asyncio.run(run_agents(world, points))
-    plan = world.server.plan
-    people = [
-        Participant(TASK, point, world.secrets[f"device{number}"], ALLOW_ALL, plan=plan)
-        for number, point in enumerate(points)
-    ]
-    played = play(TASK, people, plan=plan, chain=CHAIN)
-    assert world.server.root() == transcript_root(played.events)
-    assert sum(isinstance(closed, ValueClosed) for closed in world.server.closings) == 2
-    assert world.server.phase == "finished"
-    for summary in summaries:
-        assert summary.epsilon == TASK.randomizer.epsilon * len(summary.lines) + 2.0
-        assert len(summary.values) == 2
-        assert "Given through noise: mean of" in summary.text()
-        assert "at most a factor e^8" in summary.text()
 
 
 def test_many_agents_on_one_channel_read_every_public_message_once() -> None:

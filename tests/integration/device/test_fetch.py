@@ -125,12 +125,3 @@ def test_a_good_server_gives_a_whole_transcript(tmp_path: Path) -> None:
     assert main(["verify", str(tmp_path / "t.slt")]) == 0
     assert (tmp_path / "t.slt.part").read_text() == "somebody else's"
     assert len(list(tmp_path.iterdir())) == 3
-
-
-def test_a_silent_server_ends_within_its_time() -> None:
-    with (
-        Hostile({"/tasks": lambda: forever(b"")}, pause=DRIP) as server,
-        Getter(server.url, seconds=SOON) as get,
-        pytest.raises(Unavailable, match="TimeoutError"),
-    ):
-        get("/tasks")

@@ -34,7 +34,6 @@ from tests.helpers.fake_server import (
 OTHER = Task.build(BOX, epsilon=1.0, delta=0.1, k=2, max_depth=6)
 FEW = 16
 ENDS = SMALL.hierarchy.ends
-MIDDLE = sum(ENDS) // 2
 VICTIM = b"v" * 32
 Forge = Callable[[FakeServer], bytes]
 

@@ -247,19 +247,6 @@ def test_real_files_keep_the_old_state_or_the_new_one_when_any_system_call_dies(
     assert sorted(os.listdir(tmp_path)) == ["vault", "vault.lock"]
 
 
-KILLED = """
-import sys
-from semilocal.device.vault import Vault
-from tests.integration.device.test_vault import membership
-with Vault.open(sys.argv[1]) as vault:
-    start = 1 + len(vault.contents.memberships and vault.contents.memberships[0].closings)
-    print("open", flush=True)
-    for number in range(start, 200):
-        vault.put(membership(number))
-        print(number, flush=True)
-"""
-
-
 def test_a_vault_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "vault"
     mask = os.umask(0)  # the widest, so that the vault itself must narrow it

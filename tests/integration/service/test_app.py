@@ -10,15 +10,12 @@ from typing import Any
 
 import httpx2
 import msgspec
-import numpy as np
 import pytest
 
 from semilocal import Report, Task
-from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.messages import Closed, Query, Seal, Slice, ValueReport, decode, encode
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.promise import INSIDE, Guarantee, promise
-from semilocal.randomizer.values import TwoPoint
 from semilocal.service.app import App
 from semilocal.service.campaign import Campaign
 from semilocal.service.problems import PROBLEMS
@@ -184,24 +181,6 @@ async def test_who_enrols_late_announces_a_region_and_closes_no_round(
     assert sum(len(log.members) for log in logs) == 61
     assert late.machine.region == late.machine.path.region
     verify(sqlite, TASK.id)
-
-
-async def test_results_on_labels_have_the_labels(
-    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore
-) -> None:
-    tree = from_labels("code", [["a"], ["b"]])
-    task = Task.build(hierarchy=tree, epsilon=4.0, delta=0.05, k=5, window=1)
-    mean, values = (Release(kind, TwoPoint(2.0), "coordinate", (0.0,)) for kind in ("mean", "values"))
-    campaign = open_campaign(task, releases=(Release("counts"), Release("points"), mean, values))
-    points = np.repeat([[0.0], [1.0]], 30, axis=0)
-    devices = await enrolled(client, sqlite, campaign, points, secrets_of(60))
-    start(sqlite, task.id, service.clock())
-    await follow_campaign(client, devices, service=service)
-    results = (await client.get(f"/tasks/{task.id.hex()}/results")).json()
-    wanted = [region["region"] for region in results["regions"]]
-    assert wanted == ["a", "b"]
-    for release, rows in zip(results["releases"], ("counts", "points", "regions", "regions"), strict=True):
-        assert [row["region"] for row in release[rows]] == wanted
 
 
 @pytest.mark.served(clock=MockClock(1700000000.3))

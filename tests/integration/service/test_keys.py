@@ -74,14 +74,6 @@ def test_what_is_no_key_is_refused_without_showing_it(store: Store, tmp_path: Pa
     assert not text or text not in str(caught.value)
 
 
-def test_a_key_that_others_can_read_is_refused(store: Store, tmp_path: Path) -> None:
-    file = tmp_path / "server.key"
-    open_keys(store, file=file)
-    file.chmod(0o640)
-    with pytest.raises(InvalidInput, match="chmod 600"):
-        open_keys(store, file=file)
-
-
 def test_the_environment_goes_before_the_file(store: Store, tmp_path: Path) -> None:
     seeds = [bytes([1]) * 32, bytes([2]) * 32]
     ring = open_keys(store, file=tmp_path / "none", environment=",".join(seed.hex() for seed in seeds))

@@ -138,9 +138,8 @@ def _cell(column: Sequence[Any]) -> tuple[str, list[Any]]:
         return "CAST(substr(?, key * 20 + 1, 20) AS INTEGER)", ["".join(f"{number:20}" for number in column)]
     lengths = [len(one) for one in column]
     if min(lengths) == max(lengths):
-        return f"substr(?, key * {lengths[0]} + 1, {lengths[0]})" if lengths[0] else "zeroblob(0)", (
-            [b"".join(column)] if lengths[0] else []
-        )
+        width = lengths[0]
+        return (f"substr(?, key * {width} + 1, {width})", [b"".join(column)]) if width else ("zeroblob(0)", [])
     begin, begins = _cell([1, *accumulate(lengths)])
     length, sizes = _cell(lengths)
     return f"substr(?, {begin}, {length})", [b"".join(column), *begins, *sizes]

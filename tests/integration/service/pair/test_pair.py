@@ -50,12 +50,6 @@ async def test_a_pair_counts_a_crowd_and_both_sign(servers: Pair) -> None:
         assert state["waits_for"] is None
 
 
-async def test_nobody_is_a_crowd_too(servers: Pair) -> None:
-    pair = await servers.opened()
-    signed = await servers.finish(pair)
-    assert replay(signed.published()[0]).people == 0
-
-
 async def test_buckets_are_counted_one_by_one(servers: Pair) -> None:
     pair = await servers.opened(bucket_depth=2)
     points = crowd(300)
