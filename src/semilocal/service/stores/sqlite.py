@@ -140,7 +140,7 @@ def _cell(column: Sequence[Any]) -> tuple[str, list[Any]]:
     if min(lengths) == max(lengths):
         width = lengths[0]
         return (f"substr(?, key * {width} + 1, {width})", [b"".join(column)]) if width else ("zeroblob(0)", [])
-    begin, begins = _cell([1, *accumulate(lengths)])
+    begin, begins = _cell([*accumulate([1, *lengths])])
     length, sizes = _cell(lengths)
     return f"substr(?, {begin}, {length})", [b"".join(column), *begins, *sizes]
 
