@@ -70,9 +70,9 @@ class Boxes:
         """Of those that meet one box each, with one side inside it: which, its axis, its place, and if it is lower."""
         inside, axes = self.corners > boxes, boxes.shape[2]
         inside[:, 1] = self.corners[:, 1] < boxes[:, 1]
-        sides, places = (each.reshape(len(each), 2 * axes) for each in (inside, self.corners))
-        one = np.flatnonzero(np.count_nonzero(sides, axis=1) == 1)
-        side = sides[one].argmax(axis=1)
+        sides, places = inside.view(np.int8).reshape(-1, 2 * axes), self.corners.reshape(-1, 2 * axes)
+        one = np.flatnonzero(sum(sides.T) == 1)  # column by column: rows are short
+        side = sides[one] @ np.arange(2 * axes)
         return one, side % axes, places[one, side], side < axes
 
     def covered(self, boxes: Floats) -> Floats:
