@@ -75,6 +75,7 @@ def build_app(version: str, *, quick: bool = False) -> App:
             if not command.actions:
                 _add(app, name, command, **shown)
                 continue
+            shown["help_prologue"] = _examples([each.examples[0] for each in command.actions.values()])
             several = App(name=name, help=command.about, group_commands=Group("Commands", sort_key=0), **shown)
             for action, each in command.actions.items():
                 _add(several, action, each)
@@ -85,18 +86,19 @@ def build_app(version: str, *, quick: bool = False) -> App:
 
 
 def _add(app: App, name: str, command: Command, **shown: Any) -> None:
-    examples = "\n".join(
-        ["Examples:" if command.examples[1:] else "Example:", *(f"  {line}" for line in command.examples)]
-    )
     found = {"help_epilogue": f"It ends with 1 if {command.found}."} if command.found else {}
     app.command(
         f"semilocal.cli.commands.{command.place}",
         name=name,
         help=command.about,
-        help_prologue=examples,
+        help_prologue=_examples(command.examples),
         **found,
         **shown,
     )
+
+
+def _examples(lines: Sequence[str]) -> str:
+    return "\n".join(["Examples:" if lines[1:] else "Example:", *(f"  {line}" for line in lines)])
 
 
 def _shown_default(value: Any) -> str | None:
