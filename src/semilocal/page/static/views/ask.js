@@ -124,7 +124,7 @@ export class Ask {
     return html`<section class=${`card ask ${first ? "first" : ""}`} aria-labelledby="ask-title">
       <h2 id="ask-title">${this.fixed ? "What was asked" : "Ask the map"}</h2>
       ${this.fixed ? "" : domain.lower.length > 2 ? html`<p class="quiet">This page asks about one or two dimensions. The server takes boxes of ${domain.lower.length}: <code>POST /tasks/${this.task}/counts</code>.</p>` : ready ? html`
-        <p class="quiet">Choose “Ask” above the map and drag ${labelled ? "over a part, or pick a label:" : flat ? "over a part, or type its ends:" : "a rectangle, pick a place, or type corners:"}</p>
+        <p class="quiet">Choose “Ask” above the map and drag ${labelled ? "over a part, or pick a label:" : flat ? "over a part, or type its ends:" : `a rectangle, ${places.length ? "pick a place, " : ""}or type corners:`}</p>
         ${places.length ? html`<label class="pick">${labelled ? domain.names[0] : "place"} <select @change=${(/** @type {Event} */ event) => this.#pick(/** @type {HTMLSelectElement} */ (event.target))}>
           <option value="">choose…</option>${places.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>` : ""}
         ${labelled ? "" : html`<form @submit=${(/** @type {Event} */ event) => this.submit(event)}>
