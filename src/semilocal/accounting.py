@@ -21,8 +21,6 @@ from .protocol.promise import BETWEEN, Guarantee, crowd_words, losses_words, mar
 from .protocol.task import Task
 from .words import number_of
 
-__all__ = ["Entry", "Ledger"]
-
 _ROUNDING = Fraction(1, 10**12)
 
 

@@ -21,13 +21,6 @@ import numpy.typing as npt
 
 from .errors import InvalidInput
 
-__all__ = [
-    "Flags", "Floats", "Integers", "Words", "arrow_values", "as_boxes", "as_column", "as_floats", "as_index",
-    "as_integer", "as_integers", "as_number", "as_numbers", "as_points", "as_ranges", "as_values", "cut_repr",
-    "exact", "finite", "is_integer", "is_number", "on_all_cores", "plain", "ranges", "require", "short_repr", "shown",
-    "sort_on_all_cores",
-]  # fmt: skip
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]

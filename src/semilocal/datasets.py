@@ -11,8 +11,6 @@ import importlib.resources
 from .arrays import Floats
 from .io.points import read_points
 
-__all__ = ["california_housing"]
-
 
 def california_housing() -> tuple[Floats, Floats]:
     """Return the sample that ships with the package.

@@ -12,8 +12,6 @@ from typing import Any
 from .geometry.box import Box
 from .release.job import AnyTask, Done, run_on_engine
 
-__all__ = ["run"]
-
 
 def run(
     data: Any, *, columns: Sequence[str] | None = None, box: Box | str | Sequence[float] | None = None,

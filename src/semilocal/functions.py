@@ -36,12 +36,6 @@ from .arrays import (
 from .errors import InvalidInput
 from .geometry.box import Box
 
-__all__ = [
-    "BoundedFunction", "as_function", "check_values", "coordinate", "function", "gaussian_bump",
-    "indicator", "linear", "squared_norm",
-]  # fmt: skip
-
-
 _SLACK = 8  # units in the last place
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["output", "register"]
-
 _LOADERS: dict[str, Callable[[], Any]] = {}
 
 

@@ -25,8 +25,6 @@ try:
 except ImportError:
     raise MissingExtra("scikit-learn", "experiments") from None
 
-__all__ = ["SemiLocalTransformer"]
-
 
 class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Replace positions by what their regions tell.

@@ -12,8 +12,6 @@ from typing import Any
 from .geometry.box import Box
 from .release.job import AnyTask, Done, run_on_engine
 
-__all__ = ["run"]
-
 
 def run(
     frame: Any, columns: Sequence[str] | None = None, task: AnyTask | None = None, *,

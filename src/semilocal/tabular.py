@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from .outputs import output
 
-__all__ = ["Tabular", "aligned", "known", "rounded"]
-
 MOST_ROWS = 10  # that a table shows of itself
 _ESTIMATES = ("crowd", "stderr", "mean", "mean_stderr")  # columns whose digits a standard error limits
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["whole_file"]
-
 _parts: set[Path] = set()  # the files that SIGTERM must remove
 
 

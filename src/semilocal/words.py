@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .errors import InvalidInput
 
-__all__ = ["check_name", "delimiter_of", "number_of"]
-
 
 def number_of(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun, in the plural with an s if nothing else is given.

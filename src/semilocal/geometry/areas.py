@@ -23,11 +23,6 @@ from .box import Box
 from .places import as_box
 from .units import check_crs, is_geographic, latitude_first
 
-__all__ = [
-    "BETWEEN", "NOT_ROUNDED", "ON_A_LINE", "Areas", "Asked", "Boxes", "Lattice", "Polygons", "area_names", "as_areas",
-    "as_polygons", "as_shapes", "has_shapes", "outside_words",
-]  # fmt: skip
-
 _BOXES_AT_ONCE = 1 << 10  # working arrays stay in the processor's cache
 _POINTS_AT_ONCE = 1 << 15  # corners of polygons
 _LARGE = 256  # corners: such polygons are cut on the way down

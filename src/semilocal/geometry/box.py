@@ -18,8 +18,6 @@ import numpy.typing as npt
 from ..arrays import Flags, Floats, as_floats, cut_repr, is_integer, plain, shown
 from ..errors import InvalidInput, OutsideDomain, is_plain, printable
 
-__all__ = ["FEWEST", "MAX_DIMENSIONS", "Box", "Clipped", "is_frame", "mistake_words"]
-
 MAX_DIMENSIONS = 8
 MAX_NAME = 200  # characters of the name of an axis
 # Strays may fit after an exchange by chance. If each of them does as often as not, all of ten do once in a thousand.

@@ -19,11 +19,6 @@ from .box import Box, is_frame
 from .places import DEGREES, LATITUDE, LONGITUDE
 from .units import check_crs, latitude_first
 
-__all__ = [
-    "axes_in_order", "check_index", "column_names", "count_content", "degree_names", "frame_columns", "frame_points",
-    "is_axis", "is_frame",
-]  # fmt: skip
-
 
 def frame_points(frame: Any, box: Box, others: Sequence[str] = ()) -> tuple[Floats, list[npt.NDArray[Any]]]:
     """Positions in the order of a domain's axes, float64[n, d], and ``others``, further columns of the same rows.

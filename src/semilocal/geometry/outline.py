@@ -17,8 +17,6 @@ import numpy as np
 
 from ..arrays import Flags, Floats, Integers
 
-__all__ = ["Rings", "borders", "rings"]
-
 
 class Rings(NamedTuple):
     """Closed rings of regions, one after another: of each region the outer ring (or rings) first, then holes."""

@@ -18,8 +18,6 @@ from ..errors import InvalidInput
 from ..words import number_of
 from .box import MAX_DIMENSIONS, Box
 
-__all__ = ["LATITUDE", "LONGITUDE", "PLACES", "as_box", "named_box", "parse_numbers"]
-
 _WANTED = "give the lower corner and then the upper corner, 'x0,y0,x1,y1', or the name of a place"
 
 DEGREES = ("longitude", "latitude")

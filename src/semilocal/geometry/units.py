@@ -16,11 +16,6 @@ from ..errors import InvalidInput, printable
 from .box import Box
 from .places import LATITUDE, LONGITUDE
 
-__all__ = [
-    "KILOMETRES_PER_DEGREE", "RADIUS_KM", "areas", "aspect", "at_least", "check_crs", "crs_of", "is_geographic",
-    "is_map", "latitude_first", "lengths_words", "side_unit", "sides",
-]  # fmt: skip
-
 RADIUS_KM = 6371.0088  # of the sphere with the mean radius of the Earth
 KILOMETRES_PER_DEGREE = 111.32  # along a meridian, and along the equator
 _ROUNDING = 1e-9  # edges and cosines are rounded: a side that is short by no more counts as long enough

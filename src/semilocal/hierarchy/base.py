@@ -40,8 +40,6 @@ from ..geometry import units
 from ..geometry.areas import Polygons as Shapes
 from ..geometry.box import Box
 
-__all__ = ["MAX_BITS", "ROOT", "Cells", "Hierarchy", "Polygons", "PrefixTree", "cell_array", "checked", "rows_of"]
-
 ROOT = 1
 MAX_BITS = 60  # longest path in bits; leaves room for the leading one and for padding to whole levels
 Cells = npt.NDArray[np.uint64]

@@ -16,8 +16,6 @@ import numpy as np
 from ..arrays import Integers, on_all_cores
 from .base import Cells
 
-__all__ = ["Ranks", "SortedCodes"]
-
 _SEARCHES = 1 << 13  # that one thread does: most of them wait for memory
 
 

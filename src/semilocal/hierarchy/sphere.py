@@ -35,8 +35,6 @@ from ..geometry.box import Box
 from ..geometry.units import RADIUS_KM
 from .base import Cells, Polygons, PrefixTree, cell_array
 
-__all__ = ["MAX_SPHERE_DEPTH", "SphereTree"]
-
 MAX_SPHERE_DEPTH = 52  # cells of 0.4 m; doubles tell their edges apart
 _LEAST_DEPTH = 4  # the faces
 FACES = 12

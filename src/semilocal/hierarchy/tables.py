@@ -29,11 +29,6 @@ from ..errors import InvalidInput, is_plain, printable
 from ..geometry.box import Box
 from .base import Cells, Hierarchy, cell_array
 
-__all__ = [
-    "MAX_LABEL", "MAX_LEAVES", "MAX_TABLE_DEPTH", "MAX_TABLE_FANOUT", "TableTree", "from_cuts", "from_labels",
-    "in_twos",
-]  # fmt: skip
-
 MAX_LEAVES = 20_000
 MAX_TABLE_DEPTH = 40
 MAX_TABLE_FANOUT = 256

@@ -21,8 +21,6 @@ from ..arrays import Floats
 from ..geometry.box import Box
 from ..geometry.units import is_map
 
-__all__ = ["CREDIT", "NARROWEST", "City", "Lines", "basemap_json", "cities", "cities_in", "cut", "land"]
-
 CREDIT = "Places: GeoNames, CC BY 4.0."
 NARROWEST = 0.5  # degrees: what is drawn at 1:10m says nothing about less
 _AROUND = 0.02  # of a map's sides: so far outside land is cut off, where nobody sees the edge

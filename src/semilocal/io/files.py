@@ -17,8 +17,6 @@ from typing import BinaryIO
 from ..errors import InvalidInput
 from ..whole_file import whole_file
 
-__all__ = ["NO_ROOM", "check_folder", "check_outputs", "read_text", "replacing", "write_text"]
-
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

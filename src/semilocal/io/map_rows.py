@@ -27,11 +27,6 @@ from ..protocol.partition import Partition
 from ..protocol.task import Task
 from ..simulation.population import Splits
 
-__all__ = [
-    "OPEN", "REGION", "Piece", "Rows", "area_unit", "domain_json", "on_a_strip", "partition_rows",
-    "region_rows", "split_rows",
-]  # fmt: skip
-
 OPEN, REGION = 0, 1  # something may still be decided there; a region
 NORMAL = 1.959963984540054  # two-sided 95 %
 _DIGITS = 6  # of degrees: 0.1 m

@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "PICTURES", "draw_regions", "draw_rows", "need_matplotlib", "save_picture",
-    "save_side_by_side", "title_of",
-]  # fmt: skip
-
 PICTURES = (".png", ".svg", ".pdf")
 WIDE, HIGH = 7.0, 6.2  # inches
 RAMP = ("#fbf3cf", "#fdb777", "#ee605e", "#8c2981", "#231151")  # lightness goes one way; the page has the same

@@ -23,8 +23,6 @@ from ..geometry.units import is_geographic
 from ..hierarchy.base import Hierarchy
 from ..hierarchy.ranks import SortedCodes
 
-__all__ = ["Table", "choose_columns", "fit", "read_for_box", "read_located", "read_points"]
-
 
 @dataclass(frozen=True, eq=False)
 class Table:

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TextIO
 
-__all__ = ["Progress", "duration"]
-
 LOG_EVERY = 30.0  # seconds between two lines in a log
 SHORT = 1.0  # seconds; a step without a count that took less leaves no line
 

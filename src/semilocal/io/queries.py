@@ -28,11 +28,6 @@ from .files import read_text
 from .points import read_points
 from .regions import box_geometries, ring
 
-__all__ = [
-    "CORNERS", "MOST_CELLS", "Asked", "Properties", "Queries", "asked_on_map", "corner_names", "grid_queries",
-    "label_queries", "read_queries",
-]  # fmt: skip
-
 CORNERS = ("x0", "y0", "x1", "y1")
 MOST_CELLS = 10_000_000
 

@@ -28,12 +28,6 @@ from ..protocol.promise import MARK_NAME, Mark
 from ..tabular import known, rounded
 from .files import replacing, write_text
 
-__all__ = [
-    "SEED", "AnyPartition", "Columns", "box_geometries", "csv_text", "feature_collection", "geoparquet", "map_boxes",
-    "marked", "region_geometries", "regions_geojson", "regions_geoparquet", "regions_json", "ring", "seed_column",
-    "to_arrow", "to_geodataframe", "to_pandas", "to_polars", "write_geojson", "write_geoparquet", "write_regions",
-]  # fmt: skip
-
 AnyPartition = Partition | PooledPartition
 Columns = Mapping[str, npt.NDArray[Any]]
 _AT_ONCE = 1 << 12  # regions whose outlines are made together

@@ -36,8 +36,6 @@ from ..release.means import Mean, Means, RegionMeans, Values
 from ..release.points import Points
 from ..whole_file import whole_file
 
-__all__ = ["is_saved", "load", "save"]
-
 FORMAT, VERSION = "semilocal result", 2
 _RESULTS = (Counts, Mean, Means, Points, Values)
 _RECORDS: dict[str, Any] = {

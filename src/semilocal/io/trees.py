@@ -13,8 +13,6 @@ from ..errors import InvalidInput
 from ..hierarchy import AnyTree, SphereTree, TableTree
 from ..hierarchy.tables import from_cuts, from_labels
 
-__all__ = ["label_tree", "read_tree"]
-
 _LEVELS = 40  # of a sphere: cells of about 25 m
 
 

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from ..arrays import Integers, as_boxes, as_floats, as_points
 
-__all__ = ["count_points"]
-
 
 def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> Integers:
     """How many points satisfy ``lower <= point < upper`` on every axis, exactly.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["markdown"]
-
 
 def markdown(rows: Iterable[Iterable[object]]) -> str:
     """A Markdown table; the first row is its head.

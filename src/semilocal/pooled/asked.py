@@ -23,8 +23,6 @@ from ..protocol.plan import named_function
 from ..words import check_name
 from .values import VALUE_BITS, ValueGrid, round_values, shared_grid
 
-__all__ = ["AskedValue"]
-
 MAX_NAME = 100
 # Both servers compute a cell's range, and must get the same integers: functions of + - * / alone, no exp.
 FUNCTIONS = ("coordinate", "squared_norm", "linear", "indicator")

@@ -15,8 +15,6 @@ from ..hierarchy.ranks import Ranks, SortedCodes
 from . import noise
 from .task import PooledTask
 
-__all__ = ["MemoryCounter", "RankedCounter"]
-
 Integers = npt.NDArray[np.int64]
 
 

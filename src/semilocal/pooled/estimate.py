@@ -31,8 +31,6 @@ from . import noise
 from .play import Tree, siblings
 from .task import PooledTask
 
-__all__ = ["Estimates", "PooledPartition", "estimate", "split_mean"]
-
 _LEAST = 1e-6
 _UNKNOWN = 1e-12  # a chance below which a normal law between two ends cannot be told from its nearer end
 

@@ -29,8 +29,6 @@ from ..arrays import Flags, on_all_cores
 from ..errors import InvalidInput
 from ..protocol.keys import SECRET_BYTES, derive
 
-__all__ = ["Words", "draw", "from_entropy", "from_generator", "from_secret", "variance"]
-
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]

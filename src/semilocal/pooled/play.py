@@ -43,11 +43,6 @@ from ..hierarchy.dyadic import ROOT, Cells
 from ..protocol.promise import Mark
 from .task import UNITS, PooledTask
 
-__all__ = [
-    "Counter", "Level", "Published", "Tree", "difference_noise", "next_level", "play", "replay", "root_level",
-    "siblings", "unrefined",
-]  # fmt: skip
-
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _Item = TypeVar("_Item", bound=np.generic)

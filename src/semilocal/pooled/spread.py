@@ -17,8 +17,6 @@ from ..arrays import on_all_cores
 from ..errors import InvalidInput
 from ..hierarchy import BinaryTree, Cells, Halved, SphereTree, TableTree
 
-__all__ = ["HALVINGS", "Density", "spread_inside"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 

@@ -28,8 +28,6 @@ from ..hierarchy.tables import in_twos
 from ..protocol.promise import Guarantee, Mark, marked
 from ..protocol.task import Identified, check_alone, read_canonical
 
-__all__ = ["MAX_LEVELS", "UNITS", "PooledTask", "Trust", "guarantee", "presence_note"]
-
 Trust = Literal["curator", "two-servers"]
 
 UNITS = 1024  # equal parts of a path's budget

@@ -23,11 +23,6 @@ import numpy.typing as npt
 from ..arrays import Floats, Integers, Words
 from . import noise
 
-__all__ = [
-    "SCALE", "VALUE_BITS", "Means", "ValueGrid", "add_up", "cell_grids", "means_of", "round_values", "scaled",
-    "shared_grid", "sum_noise", "sum_rate",
-]  # fmt: skip
-
 SCALE = 1 << 24  # steps of a curator's grid: rounding adds at most 1/4 step^2 per report, noise at least SCALE^2
 VALUE_BITS = 10  # of a value that devices send in shares
 

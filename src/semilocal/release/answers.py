@@ -16,8 +16,6 @@ from ..arrays import Floats, is_number, require
 from ..protocol.promise import Mark
 from ..tabular import Tabular, known
 
-__all__ = ["CountAnswers", "check_level", "mean_above_zero", "standard_errors", "what_helps"]
-
 _HARDLY = 1e-100  # standard errors: so few are nobody
 _FAR = 38.0  # standard errors beyond which floats have no density left
 

@@ -42,11 +42,6 @@ from .public import public_tree
 from .tree import CountTree, pooled_tree
 from .walk import TreeWalk
 
-__all__ = [
-    "AnyRun", "Counts", "Mapped", "Rounding", "Rows", "check_rounding", "counts", "mark_of",
-    "pooled_counts", "promise_of", "rows_each", "run_pooled", "tree_from", "words_from",
-]  # fmt: skip
-
 Rounding: TypeAlias = float | Sequence[float] | None
 Rows: TypeAlias = npt.ArrayLike | Source
 AnyRun: TypeAlias = Run | SourceRun

@@ -61,11 +61,6 @@ from ..tabular import Tabular, known
 from .answers import standard_errors, what_helps
 from .counts import AnyRun, Counts, Mapped, Rows, mark_of, promise_of, rows_each, words_from
 
-__all__ = [
-    "Mean", "Means", "RegionMeans", "Values", "asked_of", "cell_means", "collected_mean", "count_rows", "mean",
-    "means_of_sums", "pooled_mean", "region_means", "region_values", "values",
-]  # fmt: skip
-
 _CELLS_AT_ONCE = 256  # a polygon is copied for each
 
 

@@ -25,8 +25,6 @@ from ..transcript.pair import verify_pair
 from .counts import Counts, pooled_counts
 from .means import Mean, Means, means_of_sums
 
-__all__ = ["PairResult", "bucket_counts", "pair_counts", "pair_document"]
-
 PairResult: TypeAlias = Counts | Mean | Means
 _COLUMNS = ("cells", "size", "variance", "unevenness", "weight", "left", "price")  # of a level
 _CERTAIN = 200.0  # natural logarithms that the noise of a public number lies below it

@@ -24,8 +24,6 @@ from .answers import check_level
 from .counts import Counts, Mapped
 from .public import public_tree
 
-__all__ = ["Centres", "Points", "centres", "pooled_points", "quantize"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Points(Mapped):

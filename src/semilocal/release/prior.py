@@ -33,8 +33,6 @@ from ..pooled import noise
 from ..pooled.estimate import Estimates
 from ..pooled.spread import Density
 
-__all__ = ["Halved", "clumped", "leaning", "told_together"]
-
 _WIDEST = 1.0 / 12.0  # variance of a share if all divisions are equally likely
 _EQUAL = 1.0 / 3.0  # the chance to be in the same place that belongs to it
 _NEARBY = 2.0  # cells without noise that the next depth counts for at the most; the second next half as many

@@ -26,8 +26,6 @@ from ..protocol.partition import Partition
 from .prior import told_together
 from .tree import CountTree
 
-__all__ = ["LEAN", "clumped", "pieces_of", "public_tree"]
-
 LEAN = 0.25  # leaves around a crowd lean towards it; chosen with five populations, each left out in turn
 _STRENGTHS = tuple(4.0**power for power in range(6))  # people
 _STEPS = 100  # of expectation-maximisation for how often each strength occurs

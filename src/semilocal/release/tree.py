@@ -29,8 +29,6 @@ from ..protocol.estimate import Parts
 from ..protocol.promise import Mark
 from .prior import Halved, clumped, leaning
 
-__all__ = ["CountTree", "pooled_tree"]
-
 
 @dataclass(frozen=True, eq=False)
 class CountTree:

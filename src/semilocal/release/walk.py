@@ -29,8 +29,6 @@ from ..geometry.areas import NOT_ROUNDED, Areas, Asked, Boxes, Lattice, Polygons
 from .answers import CountAnswers
 from .tree import CountTree
 
-__all__ = ["TreeWalk"]
-
 _GROUP = 4  # children of the root, or groups of them, that are seen as one
 _MOST_QUESTIONS = 1 << 12  # in a batch
 _PAIRS_AT_ONCE = 1 << 18  # of questions and rows, about: calls of NumPy and misses of the cache cost alike

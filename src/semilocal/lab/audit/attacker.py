@@ -28,8 +28,6 @@ from ...randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from ...randomizer.base import Randomizer
 from .bounds import LossBound, bound_by_plays
 
-__all__ = ["Pair", "Plays", "attack", "choose_neighbour", "play", "report_scores"]
-
 _PILOT = 400  # plays that show where the victim ends
 _BATCH = 2000  # plays side by side
 _ROUNDS = 3  # that a question may take: two portions, and the announcement

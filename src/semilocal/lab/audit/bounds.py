@@ -18,8 +18,6 @@ import numpy as np
 from ...arrays import Floats
 from ...errors import InvalidInput
 
-__all__ = ["CONFIDENCE", "LossBound", "bound_by_plays", "loss_lower_bound", "share_bounds", "sharpest_event"]
-
 CONFIDENCE = 1 - 1e-6
 
 

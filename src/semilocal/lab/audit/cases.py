@@ -37,9 +37,6 @@ from .exact import (
 )  # fmt: skip
 from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, attack_sums, worst_pair, worst_sums
 
-__all__ = ["CASES", "Finding", "audit_task", "default_task", "finding_table"]
-
-
 _TOWNS = (10, 4, 2, 1)  # crowds of a town, until the victim is asked about a line in its region
 _SLOW = 20  # plays of the protocol are that much fewer: each follows a whole town
 _LIARS, _ASKED = 20, 2000  # in a region of so many

@@ -17,11 +17,6 @@ from ...protocol.thresholds import level, threshold
 from ...randomizer import DiscreteLaplace, RandomizedResponse
 from ...randomizer.values import Mechanism
 
-__all__ = [
-    "crowd_test_failure", "crowd_threshold", "laplace_sum_tail", "liar_pass_chance", "randomizer_loss",
-    "repeated_cut_failure", "value_loss",
-]  # fmt: skip
-
 _STEPS = 64  # of the values whose outputs are compared
 
 

@@ -33,11 +33,6 @@ from ...pooled.task import UNITS, PooledTask, Trust
 from ...pooled.values import SCALE, add_up, cell_grids, round_values, sum_noise, sum_rate
 from .bounds import LossBound, bound_by_plays
 
-__all__ = [
-    "TOP", "ForgetfulCounter", "LoudCounter", "PooledPair", "SumsPair", "attack_pooled", "attack_sums", "pooled_scores",
-    "worst_pair", "worst_sums",
-]  # fmt: skip
-
 TOP = 12  # levels above the towns
 _TOWNS = 1 << TOP
 _BELOW = 2  # levels of a town

@@ -15,8 +15,6 @@ from ...arrays import Floats, as_boxes, as_floats, as_number, short_repr
 from ...errors import InvalidInput
 from ...protocol.promise import Guarantee
 
-__all__ = ["GridCounts", "SpatialCounts", "earth_movers_distance", "mean_relative_error"]
-
 QUERIES_AT_ONCE = 32
 
 

@@ -21,8 +21,6 @@ from .ldp_trees import make_consistent
 from .quadtrees import CountedTree
 from .releases import check_people
 
-__all__ = ["bucket_costs", "cheapest_partition", "dawa", "deviations"]
-
 FIRST_SHARE = 0.25  # of epsilon that the buckets cost
 SAMPLE = 64  # random ranges that the levels are suited to
 LEAST = 1e-6  # use of a level that no range of the sample takes

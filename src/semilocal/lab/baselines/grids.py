@@ -18,8 +18,6 @@ from ...protocol.promise import Guarantee
 from .boxes import GridCounts, SpatialCounts
 from .releases import check_people
 
-__all__ = ["agrid", "identity", "ugrid"]
-
 FINENESS = 10.0  # the papers' c: a uniform grid has N epsilon / c cells
 FIRST_SHARE = 0.5  # alpha, the part of epsilon that an adaptive grid spends on its first level
 FEWEST = 10  # cells per axis of its first level

@@ -22,11 +22,6 @@ from .boxes import SpatialCounts
 from .quadtrees import CountedTree, deepest
 from .releases import check_people
 
-__all__ = [
-    "Oracle", "ahead", "best_oracle", "estimate", "ldp_kdtree", "locate",
-    "make_consistent", "median_edge", "project_to_total", "variance",
-]  # fmt: skip
-
 MOST_HEIGHT = 14  # of a kd-tree
 TREE_SHARE = 0.5  # of the participants of a kd-tree who report for the medians
 

@@ -24,10 +24,6 @@ from ...protocol.promise import Guarantee
 from .boxes import SpatialCounts
 from .releases import MeanEstimate, ReleasedPoints, check_people
 
-__all__ = [
-    "CountedTree", "PublishedRegions", "deepest", "heatmap", "privtree", "privtree_settled", "published",
-]  # fmt: skip
-
 TREE_SHARE = 0.5  # of epsilon that PrivTree spends on its structure
 
 

@@ -19,11 +19,6 @@ from ...functions import BoundedFunction, check_values
 from ...geometry.box import Box
 from ...protocol.promise import Guarantee
 
-__all__ = [
-    "MeanEstimate", "ReleasedPoints", "central_mean", "check_people", "laplace_points",
-    "local_mean", "planar_laplace", "radius",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class MeanEstimate:

@@ -23,8 +23,6 @@ from .runner import Scalar, source_version, stream
 from .summary import FigureOptions, write_csv
 from .trials import MEAN_CROWD, MEAN_SPREAD, PLANE, facts_of
 
-__all__ = ["all_claims", "make", "margin_failure", "one_way_neighbours", "ratio_of_one_report", "splits_undone"]
-
 SIZES = (2_000, 16_000, 32_000, 64_000)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 12.0)
 

@@ -35,11 +35,6 @@ from ...geometry.box import Box
 from ...geometry.places import DEGREES, named_box
 from ...io.points import read_points
 
-__all__ = [
-    "CATALOGUE", "PORTO_TRIPS", "TABLE_SIDE", "VARIABLE", "Positions", "dataset", "load", "read_geolife", "read_porto",
-    "read_snap", "sample_people", "sample_users", "sha256_of", "table", "tables",
-]  # fmt: skip
-
 VARIABLE = "SEMILOCAL_DATA"
 SHIPPED = "california_housing"
 GEOLIFE_FOLDERS = ("geolife", "Geolife Trajectories 1.3", ".")

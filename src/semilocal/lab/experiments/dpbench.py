@@ -20,8 +20,6 @@ from .report import Output
 from .summary import FigureOptions, Gathered, Study, select
 from .trials import MAP_SIDE, TABLES, counts_trial
 
-__all__ = ["CENTRAL", "geometric_mean", "make", "ranges"]
-
 EPSILON = 0.1  # for taking part, of the ranges
 PEOPLE = (10_000, 100_000, 1_000_000)
 MOST_RUNS = 12

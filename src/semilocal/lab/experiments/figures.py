@@ -35,11 +35,6 @@ from .trials import (
     released_values,
 )  # fmt: skip
 
-__all__ = [
-    "CLASSIFIERS", "DENSITY", "MEAN", "QUERIES_PEOPLE", "QUERIES_REAL", "QUERIES_SYNTHETIC", "SENSITIVITY", "TRADEOFF",
-    "classifiers", "density", "mean", "queries_people", "queries_real", "queries_synthetic", "sensitivity", "tradeoff",
-]  # fmt: skip
-
 MRE = "mean relative error (MRE)"
 INTERVAL = "Bars: 95 % confidence interval of the mean."
 DEVIATION = "Bars: one standard deviation of a single run."

@@ -28,11 +28,6 @@ from ...simulation.synthetic import UNIT_SQUARE, uniform
 from .. import baselines
 from ..baselines import PublishedRegions
 
-__all__ = [
-    "CROWD", "DELTA", "DEPTHS", "METHODS", "PAPER_SHARE", "At", "Look", "Method", "Purpose", "Regions", "Released",
-    "crowd_kept", "look", "paper_regions", "promise_of", "published_regions", "way_of",
-]  # fmt: skip
-
 DELTA = 0.05  # the paper's; a deployment takes far less
 CROWD = 20  # the paper's k in most experiments
 PAPER_SHARE = 0.5  # of ε that the paper gives to the partition; the rest goes to values, or to noise on counts

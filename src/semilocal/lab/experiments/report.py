@@ -20,11 +20,6 @@ from ..tables import markdown
 from .methods import CROWD, DELTA, METHODS, Purpose, crowd_kept, look, promise_of
 from .summary import FigureOptions, Gathered, Study, average, select
 
-__all__ = [
-    "Claim", "FigureReport", "Output", "Panel", "figure_style", "legend_label", "line", "line_panels", "save",
-    "write_report",
-]  # fmt: skip
-
 DPI = 160
 MANY_DECADES = 1e4  # high over low of an axis from which on powers of ten read better
 X_LABELS = {"epsilon": "privacy budget ε", "k": "smallest crowd k (participants)"}

@@ -23,8 +23,6 @@ import numpy as np
 from ...errors import MissingExtra
 from ...io.progress import Progress
 
-__all__ = ["Row", "Scalar", "Trial", "Work", "run", "source_version", "stream"]
-
 Scalar = str | int | float | bool | None
 Row = Mapping[str, Scalar]
 

@@ -22,10 +22,6 @@ from .methods import Purpose
 from .runner import Row, Scalar, Trial, Work, run, source_version
 from .trials import CROWD, FACTS, MADE, counts_trial
 
-__all__ = [
-    "FigureOptions", "Gathered", "Study", "average", "present", "select", "summarise", "table", "write_csv",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class FigureOptions:
