@@ -140,7 +140,8 @@ def tree_json(tree: CountTree) -> dict[str, Any]:
     error = tree.rest[one + 1] ** 2 * tree.error[one] + tree.rest[one] ** 2 * tree.error[one + 1]
     return {
         "children": children.tolist(), "people": _tenths(tree.people[leaves]),
-        "plain": None if tree.unbiased is None else _tenths(tree.unbiased[leaves]),
+        "plain": None if tree.plain is tree.people else _tenths(tree.plain[leaves]),
+        "regions": tree.unbiased is None,
         "clumped": _by_level(tree), "lean": tree.lean, "total": round(tree.total),
         "top": {"rest": _short(tree.rest[top], 5), "error": _short(tree.error[top], 4)},
         "weight": _short(tree.weight[one], 3), "error": _short(error, 3),

@@ -30,10 +30,10 @@ class CountAnswers(Tabular):
         Expected number of people; not negative.
     stderr : float64[q]
         Noise of the reports, chance, and people who lie unevenly; 0 where the answer is exact.
-    fewer, more : float64[q]
-        Expected numbers. Public regions: one, the value. Pooled trees: with and without keeping estimates from being
-        negative, which moves people from crowded cells to empty ones. Chance does not average the difference out, so
-        intervals hold both.
+    plain : float64[q]
+        The number that errors are about; an interval holds the value, too. Pooled trees: without keeping estimates from
+        being negative, which moves people from crowded cells to empty ones; chance does not average that out. Public
+        regions: people are expected towards crowded neighbours.
     most : float64[q]
         Upper limits that hold for certain: all in regions that the box meets, or all participants.
     noise : float64[q]
@@ -50,8 +50,7 @@ class CountAnswers(Tabular):
 
     value: Floats
     stderr: Floats
-    fewer: Floats
-    more: Floats
+    plain: Floats
     most: Floats
     noise: Floats
     areas: Any = None
@@ -110,16 +109,16 @@ class CountAnswers(Tabular):
         """
         check_level(level)
         away, error = standard_errors(level), np.where(self.stderr > 0, self.stderr, 1.0)
-        middle = np.maximum((self.fewer + self.more) / 2, self.value)  # estimates may be negative
+        middle = np.maximum((self.plain + self.value) / 2, self.value)  # estimates may be negative
         expected = np.maximum(mean_above_zero(middle, np.sqrt(self.noise)), _HARDLY * error)
         seen, scale = (part / expected for part in (self.stderr**2, np.maximum(self.stderr**2 - self.noise, 0.0)))
         fewer = expected - _skewed(expected, scale, -away)
         more = np.maximum(_skewed(expected + scale, scale, away) - expected - scale, 0.0)  # a median is below the mean
-        low = self.fewer - np.hypot(away * np.sqrt(self.noise), fewer)
-        high = np.maximum(self.more, self.value) + seen + np.hypot(away * np.sqrt(self.noise), more)
-        ends = np.stack([low, np.where(self.stderr > 0, high, self.more)], axis=1)
+        low = self.plain - np.hypot(away * np.sqrt(self.noise), fewer)
+        high = self.plain + seen + np.hypot(away * np.sqrt(self.noise), more)
+        ends = np.stack([low, np.where(self.stderr > 0, high, self.plain)], axis=1)
         ends = np.rint(np.clip(ends, 0.0, self.most[:, None]))
-        exact = (self.stderr == 0) & (self.fewer == self.more)
+        exact = (self.stderr == 0) & (self.plain == self.value)
         # Sums of fractions are off by a rounding error: exact answers have one number of people, and the value.
         value = np.minimum(self.value, self.most)
         around = np.stack([np.floor(value), np.ceil(value)], axis=1)

@@ -10,9 +10,9 @@ its halves are apart, beyond what its neighbours explain (pooled/spread.py), wit
 how well their noise lets the division be known; those of another depth count for few, fewer the farther it is. One cell
 of which all divisions are equally likely is added: few or noisy cells leave ignorance.
 
-Cells that one line cuts may lean together: along a street, or where positions are rounded. Sibling cells lie side by
-side and are halved by one line, and their noise is independent. So the product of what their halves are apart estimates
-the covariance without bias.
+Cells that one line cuts may lean together: along a street, or where positions are rounded. Every second pair of
+siblings lies side by side and is halved by one line, and their noise is independent. So the product of what their
+halves are apart estimates the covariance without bias.
 
 All opened cells teach both, with the sizes that were known before they were opened: what a division shows does not
 select it then.
@@ -103,6 +103,8 @@ def leaning(hierarchy: Hierarchy, some: Halved) -> float:
         return 0.0
     low, high = hierarchy.boxes(hierarchy.children(some.cells))[:, 0].reshape(len(some.cells), 2, -1).swapaxes(0, 1)
     apart = np.where((low < high).any(axis=1), some.apart, -some.apart)  # the order may run either way
+    across = (low != high).argmax(axis=1)
+    one = one[across[one] == across[one + 1]]
     weight = 1.0 / ((_WIDEST + some.noise[one]) * (_WIDEST + some.noise[one + 1]))
     both, alone = weight * apart[one] * apart[one + 1], apart**2 - some.noise - some.chance
     together, all_uneven = float(both.sum()), float((weight * (alone[one] + alone[one + 1])).sum()) / 2.0

@@ -6,6 +6,9 @@ Its errors are those of the observed information: noise of the answers, sampling
 without replacement, and the prior. Given its neighbours a wall does not depend on the others (a Markov chain), so a
 region divides at one wall after the other, the one with most answers first.
 
+A prior that is spread by length blurs crowds, and regions around a crowd err alike then. So the estimate is made again
+with a prior that is spread as neighbouring regions let expect. It is what intervals are about.
+
 How unevenly people lie inside a piece is learnt from the walls in the middle of regions, by the method of moments: how
 far the answers put the share above a wall from what the neighbouring regions let expect, without noise and chance.
 People are about as uneven at every scale.
@@ -32,6 +35,7 @@ _STEPS = 100  # of expectation-maximisation for how often each strength occurs
 _STIFFEST = 1e9  # curvature: a share that is known to 3e-5
 _MIDDLE = 0.2, 0.8  # of a region's length; walls nearer to an end were put there because answers showed a crowd
 _BATCH = 1 << 22  # numbers in the matrices of a batch
+_CODES = 2.0**40  # that an expected share is rounded to
 
 
 @lru_cache(maxsize=4)
@@ -50,14 +54,16 @@ def public_tree(partition: Partition) -> CountTree:
     for above, below, start in zip(levels[:-1], levels[1:], starts[:-2], strict=True):
         parents = np.searchsorted(above.begin, below.begin, side="right") - 1
         children[start : start + len(above.begin)] = np.bincount(parents, minlength=len(above.begin))
-    passed = np.concatenate([[0.0], np.cumsum(pieces.share * np.repeat(people, np.diff(pieces.first)))])
     first = 1 + np.concatenate([[0], np.cumsum(children)])
-    held = np.maximum(passed[end] - passed[begin], 0.0)
-    held[: len(people) + 1] = people.sum(), *people  # without the rounding of sums
+    held, sloping = np.empty((2, len(begin)))
+    for out, share in ((held, pieces.share), (sloping, _sloping(partition, strength))):
+        passed = np.concatenate([[0.0], np.cumsum(share * np.repeat(people, np.diff(pieces.first)))])
+        out[:] = np.maximum(passed[end] - passed[begin], 0.0)
+        out[: len(people) + 1] = people.sum(), *people  # without the rounding of sums
     return CountTree(
         partition.task.hierarchy, pieces.lower[begin], pieces.upper[end - 1], first, held, weight, rest, own,
         parts_of(partition.task.hierarchy, pieces, people), np.full(len(held), clumped(partition)), LEAN,
-        mark=partition.mark,
+        sloping=sloping, mark=partition.mark,
     )  # fmt: skip
 
 
@@ -87,16 +93,9 @@ def _strengths(partition: Partition) -> Floats:
 
 def clumped(partition: Partition) -> float:
     """Chance that two people of a piece are in the same place, apart from what its parts show."""
-    walls, chance, regions = partition.walls, partition.truth, np.arange(len(partition))
-    region = np.repeat(regions, np.diff(walls.first))
-    # As if there were no walls: each region is one piece, and its neighbours say where its people are.
-    whole = Pieces(np.append(regions, len(regions)), partition.lower, partition.upper, np.ones(len(regions)))
-    parts = parts_of(partition.task.hierarchy, whole, partition.crowds.astype(np.float64))
-    begin, end = (ends.astype(np.float64) for ends in partition.task.hierarchy.span(parts.cells))
-    at = np.searchsorted(begin, walls.cuts.astype(np.float64), side="right") - 1
-    passed = np.cumsum(parts.share) - parts.share
-    below = (walls.cuts - begin[at]) / (end[at] - begin[at] + 1.0)
-    expected = 1.0 + region - passed[at] - below * parts.share[at]
+    walls, chance = partition.walls, partition.truth
+    region = np.repeat(np.arange(len(partition)), np.diff(walls.first))
+    expected = _expected_above(partition)
     lower, upper = (codes.astype(np.float64)[region] for codes in (partition.lower, partition.upper))
     length = (upper - walls.cuts) / (upper - lower)
     some = np.flatnonzero((length > _MIDDLE[0]) & (length < _MIDDLE[1]))
@@ -108,6 +107,33 @@ def clumped(partition: Partition) -> float:
     even = length * (1.0 - length)
     found = ((share - expected) ** 2 - error - expected * (1.0 - expected) / crowd) / even
     return min(told_together(found, error / (4.0 * even)), 1.0)
+
+
+def _expected_above(partition: Partition) -> Floats:
+    """Share of its region that is above each wall, as if nobody had answered: float64[w].
+
+    Each region is one piece then, and its neighbours say where its people are.
+    """
+    walls, regions = partition.walls, np.arange(len(partition))
+    whole = Pieces(np.append(regions, len(regions)), partition.lower, partition.upper, np.ones(len(regions)))
+    parts = parts_of(partition.task.hierarchy, whole, partition.crowds.astype(np.float64))
+    begin, end = (ends.astype(np.float64) for ends in partition.task.hierarchy.span(parts.cells))
+    at = np.searchsorted(begin, walls.cuts.astype(np.float64), side="right") - 1
+    passed = np.cumsum(parts.share) - parts.share
+    below = (walls.cuts - begin[at]) / (end[at] - begin[at] + 1.0)
+    return np.asarray(1.0 + np.repeat(regions, np.diff(walls.first)) - passed[at] - below * parts.share[at])
+
+
+def _sloping(partition: Partition, strength: Floats) -> Floats:
+    """Shares of pieces whose prior is spread as the neighbours let expect, not by length: float64[p].
+
+    Cuts are moved to where as many codes are below them as people are expected.
+    """
+    below = np.clip(1.0 - _expected_above(partition), 0.0, 1.0)
+    cuts = np.maximum(np.rint(below * _CODES), 1.0).astype(np.uint64)
+    lower, upper = np.zeros(len(partition), np.uint64), np.full(len(partition), int(_CODES) + 1, np.uint64)
+    moved = partition.walls._replace(cuts=cuts)
+    return estimate(lower, upper, moved, partition.truth, prior=strength).share
 
 
 class _Level(NamedTuple):

@@ -27,6 +27,7 @@ from ..pooled.estimate import Estimates
 from ..pooled.spread import spread_inside
 from ..protocol.estimate import Parts
 from ..protocol.promise import Mark
+from .answers import mean_above_zero
 from .prior import Halved, clumped, leaning
 
 
@@ -51,6 +52,8 @@ class CountTree:
     lean: float = 0.0  # correlation of what is uneven in two leaves that a question cuts
     # float64[n], numbers that may be negative, if `people` were kept from being so; errors are about these then
     unbiased: Floats | None = None
+    # float64[n], public regions: numbers with people expected towards crowded neighbours; errors are about these
+    sloping: Floats | None = None
     mark: Mark | None = None  # set if no devices made it
 
     __repr__ = short_repr
@@ -65,8 +68,9 @@ class CountTree:
 
     @property
     def plain(self) -> Floats:
-        """The unbiased numbers, or ``people`` if there are no others."""
-        return self.people if self.unbiased is None else self.unbiased
+        """The numbers that errors are about; ``people`` if there are no others."""
+        other = self.sloping if self.unbiased is None else self.unbiased
+        return self.people if other is None else other
 
     @cached_property
     def parent(self) -> Integers:
@@ -94,6 +98,20 @@ class CountTree:
             siblings = together[above] - own
             out[rows] = self.weight[rows] ** 2 * out[above] + (1.0 - rest) ** 2 * own + rest**2 * siblings
         return out
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Expected square of each row's people: float64[n].
+
+        Estimates that were kept from being negative are either nobody or a normal law cut off at zero: whoever is
+        there meets E[X^2] / E[X] of the latter.
+        """
+        if self.unbiased is None:
+            return np.asarray(self.people**2 + self.noise)
+        middle = np.maximum(self.unbiased, 0.0)
+        there = mean_above_zero(middle, np.sqrt(self.noise))
+        met = middle + np.divide(self.noise, there, out=np.zeros(len(self)), where=there > 0)
+        return np.asarray(self.people * np.maximum(met, self.people))
 
     @cached_property
     def leaves(self) -> Integers:
@@ -130,7 +148,7 @@ def pooled_tree(estimates: Estimates, mark: Mark | None = None) -> CountTree:
     uneven[finals] = clumped(estimates, halved)
     return CountTree(
         hierarchy, begin, end + np.uint64(1), first, people, weight, rest, error, parts, uneven,
-        leaning(estimates.tree.task.hierarchy, halved), unbiased, mark,
+        leaning(estimates.tree.task.hierarchy, halved), unbiased, mark=mark,
     )  # fmt: skip
 
 

@@ -121,7 +121,7 @@ class TreeWalk:
         apart[1:][inner[1:]] = tree.rest[one + 1] ** 2 * tree.error[one] + tree.rest[one] ** 2 * tree.error[one + 1]
         begin, number = first.copy(), np.diff(tree.first)
         begin[tree.leaves], number[tree.leaves] = first_part[:-1], np.diff(first_part)
-        clumps = tree.clumped * np.maximum(tree.people**2 + tree.noise - tree.people, 0.0)
+        clumps = tree.clumped * np.maximum(tree.squares - tree.people, 0.0)
         even = tree.people + clumps
         # Groups, from the children of the root upwards; the sums of a group stand before those of what it has.
         below = slice(int(tree.first[0]), int(tree.first[1]))
@@ -206,8 +206,10 @@ class TreeWalk:
         sums, levels = self._down(areas, np.zeros(number, dtype=np.int64), lines, self.top)
         people, plain, uneven, variance, common = sums
         most = np.zeros(number)
+        if self.tree.plain is self.tree.people:
+            plain = people
         if self.tree.unbiased is None:
-            plain, most = people, self._met(levels, number)
+            most = self._met(levels, number)
         variance += self._of_tops(levels[: self.top + 1], number)
         return np.stack([people, plain, uneven + common**2, np.maximum(variance, 0.0), most])
 
@@ -238,7 +240,7 @@ class TreeWalk:
             some = np.flatnonzero(share > 0.0)
             own, at, taken = question.take(some), node.take(some), share.take(some)
             people += np.bincount(own, self.people.take(at) * taken, minlength=number)
-            if self.tree.unbiased is not None:
+            if self.tree.plain is not self.tree.people:
                 plain += np.bincount(own, self.plain.take(at) * taken, minlength=number)
             if lines is not None:
                 share[one] = told[5]
@@ -311,14 +313,13 @@ class TreeWalk:
         """From numbers, unbiased numbers, both variances and limits: float64[5, q]."""
         value, plain, uneven, noise, most = sums
         total, variance = float(np.rint(self.tree.total)), uneven + noise
-        fewer, more = value, value
         if self.tree.unbiased is None:
-            most, noise = np.minimum(most, total), np.zeros(len(value))
+            most, noise, plain = np.minimum(most, total), np.zeros(len(value)), np.where(variance > 0, plain, value)
         else:
-            most, fewer, more = np.full(len(value), total), np.minimum(value, plain), np.maximum(value, plain)
-        exact = (variance == 0) & (fewer == more)
+            most = np.full(len(value), total)
+        exact = (variance == 0) & (value == plain)
         value = np.where(exact, np.rint(value), value)  # a sum of fractions is off by a rounding error
-        return CountAnswers(value, np.sqrt(variance), fewer=fewer, more=more, most=most, noise=noise)
+        return CountAnswers(value, np.sqrt(variance), plain=plain, most=most, noise=noise)
 
 
 def _split(rows: Integers, most: int) -> list[Integers]:

@@ -78,7 +78,7 @@ def test_a_partition_is_enough() -> None:
 def test_an_exact_answer_that_is_off_by_a_rounding_error_has_the_number_of_people_in_its_interval() -> None:
     """Parts of a sum are fractions of people. Planted: the sum itself as both ends, which misses the number."""
     value, none = np.array([2045 + 5e-13, 2045 - 5e-13]), np.zeros(2)
-    low, high = CountAnswers(value, none, fewer=value, more=value, most=np.full(2, 20_000.0), noise=none).interval().T
+    low, high = CountAnswers(value, none, plain=value, most=np.full(2, 20_000.0), noise=none).interval().T
     assert ((low <= 2045) & (high >= 2045) & (high - low < 1e-9)).all()
     assert not (value == 2045).any()
 

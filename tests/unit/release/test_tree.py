@@ -66,7 +66,7 @@ def slow_variance(tree: CountTree, shares: Floats) -> float:
 def slow_inside(tree: CountTree, shares: Floats) -> float:
     """Chance and clumps, and what leans alike on top of them: one question, shares of all leaves."""
     people, cut = tree.people[tree.leaves], shares * np.maximum(1.0 - shares, 0.0)
-    clumps = tree.clumped[tree.leaves] * np.maximum(people**2 + tree.noise[tree.leaves] - people, 0.0)
+    clumps = tree.clumped[tree.leaves] * np.maximum(tree.squares[tree.leaves] - people, 0.0)
     return float((people + clumps) @ cut + tree.lean * (2.0 * np.sqrt(clumps) @ cut) ** 2)
 
 

@@ -6,7 +6,7 @@ import { bounds } from "#map/camera.js";
 import { REGION } from "#map/cells.js";
 
 /**
- * @typedef {{children: number[], people: number[], plain: number[] | null, clumped: number[], lean: number, total: number,
+ * @typedef {{children: number[], people: number[], plain: number[] | null, regions: boolean, clumped: number[], lean: number, total: number,
  *   top: {rest: number[], error: number[]}, weight: number[], error: number[], halves?: string,
  *   xs: number[], ys: number[], parts: number[][], owner: number[], share: number[]}} Packed
  *   rows level by level, the root first; tenths of people, by leaf along the order; weight and error of the first of two children, by the
@@ -75,13 +75,20 @@ export class CountTree {
     this.people = people.map((tenths) => tenths / 10);
     this.plain = plain ? plain.map((tenths) => tenths / 10) : this.people;
     this.noise = this.leaves.map((row) => noise[row]);
-    const clumps = this.people.map((value, leaf) => clumped[this.depth[this.leaves[leaf]]] * Math.max(value * value + this.noise[leaf] - value, 0));
+    const clumps = this.people.map((value, leaf) => clumped[this.depth[this.leaves[leaf]]] * Math.max(this.#square(leaf) - value, 0));
     this.even = this.people.map((value, leaf) => value + clumps[leaf]);
     this.clumps = clumps.map((value) => 2 * Math.sqrt(lean * value));
     /** @type {number[][]} x0, y0, x1, y1 of every part, or of every leaf */
     this.boxes = packed.halves ? this.#halved(packed.halves, domain) : packed.parts[0].map((_, part) => packed.parts.map((column, side) => (side % 2 ? packed.ys : packed.xs)[column[part]]));
     this.whole = new Float64Array(this.leaves.length); // rounded shares do not add up to 1
     this.boxes.forEach((_, part) => (this.whole[this.#owner(part)] += this.#share(part)));
+  }
+
+  /** Expected square of a leaf's people: who is there meets that of a normal law cut off at zero. @param {number} leaf */
+  #square(leaf) {
+    const [value, noise, middle] = [this.people[leaf], this.noise[leaf], Math.max(this.plain[leaf], 0)];
+    if (this.packed.regions) return value * value + noise;
+    return value * Math.max(value, noise ? middle + noise / meanAboveZero(middle, Math.sqrt(noise)) : middle);
   }
 
   /** @param {number} part */
@@ -123,7 +130,7 @@ export class CountTree {
   /** How many people are in a rectangle, with the standard error and the interval of 95 %.
    * @param {Rect} area @returns {{value: number, stderr: number, interval: [number, number]}} */
   answer(area) {
-    const { children, plain: unbiased, top, weight, error, total } = this.packed;
+    const { children, regions, top, weight, error, total } = this.packed;
     const taken = new Float64Array(this.leaves.length);
     this.boxes.forEach((box, part) => (taken[this.#owner(part)] += this.#share(part) * shareOf(area, box)));
     const share = new Float64Array(children.length);
@@ -152,9 +159,10 @@ export class CountTree {
     }
     const mean = top.rest.reduce((sum, one, i) => sum + one * share[1 + i], 0);
     variance += top.error.reduce((sum, one, i) => sum + one * (share[1 + i] - mean) ** 2, 0);
-    const most = unbiased ? total : Math.min(total, top.rest.reduce((sum, _, i) => sum + touched[1 + i] * met[1 + i], 0));
+    const most = regions ? Math.min(total, top.rest.reduce((sum, _, i) => sum + touched[1 + i] * met[1 + i], 0)) : total;
+    if (regions && !variance && !even) plain = value;
     const stderr = Math.sqrt(even + clumps ** 2 + variance);
-    return { value, stderr, interval: intervalOf(value, plain, stderr, unbiased ? variance : 0, most) };
+    return { value, stderr, interval: intervalOf(value, plain, stderr, regions ? 0 : variance, most) };
   }
 }
 
@@ -166,13 +174,12 @@ function skewed(mean, scale, away) {
 
 /** @param {number} value @param {number} plain @param {number} stderr @param {number} noise @param {number} most @returns {[number, number]} */
 function intervalOf(value, plain, stderr, noise, most) {
-  const [fewer, more] = [Math.min(value, plain), Math.max(value, plain)];
-  if (!stderr && fewer === more) return [Math.round(value), Math.round(value)];
-  const middle = Math.max((fewer + more) / 2, value);
+  if (!stderr && value === plain) return [Math.round(value), Math.round(value)];
+  const middle = Math.max((plain + value) / 2, value);
   const expected = Math.max(noise ? meanAboveZero(middle, Math.sqrt(noise)) : middle, 1e-100 * stderr);
   const [seen, scale, noisy] = [stderr ** 2 / expected, Math.max(stderr ** 2 - noise, 0) / expected, AWAY * Math.sqrt(noise)];
   const [below, above] = [expected - skewed(expected, scale, -AWAY), Math.max(skewed(expected + scale, scale, AWAY) - expected - scale, 0)];
-  const low = Math.min(Math.max(fewer - Math.hypot(noisy, below), 0), most);
-  const high = stderr ? Math.min(Math.max(more, value) + seen + Math.hypot(noisy, above), most) : Math.min(more, most);
+  const low = Math.min(Math.max(plain - Math.hypot(noisy, below), 0), most);
+  const high = Math.min(Math.max(stderr ? plain + seen + Math.hypot(noisy, above) : plain, 0), most);
   return [Math.min(Math.round(low), Math.floor(value)), Math.max(Math.round(high), Math.ceil(value))];
 }
