@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
@@ -28,9 +28,7 @@ from ..sharing.pair import PairTask
 from ..words import number_of
 from .options import HIDDEN_HELP, flat, not_empty, option, read_hidden, server_url
 
-__all__ = [
-    "ADMIN_TOKEN", "CAMPAIGN", "PAGE", "AdminClient", "CampaignName", "Office", "State", "connect",
-]  # fmt: skip
+__all__ = ["ADMIN_TOKEN", "CAMPAIGN", "AdminClient", "CampaignName", "Office", "State", "connect"]
 
 ADMIN_TOKEN = "SEMILOCAL_ADMIN_TOKEN"
 PAGE = 10_000  # tokens that a server makes at once
@@ -45,7 +43,6 @@ CampaignName = Annotated[str, option(CAMPAIGN, "CAMPAIGN", not_empty)]
 
 
 @flat
-@dataclass(frozen=True, kw_only=True)
 class Office:
     """Where the server is."""
 
@@ -76,10 +73,6 @@ class Created(TypedDict):
 
 
 Token = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.~-]{1,200}$")]
-
-
-class Tokens(TypedDict):
-    tokens: list[Token]
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -303,16 +296,14 @@ class AdminClient:
         """The plan of releases."""
         return decode(self.request("GET", f"/tasks/{task}/plan", accept=MSGPACK), Plan)
 
-    def tokens(self, task: str, count: int) -> list[str]:
-        """New one-time enrolment tokens."""
-        out: list[str] = []
-        while len(out) < count:
-            asked = min(PAGE, count - len(out))
-            page = self._post(f"/tasks/{task}/tokens", {"count": asked}, Tokens)["tokens"]
+    def tokens(self, task: str, count: int) -> Iterator[list[str]]:
+        """New one-time enrolment tokens, a page at a time."""
+        for start in range(0, count, PAGE):
+            asked = min(PAGE, count - start)
+            page = self._post(f"/tasks/{task}/tokens", {"count": asked}, dict[str, list[Token]]).get("tokens", [])
             if len(page) != asked:
                 raise InvalidInput(f"the server made {len(page)} tokens instead of {asked}")
-            out += page
-        return out
+            yield page
 
     def results(self, task: str) -> dict[str, Any]:
         """The document of a finished campaign as it came, for a file."""

@@ -1,4 +1,4 @@
-"""What the job commands (partition, counts, mean, points) share: a file and what is promised, a run, what is said.
+"""What the job commands (partition, counts, mean, points) share: options, a file, a run, queries, what is said.
 
 A command calls :meth:`FileJob.open`, which reads the first line of the file alone and refuses all that does not depend
 on the rows. It prepares its question, runs, writes, and tells. Rows are read into memory, or streamed by an engine
@@ -13,11 +13,11 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from glob import has_magic
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,21 +25,27 @@ from ..arrays import Integers
 from ..engines import open_source
 from ..engines.arrow import ArrowSource
 from ..engines.files import PARQUET, list_files
-from ..errors import InvalidInput
+from ..errors import InvalidInput, OutsideWarning
 from ..functions import BoundedFunction
+from ..geometry.areas import outside_words
 from ..geometry.box import Box
-from ..hierarchy import AnyTree
-from ..io.files import check_outputs, replacing
+from ..hierarchy import AnyTree, TableTree
+from ..io.files import check_outputs, replacing, write_text
 from ..io.plots import PICTURES, need_matplotlib, save_picture
 from ..io.points import choose_columns, fit, read_located, read_points
-from ..io.queries import Asked
+from ..io.progress import Progress
+from ..io.queries import Asked, Queries, corner_names, grid_queries, label_queries, read_queries
+from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.trees import label_tree
 from ..pooled.play import Published
 from ..protocol.column import Column, stored_column
+from ..protocol.promise import Mark, Trust
+from ..release.answers import CountAnswers
 from ..release.counts import AnyRun
-from ..release.job import Done, Job, Question
+from ..release.job import DELTA, TRUSTS, Done, Job, K, Question
 from ..simulation.people import (
     COMMAND,
+    MAX_ROWS_PER_USER,
     check_rows_are_people,
     count_filled,
     draw_key,
@@ -48,17 +54,165 @@ from ..simulation.people import (
     refuse_person_columns,
 )
 from ..simulation.simulate import Run
+from ..tabular import known
 from ..words import number_of
-from .arguments import named_domain
 from .catalogue import DONE
-from .job_options import JobOptions, MapFiles, PositionOptions, Promise, task_options
+from .options import DOMAIN_HELP, advanced, file, flat, named_domain, number, option, path, positive, share, whole
 
-__all__ = ["REGIONS", "FileJob", "FileRows", "OwnValue", "check_maps", "open_rows"]
+__all__ = [
+    "REGIONS", "TABLES", "CellRule", "FileJob", "FileRows", "JobFile", "JobOptions", "MapFiles", "OwnValue", "Promise",
+    "QueryOptions", "TranscriptFile", "answer_columns", "check_maps", "queries_of", "task_options", "write_answers",
+]  # fmt: skip
 
+TABLES = (".csv", ".geojson")  # how files of answers end
 REGIONS = (".geojson", ".csv", ".parquet")
-_POOLED = ("epsilon", "resolution")  # options of a task that do not need trust nobody
+_ENDINGS = {"partition": REGIONS, "counts": TABLES, "points": (".csv",)}  # of --out
 _STREAMED = (*PARQUET, ".csv", ".csv.gz")
 _IN_MEMORY = 1 << 29  # bytes of a file that is read into memory if nobody says otherwise
+ANSWERS = ("count", "stderr", "low", "high")
+_OURS = (*ANSWERS, SEED)
+
+# -- options: one dataclass for each idea ------------------------------------------------------------------------------
+
+JobFile = Annotated[Path, option("positions: .csv, .csv.gz, .parquet, GeoParquet or .geojson", "FILE")]
+TranscriptFile = Annotated[Path | None, advanced("write all that was published: .slt", "FILE", path)]
+
+
+@flat
+class CellRule:
+    """How regions are made."""
+
+    rule: Annotated[
+        Literal["cut", "all"] | None,
+        advanced("trust nobody: cut asks few people at a time and cuts anywhere; all is the paper's, which asks "
+                 "everybody (cut)"),
+    ] = None  # fmt: skip
+    resolution: Annotated[
+        float | None,
+        advanced("the shortest side of a region, in kilometres on maps, else in units of the axes", "LENGTH", positive),
+    ] = None
+
+
+@flat
+class Promise:
+    """Where people may be, whom they trust, and what it may cost them."""
+
+    bounds: Annotated[
+        str,
+        option(f"{DOMAIN_HELP}. It is never taken from the data, because that would leak",
+               "BOX", dash=True),
+    ]  # fmt: skip
+    trust: Annotated[
+        Trust, option("whom the participants trust. " + "; ".join(f"{name}: {words}" for name, words in TRUSTS.items()))
+    ]
+    epsilon: Annotated[
+        float,
+        option("loss in all: between any two places of one's region (nobody), or for any change of position (the "
+               "others)", "NUMBER", positive),
+    ]  # fmt: skip
+    k: Annotated[int | None, advanced(f"trust nobody: the smallest crowd of a region ({K})", "K", whole(1))] = None
+    delta: Annotated[float | None, advanced(f"trust nobody: chance of fewer than k ({DELTA:g})", "SHARE", share)] = None
+    cells: CellRule = CellRule()
+
+
+@flat
+class PositionOptions:
+    """Where the positions are in the file."""
+
+    columns: Annotated[str | None, option("of positions, one per axis (longitude,latitude or x,y)", "A,B")] = None
+    engine: Annotated[
+        Literal["auto", "memory", "arrow"],
+        advanced("what reads and counts the rows; auto reads files up to 512 MiB into memory and streams larger ones "
+                 "and folders through Arrow. FILE may be a folder or a pattern such as 'points/*.parquet' for all but "
+                 "memory"),
+    ] = "auto"  # fmt: skip
+    clip: Annotated[bool, advanced("move positions outside the box to its edge, at most a tenth")] = False
+
+
+@flat
+class People:
+    """Whose row it is."""
+
+    user: Annotated[str | None, option("whose row it is: one row per person is drawn at random", "COLUMN")] = None
+    rows_are_people: Annotated[bool, advanced("every row is another person")] = False
+    rows_per_user: Annotated[
+        int,
+        advanced("rows per person; with trust nobody a person loses M times what is promised to one row, with the "
+                 "others there is M times as much noise", "M", whole(1, MAX_ROWS_PER_USER)),
+    ] = 1  # fmt: skip
+
+
+@flat
+class OutputOptions:
+    """How the result is shown."""
+
+    json: Annotated[bool, option("one JSON object on stdout")] = False
+    explain: Annotated[bool, advanced("the whole promise, and what every step cost")] = False
+    quiet: Annotated[bool, advanced("no progress on stderr")] = False
+    seed: Annotated[
+        int | None,
+        advanced("repeatable noise, which protects nobody: tables get a column simulation_seed, pictures, maps and "
+                 "transcripts a line; else the system's randomness", "S", whole(0)),
+    ] = None  # fmt: skip
+
+    def step(self, label: str) -> Progress:
+        """What shows that a step is under way, to be used in a ``with`` statement."""
+        return Progress(None, label, show=not (self.quiet or self.json))
+
+
+@flat
+class MapFiles:
+    """The map in one file, and as a picture."""
+
+    html: Annotated[Path | None, file("write an interactive map, one file that needs no net")] = None
+    plot: Annotated[Path | None, file("draw the map: .png, .svg or .pdf")] = None
+
+
+@flat
+class JobOptions:
+    """The options of every job beside its promise."""
+
+    maps: MapFiles = MapFiles()
+    data: PositionOptions = PositionOptions()
+    people: People = People()
+    output: OutputOptions = OutputOptions()
+
+
+_TASK = ("epsilon", "delta", "k", "rule", "resolution", "label")
+
+
+def task_options(*groups: Any) -> dict[str, Any]:
+    """What was given of the options in these groups that a task is built from."""
+    values = {field.name: getattr(group, field.name) for group in groups for field in fields(group)}
+    return {name: values[name] for name in _TASK if values.get(name) is not None}
+
+
+@flat
+class QueryOptions:
+    """Which boxes or polygons to count in, and the level of the intervals."""
+
+    grid: Annotated[str | None, option("an even grid, such as 32x32; of a table all labels are counted", "AxB")] = None
+    queries: Annotated[
+        Path | None,
+        file("boxes: CSV with columns x0,y0,x1,y1 (or NAME_lower and NAME_upper for each axis); polygons: .geojson; "
+             "labels of a table: a column called label. Other columns come back with the answers"),
+    ] = None  # fmt: skip
+    level: Annotated[float, advanced("of the intervals", "SHARE", share)] = 0.95
+    rounding: Annotated[
+        float | None,
+        advanced("the step that all coordinates are multiples of, if that is public: 0.01 for two decimals, 0 for "
+                 "none", "STEP", number),
+    ] = None  # fmt: skip
+
+    @property
+    def asked(self) -> bool:
+        """Whether boxes were given, in one of the two ways."""
+        if self.queries is not None and self.grid is not None:
+            raise InvalidInput("give --queries FILE or --grid AxB, not both")
+        return self.queries is not None or self.grid is not None
+
+
+# -- the rows ----------------------------------------------------------------------------------------------------------
 
 
 class OwnValue(NamedTuple):
@@ -218,32 +372,26 @@ class FileJob:
     options: JobOptions
     rows: FileRows
     out: Path | None  # where the answer goes
-    maps: MapFiles
     transcript: Path | None  # where all that was published goes
     counted: str = ""  # who was counted, in words; empty before the run
+    participants: int = 0  # and how many
 
     @classmethod
     def open(
-        cls, command: str, file: Path, promise: Promise, options: JobOptions, maps: MapFiles, *,
-        out: Path | None = None, endings: Sequence[str] = (), transcript: Path | None = None,
-        inputs: Sequence[Path | None] = (), value: OwnValue | None = None,
+        cls, command: str, file: Path, promise: Promise, options: JobOptions, *, out: Path | None = None,
+        transcript: Path | None = None, queries: Path | None = None, value: OwnValue | None = None,
     ) -> FileJob:  # fmt: skip
         """Check outputs and options, and read the first line of the file."""
-        outputs = {"--out": (out, endings), "--transcript": (transcript, (".slt",))}
-        check_maps(maps, outputs, inputs=[file, *inputs])
-        wrong = [name for name in task_options(promise, promise.cells) if name not in _POOLED]
-        if promise.trust != "nobody" and wrong:
-            raise InvalidInput(
-                f"{', '.join(f'--{name}' for name in wrong)}: not with --trust {promise.trust}, which promises plain "
-                "differential privacy without regions and crowds; leave it out, or take --trust nobody"
-            )
-        job = cls(command, promise, options, open_rows(file, promise.bounds, options, value), out, maps, transcript)
+        outputs = {"--out": (out, _ENDINGS.get(command, ())), "--transcript": (transcript, (".slt",))}
+        maps = options.maps
+        check_maps(maps, outputs, inputs=[file, queries])
+        job = cls(command, promise, options, open_rows(file, promise.bounds, options, value), out, transcript)
         job._job("counts").planned()  # refuses
         drawn = {"--out": out, "--plot": maps.plot, "--html": maps.html}
-        for option, path in drawn.items() if job.box.dimensions != 2 else ():
-            if path is not None and path.suffix.lower() != ".csv":
+        for name, target in drawn.items() if job.box.dimensions != 2 else ():
+            if target is not None and target.suffix.lower() != ".csv":
                 raise InvalidInput(
-                    f"{option} {path}: maps and pictures need two dimensions, the positions have "
+                    f"{name} {target}: maps and pictures need two dimensions, the positions have "
                     f"{job.box.dimensions}; write .csv"
                 )
         return job
@@ -271,10 +419,11 @@ class FileJob:
                 job, data=rows.data, f=f or rows.column, users=rows.users, progress=lambda *_: step.advance(), **changes
             )
             done = replace(job.run(), data=None)  # the answers need the memory of the rows
-        several, people = self.options.people.rows_per_user, _participants(done)
-        self.counted = number_of(people, "person", "people")
+        several = self.options.people.rows_per_user
+        self.participants = (done.run if isinstance(done.run, AnyRun) else done.result).participants
+        self.counted = number_of(self.participants, "person", "people")
         if several > 1:
-            self.counted = f"{number_of(people, 'row')}, up to {several} of each person, of {rows.total:,}"
+            self.counted = f"{number_of(self.participants, 'row')}, up to {several} of each person, of {rows.total:,}"
         elif self.options.people.user:
             self.counted += f", one row each of {rows.total:,}"
         return done
@@ -293,7 +442,7 @@ class FileJob:
 
     def write(self, done: Done, *, asked: Sequence[Asked] = (), numbers: Mapping[str, str] | None = None) -> list[str]:
         """Write the maps, with questions and numbers, and the transcript; the names of all files."""
-        result, rows, maps = done.result, self.options.people.rows_per_user > 1, self.maps
+        result, rows, maps = done.result, self.options.people.rows_per_user > 1, self.options.maps
         people = "rows" if rows else "participants"
         title = f"{self.rows.file.name}: {result.total:,} {people}, trust {self.promise.trust}, "
         title += f"epsilon = {self.promise.epsilon:g}"
@@ -322,7 +471,7 @@ class FileJob:
         output, promised = self.options.output, done.result.guarantee
         found |= {"files": files} if files else {}
         if output.json:
-            people = {"rows" if promised.rows > 1 else "participants": _participants(done)}
+            people = {"rows" if promised.rows > 1 else "participants": self.participants}
             promise = {"privacy": promised.to_json(), "simulation": done.result.simulated, "seed": output.seed}
             print(json.dumps({"command": self.command, **people, **found, **promise}))
             return DONE
@@ -351,6 +500,63 @@ def check_maps(
     check_outputs({**outputs, **drawn}, inputs=inputs)
 
 
-def _participants(done: Done) -> int:
-    found: int = (done.run if isinstance(done.run, AnyRun) else done.result).participants
-    return found
+# -- boxes or polygons to count in -------------------------------------------------------------------------------------
+
+
+def queries_of(options: QueryOptions, box: Box, tree: AnyTree | None = None) -> Queries:
+    """The boxes that were asked for; all labels of a tree if it has some and nothing else was asked for.
+
+    Warns about queries that reach outside the domain, and about columns that the answers replace.
+    """
+    if not options.asked and not (isinstance(tree, TableTree) and tree.leaves):
+        raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
+    if options.grid is not None:
+        queries = grid_queries(options.grid, box)
+    elif options.queries is not None:
+        queries = read_queries(options.queries, box, tree)
+    else:
+        assert isinstance(tree, TableTree)
+        queries = label_queries(tree)
+    if words := outside_words(queries.areas, box):
+        warnings.warn(words, OutsideWarning, stacklevel=2)
+    if taken := [name for name in queries.properties if name in _OURS]:
+        warnings.warn(f"the answers replace the queries' own {', '.join(taken)}", UserWarning, stacklevel=2)
+    return queries
+
+
+def answer_columns(
+    queries: Queries, answers: CountAnswers, box: Box, *, level: float, mark: Mark | None = None
+) -> dict[str, list[Any]]:
+    """Columns by name: what the queries are called, corners of boxes, count, stderr, low and high, and a seed.
+
+    Polygons without any properties are numbered.
+    """
+    corners = np.round(queries.boxes, 9).reshape(len(queries), -1)  # -73.95, not -73.94999999999999
+    places = dict(zip(corner_names(box), corners.T.tolist(), strict=True))
+    if queries.named:
+        places = {}
+    elif queries.shapes is not None:
+        places = {} if queries.properties else {"polygon": list(range(len(queries)))}
+    interval = answers.interval(level)
+    values = (answers.value, answers.stderr, interval[:, 0], interval[:, 1])
+    return {
+        **{name: list(column) for name, column in queries.properties.items() if name not in _OURS},
+        **places,
+        **{name: known(column, answers.stderr).tolist() for name, column in zip(ANSWERS, values, strict=True)},
+        **seed_column(mark, len(queries)),
+    }
+
+
+def write_answers(
+    queries: Queries, columns: dict[str, list[Any]], path: Path | None, box: Box, *, mark: Mark | None = None
+) -> str:
+    """Write CSV or GeoJSON, by the ending of the name; without a name return CSV."""
+    if path is None:
+        return csv_text(columns)
+    kept = {name: column for name, column in columns.items() if name in queries.properties or name in _OURS}
+    if path.suffix.lower() == ".geojson":
+        rows = (dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True))
+        write_text(path, feature_collection(queries.geometries(box), rows, mark).decode())
+    else:
+        write_text(path, csv_text(columns))
+    return ""

@@ -240,8 +240,8 @@ class Job:
         wrong += [name for name in self.options if name not in _POOLED]
         if wrong:
             raise InvalidInput(
-                f'{", ".join(wrong)}: not with trust="{self.trust}", which promises plain differential privacy without '
-                f'regions and crowds; leave it out, or take trust="nobody". Allowed are epsilon, {", ".join(_POOLED)}'
+                f"{', '.join(wrong)}: not with trust {self.trust}, which promises plain differential privacy without "
+                f"regions and crowds; leave it out, or trust nobody. Allowed are epsilon, {', '.join(_POOLED)}"
             )
         return PooledTask.build(self.box, epsilon=loss, trust=self.trust, max_reports=self.rows, **self.options)
 

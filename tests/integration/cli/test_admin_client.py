@@ -43,7 +43,7 @@ def test_what_is_no_answer_of_our_server_is_refused_with_a_reason(monkeypatch: p
 def test_a_redirect_takes_the_token_nowhere() -> None:
     with Hostile() as elsewhere, Hostile(otherwise=redirect(f"{elsewhere.url}/tasks")) as server:
         with AdminClient(server.url, TOKEN) as client:
-            for call in (client.campaigns, lambda: client.move(NAME, "start"), lambda: client.tokens(NAME, 1)):
+            for call in (client.campaigns, lambda: client.move(NAME, "start"), lambda: next(client.tokens(NAME, 1))):
                 with pytest.raises(InvalidInput, match="redirects are not followed"):
                     call()
         assert elsewhere.asked == []
@@ -72,10 +72,10 @@ def test_fewer_or_strange_tokens_are_refused() -> None:
     with Hostile() as server, AdminClient(server.url, TOKEN) as client:
         server.routes[path] = answer(b'{"tokens": []}', status=201)
         with pytest.raises(InvalidInput, match="made 0 tokens instead of 5"):
-            client.tokens(NAME, 5)
+            next(client.tokens(NAME, 5))
         server.routes[path] = answer(b'{"tokens": ["\\u001b[2J"]}', status=201)
         with pytest.raises(InvalidInput, match="tokens is not what a semilocal server sends"):
-            client.tokens(NAME, 1)
+            next(client.tokens(NAME, 1))
         assert server.asked == [f"POST {path} HTTP/1.1"] * 2  # it does not ask again and again
 
 

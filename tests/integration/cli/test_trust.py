@@ -39,9 +39,9 @@ def test_what_belongs_to_nobody_is_refused(
     capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
 ) -> None:
     words = (job, table, *UNIT, "--trust", trust, "--epsilon", "1", *JOBS[job])
-    assert "error: --k: not with --trust " in refused(capsys, *words, "--k", "50")
-    assert "error: --delta: not with --trust " in refused(capsys, *words, "--delta", "1e-6")
-    assert "error: --rule: not with --trust " in refused(capsys, *words, "--rule", "all")
+    assert "error: k: not with trust " in refused(capsys, *words, "--k", "50")
+    assert "error: delta: not with trust " in refused(capsys, *words, "--delta", "1e-6")
+    assert "error: rule: not with trust " in refused(capsys, *words, "--rule", "all")
     assert "--epsilon. Must be > 0" in run(capsys, *words, "--epsilon", "0")[2]
     if job != "mean":
         assert "measure 55.7 x 55.7 km and" in refused(capsys, *words, "--resolution", "60")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from semilocal import Box
-from semilocal.cli.arguments import describe_position, parse_function, parse_position, parse_release
+from semilocal.cli.options import describe_position, parse_function, parse_position, parse_release
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy.tables import from_labels
+from semilocal.protocol.plan import named_function
 
 LON_LAT = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))
 LAT_LON = Box((37, -123), (38, -121), names=("lat", "lon"))
@@ -111,7 +112,7 @@ def test_functions_have_one_grammar_in_all_commands(text: str, expected: tuple[s
     assert parse_function(text, names) == expected
     release = parse_release(f"mean:{text}:0.5", names)
     assert (release.kind, (release.function, release.parameters), release.epsilon) == ("mean", expected, 0.5)
-    assert parse_function(text, names).build().name
+    assert named_function(*parse_function(text, names)).name
 
 
 @pytest.mark.parametrize(

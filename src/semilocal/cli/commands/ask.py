@@ -19,15 +19,24 @@ from ...io.queries import asked_on_map
 from ...io.regions import csv_text, seed_column, write_regions
 from ...protocol.column import as_range
 from ...protocol.partition import Partition
+from ...protocol.plan import named_function
 from ...release.job import Done
 from ...release.points import centres
 from ...tabular import rounded
 from ...words import number_of
-from ..answers import TABLES, QueryOptions, answer_columns, queries_of, write_answers
-from ..arguments import FUNCTION_HELP, parse_function
-from ..job_options import JobFile, JobOptions, MapFiles, Promise, TranscriptFile
-from ..jobs import REGIONS, FileJob, OwnValue
-from ..options import advanced, file, option, share
+from ..jobs import (
+    FileJob,
+    JobFile,
+    JobOptions,
+    OwnValue,
+    Promise,
+    QueryOptions,
+    TranscriptFile,
+    answer_columns,
+    queries_of,
+    write_answers,
+)
+from ..options import FUNCTION_HELP, advanced, file, option, parse_function, share
 
 __all__ = ["run_counts", "run_mean", "run_partition", "run_points"]
 
@@ -38,12 +47,11 @@ def run_partition(
     *,
     promise: Promise,
     out: Annotated[Path | None, file("write the regions: .geojson, .csv or .parquet (GeoParquet)")] = None,
-    maps: MapFiles = MapFiles(),
     transcript: TranscriptFile = None,
     options: JobOptions = JobOptions(),
 ) -> int:
     """Cut the domain into regions that follow the density of the crowd."""
-    job = FileJob.open("partition", file, promise, options, maps, out=out, endings=REGIONS, transcript=transcript)
+    job = FileJob.open("partition", file, promise, options, out=out, transcript=transcript)
     done = job.run(only_counted=True)
     partition, crowds = done.result.partition, done.result.partition.crowds
     with options.output.step("writing"):
@@ -72,14 +80,11 @@ def run_counts(
     promise: Promise,
     asked: QueryOptions = QueryOptions(),
     out: Annotated[Path | None, file("write the answers: .csv or .geojson (else stdout)")] = None,
-    maps: MapFiles = MapFiles(),
     transcript: TranscriptFile = None,
     options: JobOptions = JobOptions(),
 ) -> int:
     """Count in boxes or polygons, with intervals."""
-    job = FileJob.open(
-        "counts", file, promise, options, maps, out=out, endings=TABLES, transcript=transcript, inputs=[asked.queries]
-    )
+    job = FileJob.open("counts", file, promise, options, out=out, transcript=transcript, queries=asked.queries)
     queries = queries_of(asked, job.box, job.rows.tree)
     done = job.run(rounding=asked.rounding, only_counted=True)
     result, mark = done.result, done.result.partition.mark
@@ -88,7 +93,7 @@ def run_counts(
         columns = answer_columns(queries, answers, job.box, level=asked.level, mark=mark)
     with options.output.step("writing"):
         table = write_answers(queries, columns, out, job.box, mark=mark)
-        drawn = (maps.plot is not None or maps.html is not None) and job.box.dimensions == 2
+        drawn = (options.maps.plot is not None or options.maps.html is not None) and job.box.dimensions == 2
         files = job.write(done, asked=asked_on_map(queries, columns) if drawn else [])
     regions = number_of(len(result.partition), "region")
     words = [f"{number_of(len(queries), 'query', 'queries')} over {regions} of {job.counted}"]
@@ -115,7 +120,6 @@ def run_mean(
                "LOW,HIGH", dash=True),
     ] = None,
     level: Annotated[float, advanced("of the interval", "SHARE", share)] = 0.95,
-    maps: MapFiles = MapFiles(),
     options: JobOptions = JobOptions(),
 ) -> int:  # fmt: skip
     """Release the mean of a function of the positions, or of a column of the file, with its error."""
@@ -123,11 +127,11 @@ def run_mean(
         raise InvalidInput("give --function F, or --value COLUMN with --range LOW,HIGH; one of the two")
     if function is not None and range is not None:
         raise InvalidInput("--range belongs to --value; a function of the position knows its range")
-    job = FileJob.open("mean", file, promise, options, maps, value=None if value is None else _own(value, range))
+    job = FileJob.open("mean", file, promise, options, value=None if value is None else _own(value, range))
     f = None
     if function is not None:
         try:
-            f = parse_function(function, job.box.names).build()
+            f = named_function(*parse_function(function, job.box.names))
             if job.rows.tree is not None:
                 job.rows.tree.check_coordinates(function)
         except InvalidInput as error:
@@ -177,12 +181,11 @@ def run_points(
     *,
     promise: Promise,
     out: Annotated[Path | None, file("write the points: .csv (else stdout)")] = None,
-    maps: MapFiles = MapFiles(),
     transcript: TranscriptFile = None,
     options: JobOptions = JobOptions(),
 ) -> int:
     """Release the estimated centre of everybody's region, or positions drawn from estimated counts."""
-    job = FileJob.open("points", file, promise, options, maps, out=out, endings=(".csv",), transcript=transcript)
+    job = FileJob.open("points", file, promise, options, out=out, transcript=transcript)
     done = job.run("points" if job.pooled else "counts")
     partition = done.result.partition
     rows: dict[str, Any] = {name: column.tolist() for name, column in rounded(_columns(job, done)).items()}

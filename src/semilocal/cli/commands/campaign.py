@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -24,12 +23,23 @@ from ...service.campaign import CampaignForm
 from ...service.pair.form import PairForm
 from ...sharing import is_pair_task
 from ...sharing.pair import PairTask
-from .. import admin
 from ..admin import CAMPAIGN, CampaignName, Office, connect
-from ..arguments import BOX_HELP, RELEASE_HELP, TREE_HELP, parse_release
 from ..catalogue import DONE
-from ..job_options import CellRule, task_options
-from ..options import advanced, flat, not_empty, number, option, positive, share, two_servers, whole
+from ..jobs import CellRule, task_options
+from ..options import (
+    DOMAIN_HELP,
+    RELEASE_HELP,
+    advanced,
+    flat,
+    not_empty,
+    number,
+    option,
+    parse_release,
+    positive,
+    share,
+    two_servers,
+    whole,
+)
 
 __all__ = [
     "CampaignOptions", "run_close", "run_confirm", "run_create", "run_list", "run_show", "run_start", "run_tokens",
@@ -37,12 +47,11 @@ __all__ = [
 
 
 @flat
-@dataclass(frozen=True, kw_only=True)
 class CampaignOptions:
     """A campaign: its task, its rounds and who may enrol."""
 
     name: Annotated[str, option("for people")]
-    bounds: Annotated[str, option(f"the public domain: {BOX_HELP}; {TREE_HELP}", "BOX", dash=True)]
+    bounds: Annotated[str, option(DOMAIN_HELP, "BOX", dash=True)]
     epsilon: Annotated[
         float,
         option("trust nobody: loss of the map between any two places of one's region, to which each release adds its "
@@ -61,7 +70,7 @@ class CampaignOptions:
     names: Annotated[str, advanced("names of the axes, such as longitude,latitude", "A,B")] = ""
     label: Annotated[str | None, advanced("a date or a number: the same collection again needs another one")] = None
     max_depth: Annotated[int | None, advanced("how deep the finest cells are", "D", whole(1))] = None
-    quorum: Annotated[float, advanced("share of expected reports that closes a round early", "SHARE", number(0))] = 1.0
+    quorum: Annotated[float, advanced("share of expected reports that closes a round early", "SHARE", number)] = 1.0
     window: Annotated[int, advanced("seconds that a round stays open", "S", whole(1))] = 3600
     enrolment_seconds: Annotated[int | None, advanced("round 1 opens by then at the latest", "S", whole(1))] = None
     peer_key: Annotated[
@@ -240,6 +249,6 @@ def run_tokens(
     """Print new one-time enrolment tokens, one per line."""
     with connect(office) as client:
         task = client.find(campaign).task
-        for start in range(0, count, admin.PAGE):  # what was made is printed, whatever happens to the rest
-            print(*client.tokens(task, min(admin.PAGE, count - start)), sep="\n", flush=True)
+        for page in client.tokens(task, count):  # what was made is printed, whatever happens to the rest
+            print(*page, sep="\n", flush=True)
     return DONE

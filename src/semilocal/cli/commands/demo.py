@@ -39,8 +39,8 @@ from ...tabular import aligned
 from ...testing import ADMIN_TOKEN, running_server
 from ...words import number_of
 from ..admin import AdminClient
-from ..answers import answer_columns
 from ..catalogue import DONE
+from ..jobs import answer_columns
 from ..options import folder, option, whole
 from .results import Found, found_of, write_map
 
@@ -172,7 +172,7 @@ def _join(client: AdminClient, task: str, points: Floats, epsilon: float) -> Non
     from ...device.swarm import run_swarm
 
     print(f"\n{len(points):,} devices join {client.url}/tasks/{task[:16]}…", flush=True)
-    policy, tokens = Policy(max_epsilon=epsilon), client.tokens(task, len(points))
+    policy, tokens = Policy(max_epsilon=epsilon), [each for page in client.tokens(task, len(points)) for each in page]
     result = asyncio.run(run_swarm(f"{client.url}/tasks/{task}", points, policy=policy, tokens=tokens))
     print(result.text().splitlines()[0])
     if any(summary.outcome not in ("finished", "uploaded") for summary in result.summaries) or result.failures:

@@ -12,7 +12,6 @@ import contextlib
 import math
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -31,17 +30,18 @@ from ...protocol.promise import device_words
 from ...protocol.task import Task
 from ...sharing.pair import PairTask
 from ...words import number_of
-from ..arguments import describe_position, parse_position
 from ..catalogue import DONE, FOUND
 from ..options import (
     HIDDEN_HELP,
     advanced,
     amount,
+    describe_position,
     existing,
     file,
     flat,
     number,
     option,
+    parse_position,
     read_hidden,
     server_url,
     whole,
@@ -61,7 +61,7 @@ _ANY = Policy(max_epsilon=1e6, min_k=1, max_delta=1.0, allow_no_crowd=True)  # n
 Patience = Annotated[
     float,
     advanced("give up if the server does not answer for this many seconds before anything is sent; after that it is "
-             "tried for an hour", "S", number(0)),
+             "tried for an hour", "S", number),
 ]  # fmt: skip
 TaskUrl = Annotated[str, option("the task, https://server/tasks/ID, or a server with one open task", "URL", server_url)]
 
@@ -166,7 +166,6 @@ async def find_task(channel: Channel, url: str) -> Found:
 
 
 @flat
-@dataclass(frozen=True, kw_only=True)
 class JoinOptions:
     """Who takes part, and the owner's limits."""
 
@@ -187,16 +186,14 @@ class JoinOptions:
                "E", amount),
     ] = None  # fmt: skip
     min_k: Annotated[int | None, option(f"smallest crowd to accept ({MIN_K})", "K", whole(1))] = None
-    max_delta: Annotated[float | None, option(f"largest chance to miss that crowd ({MAX_DELTA:g})", "D", number(0))] = (
-        None
-    )
+    max_delta: Annotated[float | None, option(f"largest chance to miss that crowd ({MAX_DELTA:g})", "D", number)] = None
     min_side: Annotated[
         str | None,
         option("never name a region without a whole cell of such sides: one number or one per axis, in kilometres for "
                "longitude and latitude, else in units of the axes (no limit). A server that lies can lead you to the "
                "smallest you allow", "S[,S]"),
     ] = None  # fmt: skip
-    spread: Annotated[float, advanced("send up to S seconds late", "S", number(0))] = 1.0
+    spread: Annotated[float, advanced("send up to S seconds late", "S", number)] = 1.0
     allow_no_crowd: Annotated[bool, advanced("join tasks that keep no crowd, too")] = False
     allow_bucket: Annotated[bool, advanced("two servers: join tasks that publish a device's coarse cell, too")] = False
     new_server: Annotated[
@@ -366,7 +363,6 @@ def default_vault() -> Path:
 
 
 @flat
-@dataclass(frozen=True, kw_only=True)
 class SwarmOptions:
     """The crowd."""
 

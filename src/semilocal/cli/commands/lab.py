@@ -21,9 +21,8 @@ from ...protocol.promise import Trust
 from ...protocol.task import Task
 from ...release.job import DELTA, K
 from ...words import number_of
-from ..arguments import BOX_HELP
 from ..catalogue import DONE, FOUND
-from ..options import advanced, existing, folder, option, positive, share, whole
+from ..options import BOX_HELP, advanced, existing, folder, option, positive, share, whole
 
 if TYPE_CHECKING:
     from ...lab.experiments.report import Output
@@ -34,7 +33,7 @@ __all__ = ["run_audit", "run_plan", "run_reproduce"]
 def run_plan(
     *,
     n: Annotated[int, option("participants", "N", whole(1))],
-    bounds: Annotated[str, option(f"the public domain: {BOX_HELP}", "BOX", dash=True)],
+    bounds: Annotated[str, option(BOX_HELP, "BOX", dash=True)],
     epsilon: Annotated[
         float | None,
         option("loss between any two places (nobody trusted: of one's region); left out with --want", "NUMBER",

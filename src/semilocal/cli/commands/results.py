@@ -28,10 +28,8 @@ from ...sharing.wire import SignedTree
 from ...simulation.simulate import splits_of
 from ...words import number_of
 from ..admin import AdminClient, CampaignName, Office, connect
-from ..answers import TABLES, QueryOptions, answer_columns, queries_of, write_answers
 from ..catalogue import DONE
-from ..job_options import MapFiles
-from ..jobs import REGIONS, check_maps
+from ..jobs import REGIONS, TABLES, MapFiles, QueryOptions, answer_columns, check_maps, queries_of, write_answers
 from ..options import option, path
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,7 +23,6 @@ _COPIED = {
 
 
 @flat
-@dataclass(frozen=True, kw_only=True)
 class PairServer:
     """The part of this server in pairs of two servers."""
 

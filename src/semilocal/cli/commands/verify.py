@@ -55,6 +55,7 @@ def run(
 def _verify(path: Path, against: Path | None) -> int:
     """Replay what a file holds, of whichever of the three kinds it is."""
     from ...transcript.file import MAGIC
+    from ...transcript.verify import compare_histories, verify_file
 
     with path.open("rb") as stream:
         start = stream.read(_START)
@@ -66,13 +67,6 @@ def _verify(path: Path, against: Path | None) -> int:
         return _verify_pooled(path.read_bytes())
     if not start.startswith(MAGIC):
         raise _not_readable(str(path))
-    return _verify_rounds(path, against)
-
-
-def _verify_rounds(path: Path, against: Path | None) -> int:
-    """Replay the rounds of a campaign where nobody is trusted."""
-    from ...transcript.verify import compare_histories, verify_file
-
     begin = time.perf_counter()
     found = verify_file(path)
     seconds = max(time.perf_counter() - begin, 1e-9)
@@ -136,17 +130,14 @@ def _verify_pooled(data: bytes) -> int:
 
     try:
         published = Published.from_bytes(data)
-        counted = pooled_counts(published)
-        seed = None if published.mark is None else published.mark.seed
-        marked = None if seed is None else Simulation(seed)
+        counted, mark = pooled_counts(published), published.mark
+        said = "" if mark is None or mark.seed is None else f"{Simulation(mark.seed).words}\n"
     except InvalidInput as error:
         print(f"DIFFERENT: {printable(str(error), most=1000)}")
         return FOUND
-    if marked is not None:
-        print(marked.words)
     print(
-        f"the rule gives the same {number_of(len(counted.partition), 'final cell')} from the same published numbers; "
-        f"{number_of(counted.total, 'report')}, task {published.task.id.hex()[:16]}\n{_HONEST}"
+        f"{said}the rule gives the same {number_of(len(counted.partition), 'final cell')} from the same published "
+        f"numbers; {number_of(counted.total, 'report')}, task {published.task.id.hex()[:16]}\n{_HONEST}"
     )
     print(counted.guarantee.explain())
     return DONE
