@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput, Lost, MissingExtra, Refused, printable
+from ..errors import InvalidInput, Lost, Refused, optional, printable
 from ..io.progress import duration
 from ..protocol.messages import Event, decode, decode_event
 from ..protocol.plan import Plan
@@ -27,8 +27,6 @@ from ..sharing import is_pair_task
 from ..sharing.pair import PairTask
 from ..words import number_of
 from .options import HIDDEN_HELP, flat, not_empty, option, read_hidden, server_url
-
-__all__ = ["ADMIN_TOKEN", "CAMPAIGN", "AdminClient", "CampaignName", "Office", "State", "connect"]
 
 ADMIN_TOKEN = "SEMILOCAL_ADMIN_TOKEN"
 PAGE = 10_000  # tokens that a server makes at once
@@ -154,12 +152,9 @@ class AdminClient:
     """An administrator's calls, to be used in a ``with`` statement; without a token those that everybody may make."""
 
     def __init__(self, url: str, token: str = "") -> None:
-        try:
-            import httpx2
+        httpx2 = optional("httpx2", "service")
+        from ..device.transport import HttpxWire
 
-            from ..device.transport import HttpxWire
-        except ImportError:
-            raise MissingExtra("httpx2", "service") from None
         self.url, self._token = url.rstrip("/"), token
         self._runner = asyncio.Runner()
         headers = {"authorization": f"Bearer {token}"} if token else {}

@@ -9,21 +9,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["BAD_INPUT", "COMMANDS", "DONE", "EXIT_CODES", "FOUND", "GROUPS", "STOPPED", "Command"]
-
 DONE = 0
 FOUND = 1
 BAD_INPUT = 2
 STOPPED = 130
 
-EXIT_CODES: Mapping[int, str] = MappingProxyType(
-    {
-        DONE: "done",
-        FOUND: "a check found something",
-        BAD_INPUT: "bad input, or something that is needed is missing or does not answer; one line on stderr says what",
-        STOPPED: "stopped with Ctrl-C",
-    }
-)
+EXIT_CODES: Mapping[int, str] = {
+    DONE: "done",
+    FOUND: "a check found something",
+    BAD_INPUT: "bad input, or something that is needed is missing or does not answer; one line on stderr says what",
+    STOPPED: "stopped with Ctrl-C",
+}
 
 
 class Command(NamedTuple):
@@ -95,9 +91,7 @@ _COLLECT: dict[str, Command] = {
                 "campaign:run_start", "end enrolment and open round 1; two servers: end uploads and count",
                 ("semilocal campaign start walkers",),
             ),
-            "close": Command(
-                "campaign:run_close", "cancel a running campaign", ("semilocal campaign close walkers",)
-            ),
+            "close": Command("campaign:run_close", "cancel a running campaign", ("semilocal campaign close walkers",)),
         },
     ),
     "tokens": Command(
@@ -152,7 +146,7 @@ _CHECK: dict[str, Command] = {
         ("semilocal reproduce --list", "semilocal reproduce --quick --out results"),
     ),
 }  # fmt: skip
-GROUPS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
-    {"Ask a file": _ASK, "Collect from devices": _COLLECT, "Check and reproduce": _CHECK}
-)
-COMMANDS: Mapping[str, Command] = MappingProxyType(_ASK | _COLLECT | _CHECK)
+GROUPS: Mapping[str, Mapping[str, Command]] = {
+    "Ask a file": _ASK, "Collect from devices": _COLLECT, "Check and reproduce": _CHECK,
+}  # fmt: skip
+COMMANDS: Mapping[str, Command] = _ASK | _COLLECT | _CHECK

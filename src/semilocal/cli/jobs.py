@@ -29,6 +29,7 @@ from ..errors import InvalidInput, OutsideWarning
 from ..functions import BoundedFunction
 from ..geometry.areas import outside_words
 from ..geometry.box import Box
+from ..geometry.places import parse_numbers
 from ..hierarchy import AnyTree, TableTree
 from ..io.files import check_outputs, replacing, write_text
 from ..io.plots import PICTURES, need_matplotlib, save_picture
@@ -38,7 +39,7 @@ from ..io.queries import Asked, Queries, corner_names, grid_queries, label_queri
 from ..io.regions import SEED, csv_text, feature_collection, seed_column
 from ..io.trees import label_tree
 from ..pooled.play import Published
-from ..protocol.column import Column, stored_column
+from ..protocol.column import Column, as_range, stored_column
 from ..protocol.promise import Mark, Trust
 from ..release.answers import CountAnswers
 from ..release.counts import AnyRun
@@ -58,11 +59,6 @@ from ..tabular import known
 from ..words import number_of
 from .catalogue import DONE
 from .options import DOMAIN_HELP, advanced, file, flat, named_domain, number, option, path, positive, share, whole
-
-__all__ = [
-    "REGIONS", "TABLES", "CellRule", "FileJob", "FileRows", "JobFile", "JobOptions", "MapFiles", "OwnValue", "Promise",
-    "QueryOptions", "TranscriptFile", "answer_columns", "check_maps", "queries_of", "task_options", "write_answers",
-]  # fmt: skip
 
 TABLES = (".csv", ".geojson")  # how files of answers end
 REGIONS = (".geojson", ".csv", ".parquet")
@@ -211,6 +207,25 @@ class QueryOptions:
             raise InvalidInput("give --queries FILE or --grid AxB, not both")
         return self.queries is not None or self.grid is not None
 
+    def read(self, box: Box, tree: AnyTree | None = None) -> Queries:
+        """The boxes that were asked for; all labels of a tree if it has some and nothing else was asked for.
+
+        Warns about queries that reach outside the domain, and about columns that the answers replace.
+        """
+        if self.asked and self.grid is not None:
+            queries = grid_queries(self.grid, box)
+        elif self.queries is not None:
+            queries = read_queries(self.queries, box, tree)
+        elif isinstance(tree, TableTree) and tree.leaves:
+            queries = label_queries(tree)
+        else:
+            raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
+        if words := outside_words(queries.areas, box):
+            warnings.warn(words, OutsideWarning, stacklevel=2)
+        if taken := [name for name in queries.properties if name in _OURS]:
+            warnings.warn(f"the answers replace the queries' own {', '.join(taken)}", UserWarning, stacklevel=2)
+        return queries
+
 
 # -- the rows ----------------------------------------------------------------------------------------------------------
 
@@ -221,6 +236,16 @@ class OwnValue(NamedTuple):
     name: str
     low: float
     high: float
+
+    @classmethod
+    def read(cls, name: str, limits: str | None) -> OwnValue:
+        """The column that is asked for; refuses one without its range."""
+        if limits is None:
+            raise InvalidInput(
+                f"--value {name} needs its public range: --range LOW,HIGH, the smallest and largest value that anybody "
+                "can have. It is never taken from the data, because that would reveal something about them"
+            )
+        return cls(name, *as_range(parse_numbers(limits, "--range"), f"--value {name}"))
 
 
 class Rows(NamedTuple):
@@ -328,10 +353,9 @@ def open_rows(file: Path, bounds: str, options: JobOptions, value: OwnValue | No
     columns = data.columns.split(",") if data.columns is not None else None if tree is None else [tree.name]
     names, own, every = choose_columns(first, columns=columns, values=() if value is None else (value.name,))
     others = [name for name in every if name not in (*names, *own)]
-    if people.user is not None:
-        refuse_content_as_person(people.user, [*names, *own], COMMAND)
     box, domain = named_domain(bounds, names)
     if people.user is not None:
+        refuse_content_as_person(people.user, [*names, *own], COMMAND)
         looks = [name for name in person_columns(others) if name.lower() != people.user.lower()]
         there = any(name.lower() == people.user.lower() for name in every)  # else it is refused as soon as it is read
         if looks and there and not person_columns([people.user]):
@@ -379,13 +403,15 @@ class FileJob:
     @classmethod
     def open(
         cls, command: str, file: Path, promise: Promise, options: JobOptions, *, out: Path | None = None,
-        transcript: Path | None = None, queries: Path | None = None, value: OwnValue | None = None,
+        transcript: Path | None = None, queries: Path | None = None, value: str | None = None,
+        limits: str | None = None,
     ) -> FileJob:  # fmt: skip
-        """Check outputs and options, and read the first line of the file."""
+        """Check outputs and options, and read the first line of the file; ``limits`` are those of the column value."""
+        own = None if value is None else OwnValue.read(value, limits)
         outputs = {"--out": (out, _ENDINGS.get(command, ())), "--transcript": (transcript, (".slt",))}
         maps = options.maps
         check_maps(maps, outputs, inputs=[file, queries])
-        job = cls(command, promise, options, open_rows(file, promise.bounds, options, value), out, transcript)
+        job = cls(command, promise, options, open_rows(file, promise.bounds, options, own), out, transcript)
         job._job("counts").planned()  # refuses
         drawn = {"--out": out, "--plot": maps.plot, "--html": maps.html}
         for name, target in drawn.items() if job.box.dimensions != 2 else ():
@@ -500,28 +526,7 @@ def check_maps(
     check_outputs({**outputs, **drawn}, inputs=inputs)
 
 
-# -- boxes or polygons to count in -------------------------------------------------------------------------------------
-
-
-def queries_of(options: QueryOptions, box: Box, tree: AnyTree | None = None) -> Queries:
-    """The boxes that were asked for; all labels of a tree if it has some and nothing else was asked for.
-
-    Warns about queries that reach outside the domain, and about columns that the answers replace.
-    """
-    if not options.asked and not (isinstance(tree, TableTree) and tree.leaves):
-        raise InvalidInput("say which boxes to count in: --queries FILE, or --grid AxB such as --grid 32x32")
-    if options.grid is not None:
-        queries = grid_queries(options.grid, box)
-    elif options.queries is not None:
-        queries = read_queries(options.queries, box, tree)
-    else:
-        assert isinstance(tree, TableTree)
-        queries = label_queries(tree)
-    if words := outside_words(queries.areas, box):
-        warnings.warn(words, OutsideWarning, stacklevel=2)
-    if taken := [name for name in queries.properties if name in _OURS]:
-        warnings.warn(f"the answers replace the queries' own {', '.join(taken)}", UserWarning, stacklevel=2)
-    return queries
+# -- answers about boxes or polygons -----------------------------------------------------------------------------------
 
 
 def answer_columns(

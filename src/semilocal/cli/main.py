@@ -18,8 +18,6 @@ from typing import Any, TextIO
 from ..errors import MissingExtra, SemilocalError, printable
 from .catalogue import BAD_INPUT, DONE, STOPPED
 
-__all__ = ["main", "read_words", "write_every_letter"]
-
 MOST_MESSAGE = 2000  # characters
 _VERSION = sys.modules["semilocal"].__version__  # loaded before any of its modules
 

@@ -42,13 +42,6 @@ from ..io.trees import read_tree
 from ..protocol.plan import OWN
 from ..service.campaign import ReleaseForm
 
-__all__ = [
-    "BOX_HELP", "DOMAIN_HELP", "FUNCTION_HELP", "HIDDEN_HELP", "RELEASE_HELP", "advanced", "amount",
-    "describe_position", "existing", "file", "flat", "folder", "named_domain", "not_empty", "number", "option",
-    "parse_function", "parse_position", "parse_release", "path", "positive", "read_hidden", "server_url", "share",
-    "two_servers", "whole",
-]  # fmt: skip
-
 LONGEST = 4096  # characters of a hidden value
 MOST = 10**12  # of a whole number, or an amount
 Limits = Number | ExistingPath
@@ -308,7 +301,17 @@ def parse_position(
         position = tuple(numbers[0 if name.lower() in LATITUDE else 1] for name in box.names)
     else:
         position = tuple(numbers)
-    _check_inside(position, box, example)
+    sides = zip(box.names, position, box.lower, box.upper, strict=True)
+    outside = [name for name, value, low, high in sides if not low <= value <= high]
+    if outside:
+        name_them = f"name them: --position {example}"
+        finite = all(map(math.isfinite, position))
+        mistake = mistake_words(np.array([position]), box, exchange=f"Then {name_them}") if finite else ""
+        raise OutsideDomain(
+            f"the position is outside the task's domain {box}: its {' and '.join(outside)} "
+            f"{'is' if len(outside) == 1 else 'are'} not in that range. "
+            + (mistake or f"To say which number is which, {name_them}")
+        )
     return position
 
 
@@ -321,20 +324,6 @@ def _parse_label(text: str, name: str, leaves: Mapping[str, float], *, hints: bo
     near = difflib.get_close_matches(label, leaves, n=3, cutoff=0.5) if hints else []
     advice = f"did you mean {' or '.join(near)}?" if near else f"it has {len(leaves):,}, such as {next(iter(leaves))}"
     raise InvalidInput(f"the position must be the label of a leaf of {name!r}, which it is not; {advice}")
-
-
-def _check_inside(position: tuple[float, ...], box: Box, example: str) -> None:
-    sides = zip(box.names, position, box.lower, box.upper, strict=True)
-    outside = [name for name, value, low, high in sides if not low <= value <= high]
-    if outside:
-        name_them = f"name them: --position {example}"
-        finite = all(map(math.isfinite, position))
-        mistake = mistake_words(np.array([position]), box, exchange=f"Then {name_them}") if finite else ""
-        raise OutsideDomain(
-            f"the position is outside the task's domain {box}: its {' and '.join(outside)} "
-            f"{'is' if len(outside) == 1 else 'are'} not in that range. "
-            + (mistake or f"To say which number is which, {name_them}")
-        )
 
 
 def describe_position(

@@ -14,21 +14,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_origin
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, exceptions
 from cyclopts.argument import ArgumentCollection
 from cyclopts.config import Env
-from cyclopts.exceptions import (
-    CoercionError,
-    MissingArgumentError,
-    UnknownCommandError,
-    UnknownOptionError,
-    UnusedCliTokensError,
-)
 
 from ..errors import InvalidInput, MissingExtra
 from .catalogue import COMMANDS, EXIT_CODES, GROUPS, Command
-
-__all__ = ["build_app", "parse"]
 
 ABOUT = "Where a crowd is, at a resolution that follows its density, and what that costs everybody in it."
 
@@ -87,14 +78,8 @@ def build_app(version: str, *, quick: bool = False) -> App:
 
 def _add(app: App, name: str, command: Command, **shown: Any) -> None:
     found = {"help_epilogue": f"It ends with 1 if {command.found}."} if command.found else {}
-    app.command(
-        f"semilocal.cli.commands.{command.place}",
-        name=name,
-        help=command.about,
-        help_prologue=_examples(command.examples),
-        **found,
-        **shown,
-    )
+    place = f"semilocal.cli.commands.{command.place}"
+    app.command(place, name=name, help=command.about, help_prologue=_examples(command.examples), **found, **shown)
 
 
 def _examples(lines: Sequence[str]) -> str:
@@ -125,7 +110,7 @@ def parse(words: Sequence[str], version: str) -> Callable[[], Any]:
     try:
         function, bound, _ = app.parse_args(given)
     except CycloptsError as error:
-        known = [] if isinstance(error, UnknownCommandError) else given[:1]
+        known = [] if isinstance(error, exceptions.UnknownCommandError) else given[:1]
         named = error.command_chain or ([word for word in known if word in COMMANDS])
         raise InvalidInput(f"{_in_words(error)}; see: {' '.join(['semilocal', *named])} --help") from None
     except ImportError as error:
@@ -141,19 +126,19 @@ def parse(words: Sequence[str], version: str) -> Callable[[], Any]:
 
 def _in_words(error: CycloptsError) -> str:
     """What does not fit. Values that may be a position are not repeated."""
-    if isinstance(error, UnknownCommandError):  # without loading the commands, as cyclopts would
+    if isinstance(error, exceptions.UnknownCommandError):  # without loading the commands, as cyclopts would
         wrong = (error.unused_tokens or [""])[0]
         commands = [name for name in error.app or () if not name.startswith("-")]
         near = difflib.get_close_matches(wrong, commands, n=1)
         advice = f"did you mean {near[0]}?" if near else f"take one of {', '.join(commands)}"
         return f"there is no command {wrong!r}; {advice}"
     words = str(error).rstrip(".")
-    if isinstance(error, MissingArgumentError | CoercionError) and error.argument is not None:
+    if isinstance(error, exceptions.MissingArgumentError | exceptions.CoercionError) and error.argument is not None:
         about = error.argument.parameter.help or error.argument.field_info.help
-        if isinstance(error, CoercionError) and get_origin(error.target_type) is Literal:
+        if isinstance(error, exceptions.CoercionError) and get_origin(error.target_type) is Literal:
             return f"{words}: {about}"
-        if isinstance(error, MissingArgumentError) and "Did you mean" not in words:
+        if isinstance(error, exceptions.MissingArgumentError) and "Did you mean" not in words:
             return f"{error.argument.name} is missing{f': {about}' if about else ''}"
-    if isinstance(error, UnknownOptionError | UnusedCliTokensError):
+    if isinstance(error, exceptions.UnknownOptionError | exceptions.UnusedCliTokensError):
         return re.sub(r"-*\.?\d[^'\s]*", "a number", words)
     return words

@@ -13,32 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InvalidInput
-from ...geometry.places import parse_numbers
 from ...io.files import write_text
 from ...io.queries import asked_on_map
 from ...io.regions import csv_text, seed_column, write_regions
-from ...protocol.column import as_range
 from ...protocol.partition import Partition
 from ...protocol.plan import named_function
 from ...release.job import Done
 from ...release.points import centres
 from ...tabular import rounded
 from ...words import number_of
-from ..jobs import (
-    FileJob,
-    JobFile,
-    JobOptions,
-    OwnValue,
-    Promise,
-    QueryOptions,
-    TranscriptFile,
-    answer_columns,
-    queries_of,
-    write_answers,
-)
+from ..jobs import FileJob, JobFile, JobOptions, Promise, QueryOptions, TranscriptFile, answer_columns, write_answers
 from ..options import FUNCTION_HELP, advanced, file, option, parse_function, share
-
-__all__ = ["run_counts", "run_mean", "run_partition", "run_points"]
 
 
 def run_partition(
@@ -85,7 +70,7 @@ def run_counts(
 ) -> int:
     """Count in boxes or polygons, with intervals."""
     job = FileJob.open("counts", file, promise, options, out=out, transcript=transcript, queries=asked.queries)
-    queries = queries_of(asked, job.box, job.rows.tree)
+    queries = asked.read(job.box, job.rows.tree)
     done = job.run(rounding=asked.rounding, only_counted=True)
     result, mark = done.result, done.result.partition.mark
     with options.output.step("answering"):
@@ -127,7 +112,7 @@ def run_mean(
         raise InvalidInput("give --function F, or --value COLUMN with --range LOW,HIGH; one of the two")
     if function is not None and range is not None:
         raise InvalidInput("--range belongs to --value; a function of the position knows its range")
-    job = FileJob.open("mean", file, promise, options, value=None if value is None else _own(value, range))
+    job = FileJob.open("mean", file, promise, options, value=value, limits=range)
     f = None
     if function is not None:
         try:
@@ -160,16 +145,6 @@ def run_mean(
             reason = "these values do not depend on the place" if result.own else "noise would hide it"
             words.append(f"No partition was made, because {reason}: all of epsilon went to the values.")
     return job.tell(done, found, words, files=files)
-
-
-def _own(value: str, limits: str | None) -> OwnValue:
-    """The column that is asked for; refuses one without its range."""
-    if limits is None:
-        raise InvalidInput(
-            f"--value {value} needs its public range: --range LOW,HIGH, the smallest and largest value that anybody "
-            "can have. It is never taken from the data, because that would reveal something about them"
-        )
-    return OwnValue(value, *as_range(parse_numbers(limits, "--range"), f"--value {value}"))
 
 
 # -- points ------------------------------------------------------------------------------------------------------------

@@ -41,10 +41,6 @@ from ..options import (
     whole,
 )
 
-__all__ = [
-    "CampaignOptions", "run_close", "run_confirm", "run_create", "run_list", "run_show", "run_start", "run_tokens",
-]  # fmt: skip
-
 
 @flat
 class CampaignOptions:
@@ -102,9 +98,7 @@ def run_create(*, options: CampaignOptions, cells: CellRule = CellRule(), office
         print(client.statement(identity) if isinstance(form, PairForm) else form.build().statement())
         print(f"task {identity}")
         if isinstance(form, PairForm):
-            print(
-                f"Now both operators confirm it, each on their own server: semilocal campaign confirm {identity[:12]}"
-            )
+            print(f"Now both operators confirm it, each on their own server: semilocal campaign confirm {identity:.12}")
         print(f"devices join at {client.url}/tasks/{identity}")
     return DONE
 
@@ -122,9 +116,7 @@ def _campaign_form(options: CampaignOptions, cells: CellRule) -> CampaignForm:
         domain = {"box": _box(options), "max_depth": options.max_depth}
     task = Task.build(**domain, quorum=options.quorum, window=options.window, **task_options(options, cells))
     releases = tuple(parse_release(text, task.box.names) for text in options.release)
-    return CampaignForm(
-        options.name, task, releases, options.enrolment, options.capacity, options.enrolment_seconds
-    )  # fmt: skip
+    return CampaignForm(options.name, task, releases, options.enrolment, options.capacity, options.enrolment_seconds)
 
 
 def _pair_form(options: CampaignOptions, cells: CellRule) -> PairForm:

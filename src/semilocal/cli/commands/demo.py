@@ -44,8 +44,6 @@ from ..jobs import answer_columns
 from ..options import folder, option, whole
 from .results import Found, found_of, write_map
 
-__all__ = ["run"]
-
 DEVICES, UPLOADS = 1_500, 500  # where nobody is trusted, and with two servers
 PLACE = "los-angeles"  # few devices can tell little about a small place
 EPSILON = 1.0

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from ...arrays import Floats, exact
-from ...errors import MOST_LINES, InvalidInput, ServerViolation, printable
+from ...errors import MOST_LINES, InvalidInput, Lost, ServerViolation, Unreachable, printable
 from ...geometry.places import parse_numbers
 from ...io.files import read_text
 from ...io.points import fit, read_for_box, read_points
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from ...device.swarm import Device
     from ...device.vault import Vault
     from ...pooled.asked import AskedValue
-
-__all__ = ["JoinOptions", "SwarmOptions", "default_vault", "run", "run_swarm"]
 
 FIRST_ANSWER = 2.0  # seconds after which a silent server is spoken of
 _ANY = Policy(max_epsilon=1e6, min_k=1, max_delta=1.0, allow_no_crowd=True)  # nobody's limits
@@ -117,7 +115,6 @@ async def reach(server: str, *, patience: float) -> None:
     """
     from ...device.channel import JSON, describe
     from ...device.transport import HttpxWire, new_client
-    from ...errors import Lost, Unreachable
 
     loop = asyncio.get_running_loop()
     began, pause = loop.time(), 0.5
@@ -205,9 +202,8 @@ class JoinOptions:
 
     def policy(self, max_epsilon: str) -> Policy:
         """The owner's limits, and the defaults of a device."""
-        given: dict[str, Any] = {"min_k": self.min_k, "max_delta": self.max_delta}
-        if self.min_side is not None:
-            given["min_side"] = parse_numbers(self.min_side, "--min-side")
+        sides = None if self.min_side is None else parse_numbers(self.min_side, "--min-side")
+        given: dict[str, Any] = {"min_k": self.min_k, "max_delta": self.max_delta, "min_side": sides}
         given = {name: value for name, value in given.items() if value is not None}
         return Policy(max_epsilon=float(exact(max_epsilon)), allow_no_crowd=self.allow_no_crowd, **given)
 
@@ -232,7 +228,8 @@ class _Owner(NamedTuple):
 
 def run(url: TaskUrl, /, *, options: JoinOptions = JoinOptions()) -> int:
     """Join a task and follow it to its end."""
-    place = options.vault or default_vault()
+    home = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
+    place = options.vault or home / "semilocal" / "vault"
     if place.is_dir():
         raise InvalidInput(f"--vault {place}: is a folder; give the name of a file")
     if not (options.yes or sys.stdin.isatty()):
@@ -351,12 +348,6 @@ def _warn_plain_http(url: str) -> None:
             f"warning: {parts.scheme}://{parts.netloc} is not encrypted: anybody on the way learns that you take part "
             "and your token, and your region and your key where regions are public. Use https."
         )
-
-
-def default_vault() -> Path:
-    """Where a device keeps its vault unless it is named."""
-    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser() / "semilocal" / "vault"
 
 
 # -- swarm -------------------------------------------------------------------------------------------------------------

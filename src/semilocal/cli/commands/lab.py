@@ -27,8 +27,6 @@ from ..options import BOX_HELP, advanced, existing, folder, option, positive, sh
 if TYPE_CHECKING:
     from ...lab.experiments.report import Output
 
-__all__ = ["run_audit", "run_plan", "run_reproduce"]
-
 
 def run_plan(
     *,

@@ -29,13 +29,11 @@ from ...simulation.simulate import splits_of
 from ...words import number_of
 from ..admin import AdminClient, CampaignName, Office, connect
 from ..catalogue import DONE
-from ..jobs import REGIONS, TABLES, MapFiles, QueryOptions, answer_columns, check_maps, queries_of, write_answers
+from ..jobs import REGIONS, TABLES, MapFiles, QueryOptions, answer_columns, check_maps, write_answers
 from ..options import option, path
 
 if TYPE_CHECKING:
     from ...release.pair import PairResult
-
-__all__ = ["Found", "found_of", "run", "write_map"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +167,7 @@ def _files(document: dict[str, Any], statement: str, result: PairResult) -> dict
 
 def _count(found: Found, asked: QueryOptions, out: Path | None) -> None:
     result, task = found.counts, found.counts.partition.task
-    queries = queries_of(asked, task.box, task.hierarchy)
+    queries = asked.read(task.box, task.hierarchy)
     answers = result.query(queries.areas, rounding=asked.rounding)
     table = write_answers(queries, answer_columns(queries, answers, task.box, level=asked.level), out, task.box)
     many, regions = number_of(len(queries), "query", "queries"), number_of(len(result.partition), "region")

@@ -13,8 +13,6 @@ from ...words import number_of
 from ..catalogue import DONE
 from ..options import advanced, file, flat, option, two_servers, whole
 
-__all__ = ["DEFAULT_DB", "PairServer", "run", "run_backup"]
-
 DEFAULT_DB = "sqlite:///semilocal.db"
 _COPIED = {
     "campaigns": "campaign", "pairs": "pair", "participants": "participant", "reports": "report",

@@ -18,10 +18,6 @@ from ...words import number_of
 from ..catalogue import DONE, FOUND
 from ..options import existing, file, option, path, server_url
 
-__all__ = ["run", "run_transcript"]
-
-POOLED_TAG = b"pooled-tree"
-_START = 64
 _HONEST = "No transcript can show that the published numbers are honest counts with honest noise."
 
 
@@ -58,10 +54,10 @@ def _verify(path: Path, against: Path | None) -> int:
     from ...transcript.verify import compare_histories, verify_file
 
     with path.open("rb") as stream:
-        start = stream.read(_START)
+        start = stream.read(64)
     if is_signed_tree(start):
         return _verify_pair(path.read_bytes(), None if against is None else against.read_bytes())
-    if POOLED_TAG in start:
+    if b"pooled-tree" in start:
         if against is not None:
             raise InvalidInput(f"{path} is the transcript of a pooled run: --against does not apply")
         return _verify_pooled(path.read_bytes())
