@@ -224,7 +224,7 @@ def test_no_module_uses_the_global_random_state() -> None:
 
 def test_a_draw_from_a_random_module_would_be_seen() -> None:
     assert "np.random.default_rng" in drawn("testing.campaign")
-    assert opens("transcript.file")
+    assert opens("io.saved")
 
 
 @pytest.mark.parametrize("outer", ["service", "device"])
