@@ -221,6 +221,8 @@ class Values(Mapped):
         Largest standard error of each value by noise: the width of that range times the mechanism's.
     ranges : float64[m, 2]
         What values are clipped to in each region. Public.
+    mechanism : Mechanism
+        That made them, for values scaled to [0, 1]; its ``epsilon`` is the loss of one value.
     """
 
     value: Floats
