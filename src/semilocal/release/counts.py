@@ -280,12 +280,22 @@ def run_pooled(
     Seeded noise protects nobody, and the result says so, with the seed if it is known. Without a generator the noise is
     the operating system's.
     """
+    check_reports(points, task)
     words, mark = words_from(rng), mark_of(task.trust, rng, seed)
     if isinstance(points, Source):
         return count_source(points, task, words, mark=mark)
     if isinstance(points, SortedCodes):
         return play(task, RankedCounter(task, points, words), mark=mark)
     return play(task, MemoryCounter(task, points, words), mark=mark)
+
+
+def check_reports(rows: Rows | SortedCodes, task: PooledTask) -> None:
+    """Refuse a source with more rows of a person than the task's noise is for."""
+    if isinstance(rows, Source) and rows.rows_per_person > task.max_reports:
+        raise InvalidInput(
+            f"the source has up to {rows.rows_per_person} rows of every person, and the task's noise is for "
+            f"{task.max_reports}; build the task with max_reports={rows.rows_per_person}"
+        )
 
 
 def words_from(rng: np.random.Generator | None) -> noise.Words:

@@ -59,7 +59,7 @@ from ..randomizer.values import AnyMechanism, best
 from ..simulation.simulate import LOST
 from ..tabular import Tabular, known
 from .answers import standard_errors, what_helps
-from .counts import AnyRun, Counts, Mapped, Rows, mark_of, promise_of, rows_each, words_from
+from .counts import AnyRun, Counts, Mapped, Rows, check_reports, mark_of, promise_of, rows_each, words_from
 
 _CELLS_AT_ONCE = 256  # a polygon is copied for each
 
@@ -480,6 +480,7 @@ def _noisy_sums(
     rng: np.random.Generator | None,
 ) -> tuple[BoundedFunction, int, Integers, ValueGrid, Floats]:  # fmt: skip
     """f, the number of reports, noisy sums of their values per final cell or over the domain, grid, and ranges of f."""
+    check_reports(points, task)
     asked, box, words = asked_of(f, task.hierarchy), task.box, words_from(rng)
     whole = np.array([[box.lower, box.upper]])
     boxes = whole if partition is None else partition.boxes

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -96,14 +94,6 @@ def test_legends_state_the_true_loss_and_the_crowd() -> None:
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **named: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"semilocal\[plots\]"), style.figure_style():
         pass
