@@ -62,7 +62,7 @@ def test_stopping_answers_polls_and_writes_one_line(tmp_path: Path) -> None:
     assert {(answer.status_code, answer.json()["token"]) for answer in answers} == {(503, "unavailable")}
     assert {answer.headers["retry-after"] for answer in answers} == {"1"}
     lines = (tmp_path / "log.txt").read_text()[len(before) :].splitlines()
-    assert [line.split("INFO ")[1].split(";")[0] for line in lines] == ["stopping"]
+    assert [line.partition("INFO ")[2].partition(";")[0] for line in lines] == ["stopping"], lines
 
 
 @contextmanager
