@@ -245,14 +245,9 @@ def has_shapes(areas: Any) -> bool:
 def as_polygons(areas: Any, box: Box) -> Polygons:
     """Polygons in the order of a domain's axes, or a refusal that names the first bad one.
 
-    Parameters
-    ----------
-    areas : polygons
-        Shapely geometries, alone or in a list or array; a GeoSeries or GeoDataFrame, whose CRS must fit the domain;
-        GeoJSON (a geometry, Feature, FeatureCollection or a list of them); anything with ``__geo_interface__``.
-        Coordinates are longitude and latitude, or x and y, in this order.
-    box : Box
-        The domain, with two dimensions. Parts of polygons outside of it hold nobody.
+    They are shapely geometries, alone or in a list or array; a GeoSeries or GeoDataFrame, whose CRS must fit the
+    domain; GeoJSON (a geometry, Feature, FeatureCollection or a list of them); anything with ``__geo_interface__``.
+    Coordinates are longitude and latitude, or x and y, in this order. Parts outside the domain hold nobody.
     """
     shapes = as_shapes(areas, box)
     if latitude_first(box):

@@ -273,11 +273,8 @@ class Hierarchy(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 def checked(hierarchy: Hierarchy, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Cells, Cells]:
     """Ends of intervals: uint64[m], uint64[m]. Refuses those that are empty, or not of the hierarchy's codes."""
     low, high = (np.asarray(side) for side in (lower, upper))
-    if (
-        low.ndim != 1
-        or low.shape != high.shape
-        or any(side.size and side.dtype.kind not in "iu" for side in (low, high))
-    ):
+    whole = all(side.dtype.kind in "iu" or not side.size for side in (low, high))
+    if low.ndim != 1 or low.shape != high.shape or not whole:
         raise InvalidInput(
             "intervals need as many lower as upper codes, integers; "
             f"got {low.dtype}{low.shape} and {high.dtype}{high.shape}"

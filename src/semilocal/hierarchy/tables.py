@@ -154,10 +154,8 @@ class TableTree(Hierarchy, frozen=True, tag="table", dict=True):
         first[starts[-2] :] = last[starts[-2] :] = np.arange(sizes[-1])
         for level in range(len(sizes) - 2, -1, -1):
             level_cells = np.arange(starts[level], starts[level + 1])
-            first[level_cells], last[level_cells] = (
-                first[child[level_cells]],
-                last[child[level_cells] + fanout[level_cells] - 1],
-            )
+            first[level_cells] = first[child[level_cells]]
+            last[level_cells] = last[child[level_cells] + fanout[level_cells] - 1]
         return _Index(starts, np.append(-1, depth), parent, fanout, child, first, last)
 
     def _rows(self, cells: npt.ArrayLike) -> Integers:

@@ -56,25 +56,16 @@ def read_points(
 ) -> Table:
     """Read positions, n ≥ 1, and other columns on request.
 
-    Parameters
-    ----------
-    path : str or Path
-        ``.csv``, ``.tsv``, ``.txt`` (with a header line; comma, semicolon or tab), ``.parquet`` (columns of numbers,
-        or the points of a GeoParquet file), ``.geojson`` or ``.json`` (a FeatureCollection of Points: longitude first).
-        The text formats may end in ``.gz``. Empty lines of a CSV file are skipped; everything else counts.
-    columns : sequence of str, optional
-        The columns of points, one per axis; longitude before latitude for positions on Earth. Left out, a column called
-        lon, lng, long, longitude or x, and one called lat, latitude or y, is taken if there is exactly one.
-    values : sequence of str
-        Other numeric columns (for GeoJSON: properties) to read along.
-    labels : sequence of str, or callable
-        Columns of any content to read along as codes; a callable chooses them out of all columns of the file.
-    words : mapping of str to float, optional
-        The positions are words, and these are the numbers that stand for them; others are refused. Not for GeoJSON.
-    row_is : str
-        What a row is, for the message about a file that has none.
+    Files are ``.csv``, ``.tsv``, ``.txt`` (with a header line; comma, semicolon or tab), ``.parquet`` (columns of
+    numbers, or the points of a GeoParquet file), ``.geojson`` or ``.json`` (a FeatureCollection of Points: longitude
+    first); text may end in ``.gz``. Empty lines of a CSV file are skipped; everything else counts. What is wrong is
+    refused with the file, the line, row or feature, and what to do.
 
-    What is wrong is refused with the file, the line, row or feature, and what to do.
+    ``columns`` are those of the axes, longitude before latitude. Left out, one called lon, lng, long, longitude or x,
+    and one called lat, latitude or y, is taken if there is exactly one. ``values`` are other numeric columns (or
+    properties), ``labels`` columns of any content to read as codes; a callable chooses them out of all columns. With
+    ``words`` positions are words, which these numbers stand for; others are refused. ``row_is`` is for the message
+    about a file that has no rows.
     """
     path = Path(path)
     if columns is not None and not columns:

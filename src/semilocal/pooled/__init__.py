@@ -7,9 +7,8 @@ noises). Everything but :mod:`.counter` works on published numbers alone.
 from __future__ import annotations
 
 from .counter import MemoryCounter
-from .estimate import Estimates, estimate
+from .estimate import Estimates, estimate, spread_inside
 from .play import Counter, Published, Tree, play, replay
-from .spread import spread_inside
 from .task import MAX_LEVELS, UNITS, PooledTask, Trust
 
 __all__ = [

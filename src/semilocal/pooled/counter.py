@@ -8,14 +8,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import sort_on_all_cores
+from ..arrays import Integers, sort_on_all_cores
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import ROOT, Cells
 from ..hierarchy.ranks import Ranks, SortedCodes
 from . import noise
 from .task import PooledTask
-
-Integers = npt.NDArray[np.int64]
 
 
 class RankedCounter:

@@ -25,12 +25,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Flags, on_all_cores
+from ..arrays import Flags, Floats, Integers, on_all_cores
 from ..errors import InvalidInput
 from ..protocol.keys import SECRET_BYTES, derive
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
 
 _WORD = 64

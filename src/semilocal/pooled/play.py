@@ -37,14 +37,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import short_repr
+from ..arrays import Floats, Integers, short_repr
 from ..errors import InvalidInput
 from ..hierarchy.dyadic import ROOT, Cells
 from ..protocol.promise import Mark
 from .task import UNITS, PooledTask
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 _Item = TypeVar("_Item", bound=np.generic)
 
 DOUBT = 0.5  # standard deviations that a cell's estimate is given the benefit of

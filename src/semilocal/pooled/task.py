@@ -59,9 +59,7 @@ class PooledTask(
         require(good, "hierarchy", "a tree with at most two children per cell, such as BinaryTree", self.hierarchy)
         depth = self.hierarchy.max_depth
         require(depth <= MAX_LEVELS, "max_depth", f"an integer from 1 to {MAX_LEVELS}", depth)
-        _check_epsilon(self.epsilon)
-        require(self.trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", self.trust)
-        _check_reports(self.max_reports)
+        _check(self.epsilon, self.trust, self.max_reports)
         good = is_number(self.threshold) and 0 < self.threshold <= 2**53
         require(good, "threshold", "a number of reports above 0", self.threshold)
         good = is_number(self.opening_share) and 1 / UNITS <= self.opening_share <= 0.5
@@ -105,9 +103,7 @@ class PooledTask(
         >>> task.hierarchy.max_depth, task.noises, task.threshold
         (12, 1, 12.0)
         """
-        _check_epsilon(epsilon)
-        _check_reports(max_reports)
-        require(trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", trust)
+        _check(epsilon, trust, max_reports)
         if hierarchy is None:
             require(isinstance(box, Box), "box", "a semilocal.Box", box)
             assert box is not None
@@ -191,12 +187,10 @@ def _depth_for(box: Box, resolution: Any) -> int:
     )
 
 
-def _check_epsilon(epsilon: Any) -> None:
+def _check(epsilon: Any, trust: Any, reports: Any) -> None:
     good = is_number(epsilon) and 1e-6 <= epsilon <= MAX_EPSILON
     require(good, "epsilon", f"a number above 0, from 1e-6 to {MAX_EPSILON:g}", epsilon)
-
-
-def _check_reports(reports: Any) -> None:
+    require(trust in ("curator", "two-servers"), "trust", "'curator' or 'two-servers'", trust)
     good = is_integer(reports) and 1 <= reports <= MAX_REPORTS
     require(good, "max_reports", f"an integer from 1 to {MAX_REPORTS}", reports)
 

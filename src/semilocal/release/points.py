@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from ..accounting import Ledger
 from ..arrays import Floats
-from ..pooled.estimate import PooledPartition
+from ..pooled.estimate import PooledPartition, spread_inside
 from ..pooled.play import Published
-from ..pooled.spread import spread_inside
 from ..protocol.partition import Partition
 from ..simulation.simulate import LOST, Run
 from .answers import check_level

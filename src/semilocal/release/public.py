@@ -26,8 +26,7 @@ import numpy as np
 from ..arrays import Floats, Integers, ranges
 from ..protocol.estimate import Pieces, estimate, evidence, lengths, parts_of, shares_above
 from ..protocol.partition import Partition
-from .prior import told_together
-from .tree import CountTree
+from .tree import CountTree, told_together
 
 LEAN = 0.25  # leaves around a crowd lean towards it; chosen with five populations, each left out in turn
 _STRENGTHS = tuple(4.0**power for power in range(6))  # people

@@ -17,9 +17,8 @@ from ...errors import InvalidInput
 from ...functions import BoundedFunction, check_values
 from ...geometry.box import Box
 from ...hierarchy import MAX_BITS, ROOT, BinaryTree, Cells, Quadtree
-from ...pooled.estimate import split_mean
+from ...pooled.estimate import split_mean, spread_inside
 from ...pooled.play import siblings
-from ...pooled.spread import spread_inside
 from ...protocol.promise import Guarantee
 from .boxes import SpatialCounts
 from .releases import MeanEstimate, ReleasedPoints, check_people
