@@ -124,25 +124,3 @@ def test_what_is_spent_is_what_is_promised_and_what_was_asked_for(job: str, trus
         assert found.spent.epsilon_anywhere == found.spent.epsilon
         nearest = {"counts": 0.0, "partition": 0.0, "points": 0.0, "cell_means": EPSILON / 2}
         assert job == "mean" or found.guarantee.ladder[0][1] == nearest[job]
-
-
-@contract
-def test_the_map_has_its_three_ways_out(job: str, trust: str, tmp_path: Any) -> None:
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    found = result(job, trust)
-    table = found.partition.to_table()
-    assert len(table["crowd"]) == len(found.partition)
-    corners = {f"{name}_{side}" for name in BOX.names for side in ("lower", "upper")}
-    assert {"crowd", *corners} <= set(table)
-    features = found.to_geojson()["features"]
-    assert len(features) == len(found.partition)
-    found.save_geojson(str(tmp_path / "map.geojson"))
-    assert (tmp_path / "map.geojson").stat().st_size > 0
-    axes = found.plot()
-    assert len(axes.collections[0].get_paths()) >= len(found.partition)  # a region may have several cells
-    pyplot.close(axes.figure)
-
-
-@contract
-def test_without_a_seed_a_curator_does_not_simulate(job: str, trust: str) -> None:
-    assert JOBS[job](epsilon=EPSILON, trust=trust).simulated == (trust != "curator")

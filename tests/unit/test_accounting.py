@@ -39,13 +39,6 @@ def wall(task: sl.Task) -> Walls:
     return Walls(np.array([0, 1]), np.array([sum(task.hierarchy.ends) // 2], dtype=np.uint64), one, one // 2)
 
 
-def test_losses_are_the_decimal_numbers_that_were_written() -> None:
-    assert exact(0.1) + exact(0.2) == Fraction(3, 10)
-    assert 0.1 + 0.2 != 0.3  # what floats would have said
-    assert exact(1) == 1
-    assert exact(Fraction(1, 3)) == Fraction(1, 3)
-
-
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), True, "one"])
 def test_what_is_no_finite_number_cannot_be_spent(wrong: object) -> None:
     with pytest.raises(InvalidInput, match="finite number"):

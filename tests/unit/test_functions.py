@@ -287,8 +287,3 @@ def test_overflow_is_refused_and_not_infinite() -> None:
             f([[1e308]])
         with pytest.raises(InvalidInput, match="finite"):
             f.range_over([[[0.0], [1e308]]])
-
-
-def test_an_axis_may_be_an_integer_of_numpy() -> None:
-    axis: Any = np.int64(1)
-    assert repr(functions.coordinate(axis)) == repr(functions.coordinate(1))

@@ -249,16 +249,6 @@ def test_where_the_rounding_is_known_the_error_is_smaller(trust: Any) -> None:
     assert known < 0.8 * unknown  # seeded: no chance in it
 
 
-@pytest.mark.parametrize("trust", ["curator", "two-servers"])
-def test_boxes_along_regions_have_the_answers_they_had(trust: Any) -> None:
-    _, result = counted(trust)
-    boxes = result.partition.boxes
-    one, other = (result.query(boxes, rounding=step) for step in (0, STEP))
-    assert np.allclose(one.value, other.value)
-    assert np.allclose(one.stderr, other.stderr)
-    assert result.density((4, 4), rounding=STEP).sum() == pytest.approx(result.total)
-
-
 @pytest.mark.parametrize("trust", ["nobody", "curator"])
 def test_no_step_is_looked_for(trust: Any) -> None:
     """As the help of ``--rounding`` says: without a step the answers are those without any lattice."""

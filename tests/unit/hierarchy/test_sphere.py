@@ -50,20 +50,6 @@ def test_every_split_below_a_quarter_halves_the_area_and_each_level_covers_the_e
         cells = children
 
 
-def test_even_positions_fall_evenly_into_cells_of_equal_area() -> None:
-    """A chi-square of 12 * 16 equal cells; above 330 with 191 degrees of freedom by chance: below 1e-8."""
-    tree = SphereTree(8)
-    points = spread_points(60_000)
-    order, pixel = tree.pixels(tree.locate(points, 8))
-    pixel = np.where(order < 0, tree.pixels(tree.locate(points, 7))[1], pixel)
-    counts = np.bincount(pixel, minlength=192)
-    assert len(counts) == 192
-    mean = len(points) / 192
-    assert ((counts - mean) ** 2 / mean).sum() < 330
-    skewed = np.bincount((points[:, 1] + 90).astype(np.int64) * 192 // 181, minlength=192)  # degrees are not even
-    assert ((skewed - mean) ** 2 / mean).sum() > 3300
-
-
 def test_true_sides_are_at_most_a_fifth_shorter_than_those_of_a_square() -> None:
     """Along a meridian between two faces, from the corner of the equatorial belt to nearly the pole."""
     tree = SphereTree(41)
@@ -136,18 +122,3 @@ def test_outlines_close_stay_in_the_world_and_enclose_the_area_of_their_cell() -
         assert sum(map(_shoelace, polygons)) == pytest.approx(area, rel=0.02)
     crossing = tree.polygons(tree.locate([[180.0, 0.0]], 7))[0]
     assert len(crossing) == 2
-
-
-def test_neighbours_share_an_edge_and_stay_on_the_face() -> None:
-    tree = SphereTree(12)
-    cells = tree.locate(spread_points(50), 10)
-    before, after = tree.beside(cells)
-    middle = tree.places(cells, np.full((len(cells), 2), 0.5))
-    for other in (before, after):
-        assert tree.depth(other).tolist() == [10] * len(cells)
-        away = tree.places(other, np.full((len(cells), 2), 0.5)) - middle
-        away[:, 0] = (away[:, 0] + 180) % 360 - 180
-        # A cell of depth 10 has a side of at most 12 degrees on the equator.
-        assert np.abs(away[:, 1]).max() < 13
-    assert np.any(before != cells)
-    assert np.any(after != cells)

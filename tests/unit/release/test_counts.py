@@ -6,21 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import semilocal as sl
+from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
-from semilocal.lab.baselines.boxes import mean_relative_error
-from semilocal.lab.experiments import trials
 from semilocal.lab.index import count_points
+from semilocal.pooled import PooledTask
 from semilocal.release import counts
 from semilocal.release.answers import CountAnswers
-from semilocal.simulation import synthetic
+from semilocal.release.counts import pooled_counts, run_pooled
 from semilocal.testing import secrets_of, unit_box
+from tests.helpers.pooled_variance import variance_of
 from tests.helpers.release_runs import crowded, run_of
-
-Floats = npt.NDArray[np.float64]
 
 
 def whole(box: sl.Box) -> Floats:
@@ -92,26 +90,47 @@ def test_what_is_no_box_is_refused(wrong: Any) -> None:
         counts(run).query(wrong)
 
 
-@pytest.mark.slow
-def test_clustered_range_queries_get_better_with_epsilon_and_beat_the_answer_nobody() -> None:
-    """Mean relative error, N = 20,000, k = 20, delta = 0.05, 10 runs: about 0.8, 0.4 and 0.3 with a spread of 0.3.
+def counted(dimensions: int, number: int = 4_000, trust: Any = "curator") -> Any:
+    rng = np.random.default_rng(dimensions)
+    box = sl.Box((0,) * dimensions, (1,) * dimensions)
+    task = PooledTask.build(box, epsilon=2.0, trust=trust, max_depth=20)
+    return pooled_counts(run_pooled(task, rng.beta(2, 6, (number, dimensions)), rng=rng))
 
-    The queries of the paper's clusters mostly ask about gaps, where a relative error is large. "0" has an error of 1
-    wherever anybody is. Six standard errors of ten runs, 0.6, lie between neighbours' limits (chance 1e-8).
-    """
-    rng = np.random.default_rng(54)
-    means = []
-    for epsilon in (1.0, 4.0):
-        errors, zeros = [], []
-        for _ in range(10):
-            points = synthetic.clusters(20_000, rng)
-            queries = trials.uniform_queries(100, rng)
-            result = sl.counts(
-                points, synthetic.UNIT_SQUARE, epsilon=epsilon, trust="nobody", delta=0.05, k=20, rng=rng
-            )
-            truth, floor = count_points(points, queries), trials.uniform_floor(len(points))
-            errors.append(mean_relative_error(result.query(queries).value, truth, floor=floor))
-            zeros.append(mean_relative_error(np.zeros(len(truth)), truth, floor=floor))
-        means.append(np.mean(errors) / np.mean(zeros))
-    assert means[1] < 0.6
-    assert means[1] < means[0] < 1.5
+
+def weights_of(boxes: Floats, cells: Floats) -> Floats:
+    """Whether every box holds every cell: float64[q, m]."""
+    sides = np.minimum(boxes[:, None, 1], cells[None, :, 1]) - np.maximum(boxes[:, None, 0], cells[None, :, 0])
+    shares = np.prod(np.maximum(sides, 0.0) / (cells[:, 1] - cells[:, 0]), axis=2)
+    return np.asarray(np.floor(shares + 1e-9))
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_variances_of_unions_of_cells_are_exact(dimensions: int) -> None:
+    result = counted(dimensions)
+    estimates = result.partition.estimates
+    hierarchy, cells = result.published.task.hierarchy, result.partition.boxes
+    above = np.unique(np.concatenate([level.cells for level in estimates.tree.levels]))
+    boxes = hierarchy.boxes(above)
+    answers = result.query(boxes)
+    weights = weights_of(boxes, cells)
+    assert np.allclose(answers.stderr**2, variance_of(estimates, weights), atol=1e-9)
+    assert np.allclose(answers.noise, answers.stderr**2, atol=1e-9)  # no cell is cut
+    assert np.allclose(answers.value, weights @ estimates.counts)
+
+
+def test_totals_are_kept_and_nothing_is_negative() -> None:
+    result = counted(2)
+    assert result.query([[[0, 0], [1, 1]]]).interval().tolist() == [[4_000, 4_000]]
+    assert result.density((7, 5)).sum() == pytest.approx(4_000)
+    assert result.density((64, 64)).min() >= 0
+    assert result.answer([[[2, 2], [3, 3]]]).value.tolist() == [0]
+    assert result.query([[[-np.inf, -np.inf], [np.inf, np.inf]]]).value[0] == pytest.approx(4_000)
+
+
+def test_a_crowd_too_small_to_divide_is_one_cell() -> None:
+    task = PooledTask.build(sl.Box((0,), (1,)), epsilon=0.1, trust="curator")
+    result = pooled_counts(run_pooled(task, np.array([[0.5]]), rng=np.random.default_rng(1)))
+    assert len(result.partition) == 1
+    assert result.query([[[0.0], [0.5]]]).value.tolist() == [0.5]
+    nobody = pooled_counts(run_pooled(task, np.empty((0, 1)), rng=np.random.default_rng(1)))
+    assert nobody.query([[[0.0], [0.5]]]).interval().tolist() == [[0, 0]]

@@ -71,5 +71,3 @@ def test_wrong_input_is_refused_with_what_is_allowed() -> None:
     points, run = run_of(2, seed=9)
     with pytest.raises(InvalidInput, match=f"{len(points)} participants in their order; got 3"):
         quantize(run, points[:3])
-    with pytest.raises(InvalidInput, match="level"):
-        quantize(run, points).interval(0.0)

@@ -84,14 +84,6 @@ def test_every_output_of_the_sums_is_enumerated_and_the_largest_loss_is_epsilon(
         assert Law(cells, epsilon, reports=reports, centred=False).loss() > 1.9 * epsilon
 
 
-def test_an_interval_holds_its_value_and_stays_in_the_range() -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(50):
-        result = pooled_mean(task(0.01), POINTS, F, rng=rng)
-        low, high = result.interval()
-        assert 0 <= low <= result.value <= high <= 2
-
-
 def test_nobody_has_no_mean() -> None:
     with pytest.raises(InvalidInput, match="no positions"):
         sl.mean(np.empty((0, 2)), F, BOX, epsilon=1.0, trust="curator")

@@ -82,12 +82,6 @@ def test_a_result_is_the_same_after_it_was_pickled_copied_or_saved(name: str, tm
     json.loads((tmp_path / "map.json").read_text())
 
 
-def test_a_saved_transcript_is_the_same(tmp_path: Path) -> None:
-    RESULTS["counts, curator"].save(str(tmp_path / "map.json"))
-    published = sl.load(tmp_path / "map.json").published
-    assert published.to_bytes() == RESULTS["counts, curator"].published.to_bytes()
-
-
 def test_a_file_that_is_there_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "map.json"
     file.write_text("mine")

@@ -48,17 +48,6 @@ def test_the_whole_earth_holds_everybody_and_boxes_hold_whom_their_interval_says
     assert np.any((moved[2:4] < low[2:4]) | (moved[2:4] > high[2:4]))
 
 
-@pytest.mark.slow
-def test_regions_are_polygons_that_cover_the_earth(counted: Any) -> None:
-    regions = counted.to_geojson()["features"]
-    kinds = {row["geometry"]["type"] for row in regions}
-    assert kinds <= {"Polygon", "MultiPolygon"}
-    assert len(regions) == len(counted.partition)
-    table = counted.to_table()
-    assert {"crowd", "longitude_lower", "latitude_upper"} <= set(table)
-    assert table["crowd"].sum() == pytest.approx(len(people()))
-
-
 def test_noise_is_told_apart_from_how_people_lie(counted: Any) -> None:
     """Boxes that cut cells have both. Public regions have means of what is possible, so no noise of that kind."""
     found = counted.query(QUERIES)
