@@ -10,7 +10,6 @@ import pytest
 from semilocal.service.stores.base import Store, open_store
 from semilocal.service.stores.pairs import SEED, UploadRow
 from tests.helpers.postgres import Postgres
-from tests.helpers.service import database, postgres, store  # noqa: F401
 
 TASK = hashlib.sha256(b"pair").digest()
 EVERY = (bytes(16), b"\xff" * 16)
@@ -23,7 +22,7 @@ def upload(number: int, *, token: bytes | None = None, bucket: int = 1, public: 
     return UploadRow(report, bucket, hashlib.sha256(body + report).digest(), body, report[::-1], b"", token)
 
 
-def opened(store: Store, **changes: Any) -> None:  # noqa: F811
+def opened(store: Store, **changes: Any) -> None:
     options: dict[str, Any] = {"role": "leader", "name": "n", "enrolment": "open", "capacity": None, "seconds": None}
     assert store.pairs.create(TASK, b"body", **(options | changes))
     store.set_setting(SEED, KEY)
@@ -31,7 +30,7 @@ def opened(store: Store, **changes: Any) -> None:  # noqa: F811
     assert store.pairs.move(TASK, "confirming", "open")
 
 
-def test_a_pair_is_created_once_and_moves_from_phase_to_phase(store: Store) -> None:  # noqa: F811
+def test_a_pair_is_created_once_and_moves_from_phase_to_phase(store: Store) -> None:
     pairs = store.pairs
     opened(store, name="first")
     assert not pairs.create(TASK, b"body", role="leader", name="x", enrolment="open", capacity=None, seconds=None)
@@ -45,7 +44,7 @@ def test_a_pair_is_created_once_and_moves_from_phase_to_phase(store: Store) -> N
     assert pairs.row(bytes(32)) is None
 
 
-def test_a_seed_goes_to_one_pair_only(store: Store) -> None:  # noqa: F811
+def test_a_seed_goes_to_one_pair_only(store: Store) -> None:
     opened(store)
     other = bytes(32)
     assert store.pairs.create(other, b"b", role="leader", name="x", enrolment="open", capacity=None, seconds=None)
@@ -56,7 +55,7 @@ def test_a_seed_goes_to_one_pair_only(store: Store) -> None:  # noqa: F811
     assert store.setting(SEED) == KEY[::-1]
 
 
-def test_uploads_are_stored_once_and_never_changed(store: Store) -> None:  # noqa: F811
+def test_uploads_are_stored_once_and_never_changed(store: Store) -> None:
     opened(store)
     first = [upload(number) for number in range(5)]
     assert store.pairs.add(TASK, first) == ["stored"] * 5
@@ -78,7 +77,7 @@ def test_uploads_are_stored_once_and_never_changed(store: Store) -> None:  # noq
     assert row.received == 7
 
 
-def test_nothing_is_added_after_closing_but_what_is_stored_is_known(store: Store) -> None:  # noqa: F811
+def test_nothing_is_added_after_closing_but_what_is_stored_is_known(store: Store) -> None:
     opened(store)
     store.pairs.add(TASK, [upload(1)])
     store.pairs.move(TASK, "open", "closing")
@@ -87,13 +86,13 @@ def test_nothing_is_added_after_closing_but_what_is_stored_is_known(store: Store
     ]  # fmt: skip
 
 
-def test_a_capacity_is_never_exceeded(store: Store) -> None:  # noqa: F811
+def test_a_capacity_is_never_exceeded(store: Store) -> None:
     opened(store, capacity=3)
     assert store.pairs.add(TASK, [upload(1), upload(2)]) == ["stored"] * 2
     assert store.pairs.add(TASK, [upload(3), upload(4), upload(2)]) == ["stored", "uploads-closed", "again"]
 
 
-def test_a_token_is_good_for_one_upload(store: Store) -> None:  # noqa: F811
+def test_a_token_is_good_for_one_upload(store: Store) -> None:
     opened(store, enrolment="tokens")
     good, other = hashlib.sha256(b"a").digest(), hashlib.sha256(b"b").digest()
     store.pairs.add_tokens(TASK, [good, other])
@@ -104,7 +103,7 @@ def test_a_token_is_good_for_one_upload(store: Store) -> None:  # noqa: F811
     assert store.pairs.add(TASK, [upload(5, token=other), upload(6, token=other)]) == ["stored", "token-used"]
 
 
-def test_forwarding_goes_on_where_it_ended(store: Store) -> None:  # noqa: F811
+def test_forwarding_goes_on_where_it_ended(store: Store) -> None:
     opened(store)
     for number in range(6):
         store.pairs.add(TASK, [upload(number)])
@@ -122,7 +121,7 @@ def test_forwarding_goes_on_where_it_ended(store: Store) -> None:  # noqa: F811
     )
 
 
-def test_a_step_keeps_its_first_request_and_answer(store: Store) -> None:  # noqa: F811
+def test_a_step_keeps_its_first_request_and_answer(store: Store) -> None:
     opened(store)
     pairs = store.pairs
     assert pairs.put_step(TASK, 0, 1, "close", b"q", None) == (0, 1, "close", b"q", None)
@@ -136,7 +135,7 @@ def test_a_step_keeps_its_first_request_and_answer(store: Store) -> None:  # noq
 
 
 @pytest.mark.parametrize("end", ["done", "cancelled"])
-def test_cleaning_deletes_everything_but_the_last_step(store: Store, end: Any) -> None:  # noqa: F811
+def test_cleaning_deletes_everything_but_the_last_step(store: Store, end: Any) -> None:
     opened(store)
     pairs = store.pairs
     pairs.add(TASK, [upload(number) for number in range(3)])
@@ -153,12 +152,12 @@ def test_cleaning_deletes_everything_but_the_last_step(store: Store, end: Any) -
 
 
 @pytest.mark.slow
-def test_postgresql_keeps_deleted_shares_in_its_log_only(postgres: Postgres) -> None:  # noqa: F811
+def test_postgresql_keeps_deleted_shares_in_its_log_only(postgres: Postgres) -> None:
     """The tables are rewritten. The write-ahead log is the server's: the documentation says what it still holds."""
     import psycopg
 
     url = postgres.new_database()
-    store = open_store(url, worker="test")  # noqa: F811
+    store = open_store(url, worker="test")
     opened(store)
     rows = [upload(number, public=hashlib.shake_256(b"%d" % number).digest(1500)) for number in range(40)]
     store.pairs.add(TASK, rows)

@@ -14,7 +14,7 @@ import pytest
 from semilocal import Report, Task
 from semilocal.errors import InvalidInput, SchemaMismatch, StoreUnavailable
 from semilocal.protocol.messages import encode
-from semilocal.service.campaign import Campaign, token_hash, used_by
+from semilocal.service.campaign import Campaign, Status, token_hash, used_by
 from semilocal.service.keys import first_admin_token
 from semilocal.service.rounds import advance, cancel, create_campaign, new_tokens, report_head, start
 from semilocal.service.stores.base import Enrolment, Incoming, Store, What, open_store
@@ -45,6 +45,12 @@ def report(name: bytes, *, round_: int = 1, nonce: bytes | None = None, awaited:
     return Incoming(TASK.id, round_, name, verifier(name), body_of(nonce or name), awaited)
 
 
+def status_of(store: Store) -> Status:
+    status = store.status(TASK.id)
+    assert status is not None
+    return status
+
+
 @pytest.fixture
 def opened(store: Store) -> Store:
     """A store with a campaign whose first round is open for 10 participants."""
@@ -59,8 +65,7 @@ def test_a_campaign_comes_back_as_it_was_created(store: Store) -> None:
     assert create_campaign(store, campaign, now=1000.2)
     assert store.campaign(TASK.id) == campaign
     assert list(store.statuses()) == [TASK.id]
-    status = store.status(TASK.id)
-    assert status is not None
+    status = status_of(store)
     assert (status.phase, status.round, status.closed, status.needed, status.deadline) == ("enrolling", 0, 0, 7, 1101)
     assert store.statuses() == {TASK.id: status} == store.statuses(active=True)
     assert store.campaign(bytes(32)) is None
@@ -78,8 +83,7 @@ def test_enrolling_twice_is_one_participant_and_another_key_is_refused(store: St
     mine, stolen = enrol(NAMES[0]), Enrolment(TASK.id, NAMES[0], bytes(32), None, None)
     assert store.apply([mine, mine, stolen]).outcomes == ["stored", "again", "pseudonym-taken"]
     assert store.apply([mine, stolen]).outcomes == ["again", "pseudonym-taken"]
-    status = store.status(TASK.id)
-    assert status is not None
+    status = status_of(store)
     assert status.enrolled == status.received == 1
 
 
@@ -142,16 +146,11 @@ def test_enrolment_ends_exactly_at_the_capacity(store: Store, database: str) -> 
             stored.extend(mine.apply([enrol(name)]).outcomes)
         mine.close()
 
-    threads = [threading.Thread(target=send, args=(NAMES[first : first + 4],)) for first in (3, 7, 11)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(send, (NAMES[3:7], NAMES[7:11], NAMES[11:15])))
     assert sorted(stored) == ["enrolment-closed"] * 6 + ["stored"] * 6
     assert store.apply([enrol(NAMES[0]), enrol(NAMES[15])]).outcomes == ["again", "enrolment-closed"]
-    status = store.status(TASK.id)
-    assert status is not None
-    assert status.enrolled == 9
+    assert status_of(store).enrolled == 9
     assert advance(store, TASK.id, 0.0)
 
 
@@ -179,9 +178,7 @@ def test_every_outcome_of_a_report(opened: Store) -> None:
         "again", "other-answer", "unauthorized", "unauthorized", "not-open-yet", "no-such-task", "stored", "again",
         "other-answer",
     ]  # fmt: skip
-    status = opened.status(TASK.id)
-    assert status is not None
-    assert status.received == 2
+    assert status_of(opened).received == 2
     assert [row.pseudonym for row in opened.reports(TASK.id, 1, after=b"", limit=10)] == [a, b]
 
 
@@ -204,9 +201,7 @@ def test_one_flawed_report_in_a_batch_harms_nobody_else(opened: Store, flaw: Inc
     rows = opened.reports(TASK.id, 1, after=b"", limit=100)
     wanted = {NAMES[0], *NAMES[5:8]}
     assert {row.pseudonym: row.body for row in rows} == {name: body_of(name) for name in wanted}
-    status = opened.status(TASK.id)
-    assert status is not None
-    assert status.received == len(wanted)
+    assert status_of(opened).received == len(wanted)
     assert opened.apply([report(name) for name in NAMES[5:10]]).outcomes == ["again"] * 3 + ["stored"] * 2
 
 
@@ -225,15 +220,11 @@ def test_only_awaited_reports_fill_a_round_and_all_are_stored(opened: Store, apa
     if apart:  # the long way: every report is judged by itself
         others.append(others[0])
     assert opened.apply(others).full == set()
-    status = opened.status(TASK.id)
-    assert status is not None
-    assert status.received == 0
+    assert status_of(opened).received == 0
     assert len(opened.reports(TASK.id, 1, after=b"", limit=100)) == 5
     assert opened.apply([report(NAMES[5])]).outcomes == ["stored"]
     assert opened.apply([report(NAMES[0])]).outcomes == ["again"]
-    status = opened.status(TASK.id)
-    assert status is not None
-    assert status.received == 1
+    assert status_of(opened).received == 1
 
 
 def test_reports_are_found_by_what_their_bodies_begin_with(opened: Store) -> None:
@@ -310,9 +301,7 @@ def test_what_was_acknowledged_is_there_after_opening_again(opened: Store, datab
     opened.apply([report(name) for name in NAMES[:4]])
     opened.close()
     again = open_store(database, worker="test")
-    status = again.status(TASK.id)
-    assert status is not None
-    assert status.received == 4
+    assert status_of(again).received == 4
     assert again.apply([report(NAMES[0]), report(NAMES[4])]).outcomes == ["again", "stored"]
     again.close()
 
@@ -334,11 +323,8 @@ def test_exactly_one_of_many_closers_closes(opened: Store, database: str) -> Non
         done.append(advance(mine, TASK.id, 2_000.0) is not None)  # after the first window, before the second one ends
         mine.close()
 
-    threads = [threading.Thread(target=close) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(lambda _: close(), range(6)))
     assert sorted(done) == [False] * 5 + [True]
     verify(opened, TASK.id)
 
@@ -369,15 +355,9 @@ def test_reports_and_closings_at_once_count_everybody_once(store: Store, databas
         assert advance(mine, TASK.id, 1_000.0)
         mine.close()
 
-    threads = [
-        threading.Thread(target=send, args=(1,)),
-        threading.Thread(target=send, args=(-1,)),
-        threading.Thread(target=close),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as threads:
+        for one in [threads.submit(send, 1), threads.submit(send, -1), threads.submit(close)]:
+            one.result()
     assert len(stored) == len(set(stored))
     assert sorted(stored) == [row.pseudonym for row in store.reports(TASK.id, 1, after=b"", limit=1000)]
     verify(store, TASK.id)

@@ -30,7 +30,7 @@ from semilocal.testing import MockClock, build_app, cluster, secrets_of
 from tests.helpers.asgi import DirectClient
 from tests.helpers.long import SEED, times
 from tests.helpers.postgres import Postgres
-from tests.helpers.programs import Program, programs, search, shrink
+from tests.helpers.programs import Program, programs, search
 from tests.helpers.service import Device, open_campaign, roster_report
 from tests.helpers.stored import verify
 from tests.stateful.kept import KEPT
@@ -342,14 +342,18 @@ def test_a_whole_campaign_with_a_crash_after_every_step() -> None:
     }
 
 
-class Forgetful:
-    """A planted fault: every third batch is acknowledged and not written."""
+class Planted:
+    """A store with a fault."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._count = store, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+
+class Forgetful(Planted):
+    """Every third batch is acknowledged and not written."""
 
     def apply(self, batch: Sequence[Item]) -> Applied:
         self._count += 1
@@ -358,14 +362,8 @@ class Forgetful:
         return self._store.apply(batch)
 
 
-class Obliging:
-    """A planted fault: other bytes under the same key are called the same."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+class Obliging(Planted):
+    """Other bytes under the same key are called the same."""
 
     def apply(self, batch: Sequence[Item]) -> Applied:
         applied = self._store.apply(batch)
@@ -391,8 +389,3 @@ def test_a_fault_is_found_by_chance_made_short_printed_and_kept(tmp_path: Path) 
     ((_, program),) = found
     assert len(program) == 2
     assert program[-1][0] == "other"
-
-
-def test_a_program_is_made_as_short_as_it_goes() -> None:
-    program = tuple((name, 0, 0) for name in "abcdefghij")
-    assert shrink(program, lambda one: {"c", "h"} <= {name for name, _, _ in one}) == (("c", 0, 0), ("h", 0, 0))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import EngineFailed, MissingExtra
+from ..errors import EngineFailed, optional
 from ..geometry.box import Box
 from .arrow import ArrowSource, open_files
 from .files import BATCH, load_arrow
@@ -99,12 +99,8 @@ def _quoted(column: str) -> str:
 
 def load_duckdb() -> Any:
     """The module of DuckDB, or how to install it."""
-    try:
-        import duckdb
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(str(error.name), "duckdb") from None
-    return duckdb
+    optional("pyarrow", "duckdb")
+    return optional("duckdb", "duckdb")
 
 
 _DISK = (

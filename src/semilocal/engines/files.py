@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 import numpy as np
 
 from ..arrays import Floats, Integers, arrow_values, is_number
-from ..errors import InvalidInput, MissingExtra, listed_columns
+from ..errors import InvalidInput, listed_columns, optional
 from ..geometry.places import DEGREES, LATITUDE, LONGITUDE
 from ..words import delimiter_of
 
@@ -47,13 +47,9 @@ _GEOMETRIES = ("MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiP
 
 def load_arrow() -> Any:
     """The module pyarrow, with the formats; its datasets would load pandas."""
-    try:
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtra("pyarrow", "parquet") from None
-    return pyarrow
+    optional("pyarrow.csv", "parquet")
+    optional("pyarrow.parquet", "parquet")
+    return optional("pyarrow", "parquet")
 
 
 def list_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:

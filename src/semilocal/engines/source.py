@@ -86,14 +86,6 @@ class GrowingHistogram:
     count, and a sort is faster than a merge. Then cells are kept, and rows wait until they are a quarter as many. It is
     the largest thing in memory: no more than one column is copied at a time. So many rows may be ``pending`` however
     few are kept.
-
-    Examples
-    --------
-    >>> grown = GrowingHistogram(1)
-    >>> grown.add(np.array([3, 2], np.uint64)), grown.add(np.array([3], np.uint64))
-    (None, None)
-    >>> grown.close().counts.tolist()
-    [1, 2]
     """
 
     def __init__(self, depth: int, pending: int = 1 << 22) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Floats, Integers
-from ..errors import EngineFailed, InvalidInput, MissingExtra, listed_columns
+from ..errors import EngineFailed, InvalidInput, listed_columns, optional
 from ..geometry.box import Box
 from ..hierarchy.base import Cells, Hierarchy
 from ..protocol.column import refuse_values
@@ -238,12 +238,8 @@ def _arrow_batches(rows: Any) -> Iterator[Any]:
 
 def load_spark() -> Any:
     """The module of Spark's SQL, or how to install it."""
-    try:
-        import pyarrow  # noqa: F401
-        import pyspark.sql
-    except ImportError as error:
-        raise MissingExtra(str(error.name), "spark") from None
-    return pyspark.sql
+    optional("pyarrow", "spark")
+    return optional("pyspark.sql", "spark")
 
 
 # What Spark says, and what to do.

@@ -59,11 +59,6 @@ def read_column(values: npt.ArrayLike, range: Sequence[float] | None, *, name: s
 
     ``range`` is the smallest and largest value that anybody can have. Take it from what the value means, not from the
     data.
-
-    Examples
-    --------
-    >>> read_column([12.5, 0.0], (0, 100), name="fare").high
-    100.0
     """
     low, high = as_range(range, name)
     if np.ma.is_masked(values):

@@ -136,15 +136,7 @@ def values_words(own: str) -> str:
 
 
 def crowd_words(k: int, delta: float, rows: int = 1) -> str:
-    """A crowd of k participants; of as many rows, where one person may have several.
-
-    Examples
-    --------
-    >>> crowd_words(50, 1e-6)
-    'at least 50 in it except with probability 1e-06'
-    >>> crowd_words(50, 1e-6, rows=3)
-    'at least 50 rows in it, of at least 17 people, except with probability 1e-06'
-    """
+    """A crowd of k participants; of as many rows, where one person may have several."""
     people = f" rows in it, of at least {number_of(-(-k // rows), 'person', 'people')}," if rows > 1 else " in it"
     return f"at least {k}{people} except with probability {delta:g}"
 
@@ -578,14 +570,7 @@ def participant_sentence(
         Whether it enrolled after the first round, and is counted nowhere.
     values : float
         Loss of the values that it gave.
-
-    Examples
-    --------
-    >>> from semilocal import Box, Task
-    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0)
-    >>> print(participant_sentence(task, members=31, answered=1, inside=0))
-    Everybody learns, under your pseudonym, which region you are in. When it was drawn, at least 20 participants, you included, were in it (the chance that this failed for you is at most 1e-06); now there are 31. You answered 1 question, about lines outside of your region: they tell nothing more. What people know about you anyway, and what the others' answers say about the region as a whole, is not limited by this.
-    """  # noqa: E501
+    """
     if not 0 <= inside <= answered:
         raise InvalidInput(f"inside must be from 0 to the number of answers, {answered}; got {inside}")
     parts = participant_parts(task, values)
@@ -616,13 +601,6 @@ def promise(
         Members of the smallest region of a run.
     mark : Mark, optional
         Of a simulation.
-
-    Examples
-    --------
-    >>> from semilocal import Box, Task
-    >>> found = promise(Task.build(Box((0,), (1,)), epsilon=1.0), [("mean", 0.5)])
-    >>> found.epsilon, found.k, found.delta
-    (1.5, 20, 1e-06)
     """
     planned = getattr(releases, "releases", None)
     added = tuple(releases) if planned is None else tuple((one.what, one.epsilon) for one in planned)  # type: ignore[arg-type]

@@ -123,13 +123,7 @@ class Corrections(NamedTuple):
 
 
 def correction_bytes(levels: int, width: int) -> int:
-    """Bytes of one report's corrections.
-
-    Examples
-    --------
-    >>> correction_bytes(40, 1)
-    2245
-    """
+    """Bytes of one report's corrections."""
     return -(-levels // 8) + levels * (BLOCK + 8 * width + 8 * PROOF_WORDS)
 
 

@@ -112,12 +112,6 @@ def shard(
 
     ``path`` says which child at each of ``shape.levels`` depths, 0 or 1; ``value`` is below ``2^value_bits``, and is
     needed exactly if the shape has one. ``entropy`` is uniform, ``2 * shape.private_bytes``, and used for nothing else.
-
-    Examples
-    --------
-    >>> report = shard(bytes(32), bytes(16), Shape(3), (0, 1, 1), bytes(range(32)))
-    >>> len(report.public), [len(part) for part in report.private]
-    (169, [16, 16])
     """
     shape.check()
     if len(path) != shape.levels or any(step not in (0, 1) for step in path):

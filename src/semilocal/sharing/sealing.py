@@ -49,14 +49,6 @@ def seal(
     """Seal a private part for the server with this public key; ``OVERHEAD`` bytes longer than it.
 
     What it is bound to: see :func:`info_of`.
-
-    Examples
-    --------
-    >>> secret = bytes(range(32))
-    >>> about = dict(role="leader", task=bytes(32), report=bytes(16), public=b"corrections", bucket=1, token="")
-    >>> sealed = seal(b"seed", public_key(secret), **about)
-    >>> len(sealed), open_envelope(sealed, secret, **about)
-    (52, b'seed')
     """
     if len(key) != KEY:
         raise InvalidInput(f"a public key has {KEY} bytes; got {len(key)}")
@@ -98,15 +90,7 @@ def info_of(role: Role, task: bytes, report: bytes, public: bytes, bucket: int, 
 
 
 def sign(secret: bytes, purpose: Purpose, *parts: bytes) -> bytes:
-    """Sign parts with an Ed25519 secret of 32 bytes; the signature has 64.
-
-    Examples
-    --------
-    >>> signature = sign(bytes(32), "receipt", b"one", b"two")
-    >>> key = verifying_key(bytes(32))
-    >>> is_signed(signature, key, "receipt", b"one", b"two"), is_signed(signature, key, "receipt", b"onetwo")
-    (True, False)
-    """
+    """Sign parts with an Ed25519 secret of 32 bytes; the signature has 64."""
     return _secret(secret).sign(_joined(purpose, parts))
 
 

@@ -169,13 +169,7 @@ SOURCE = Ways("person={name!r}", "rows_per_person=M", "rows_are_people=True")
 
 
 def person_columns(columns: Sequence[str]) -> list[str]:
-    """The columns whose name says that they tell people (or their devices) apart.
-
-    Examples
-    --------
-    >>> person_columns(["lon", "lat", "User ID", "speed", "taxi_id"])
-    ['User ID', 'taxi_id']
-    """
+    """The columns whose name says that they tell people (or their devices) apart."""
     return [name for name in columns if _PERSON.fullmatch(re.sub(r"[^a-z]", "", name.lower()))]
 
 

@@ -34,15 +34,7 @@ def uniform(n: int, rng: np.random.Generator, *, box: Box = UNIT_SQUARE) -> Floa
 def truncated_gaussian(
     n: int, rng: np.random.Generator, *, box: Box, scale: float, centre: tuple[float, ...] | None = None
 ) -> Floats:
-    """Return n points of N(centre, scale²) given that they fall into the box, by rejection: float64[n, d].
-
-    Examples
-    --------
-    >>> box = Box((-10, -10), (10, 10))
-    >>> points = truncated_gaussian(1000, np.random.default_rng(1), box=box, scale=1.5)
-    >>> box.check(points).shape
-    (1000, 2)
-    """
+    """Return n points of N(centre, scale²) given that they fall into the box, by rejection: float64[n, d]."""
     middle = np.zeros(box.dimensions) if centre is None else np.asarray(centre, dtype=np.float64)
     kept = np.empty((0, box.dimensions))
     for _ in range(PATIENCE):

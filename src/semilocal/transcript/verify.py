@@ -137,13 +137,7 @@ class Verification:
 
 
 def difference_lines(differences: Sequence[Difference]) -> list[str]:
-    """For a person: how many there are, and each of them.
-
-    Examples
-    --------
-    >>> difference_lines([])
-    ['No difference.']
-    """
+    """For a person: how many there are, and each of them."""
     count = len(differences)
     found = f"{number_of(count, 'difference')}:" if count else "No difference."
     return [found, *(f"  {difference}" for difference in differences)]
@@ -153,24 +147,7 @@ def difference_lines(differences: Sequence[Difference]) -> list[str]:
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verification:
-    """Verify a transcript file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from semilocal import Box, Task, simulate
-    >>> from semilocal.transcript.file import write_events
-    >>> rng = np.random.default_rng(5)
-    >>> task = Task.build(Box((0,), (1,)), epsilon=1.0, delta=0.01, k=10)
-    >>> run = simulate(rng.random((100, 1)), task, secrets=[rng.bytes(32) for _ in range(100)])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with open(f"{folder}/t.slt", "wb") as stream:
-    ...         _ = write_events(stream, run.events)  # seed= if there is one
-    ...     found = verify_file(f"{folder}/t.slt")
-    >>> found.sound, found.simulation
-    (True, Simulation(seed=None))
-    """
+    """Verify a transcript file."""
     with Path(path).open("rb") as stream:
         return verify_stream(stream)
 

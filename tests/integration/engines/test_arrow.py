@@ -197,16 +197,6 @@ def test_engines_write_the_same_transcript_and_it_verifies(capsys: pytest.Captur
     assert "No difference." in run(capsys, "verify", tmp_path / "arrow.slt")[1]
 
 
-def test_swapped_axes_and_metres_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    points = np.random.default_rng(1).normal((-118.2, 34.2), 0.2, (500, 2))
-    job = ("--bounds", "california", "--epsilon", "1", "--trust", "curator", "--grid", "2x2", "--engine", "arrow")
-    for name, wrong, words in (
-        ("swapped.csv", points[:, ::-1], "The axes look swapped"), ("metres.csv", points * 111_000, "look like metres"),
-    ):  # fmt: skip
-        np.savetxt(tmp_path / name, wrong, delimiter=",", header="longitude,latitude", comments="")
-        assert words in refused(capsys, "counts", tmp_path / name, *job, "--quiet")
-
-
 def test_a_file_with_a_person_column_needs_a_word_about_people(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

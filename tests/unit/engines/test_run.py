@@ -1,4 +1,4 @@
-"""The driver on counts gives what the simulation in memory gives."""
+"""The driver on counts gives what the simulation in memory gives; failures of Spark say what to do."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from semilocal.arrays import Floats
 from semilocal.engines import run as run_module
 from semilocal.engines import source as source_module
 from semilocal.engines.source import CHANGED
+from semilocal.engines.spark import reporting_failures
+from semilocal.errors import EngineFailed
 from tests.helpers.engine_runs import PointsSource, box_of, people
 
 
@@ -67,3 +69,34 @@ def test_a_sample_keeps_no_batch_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
     sample = Watched(points, box_of(2)).sample(50)
     assert 25 <= len(sample) <= 50
     assert max(most) <= 1  # the one that is looked at
+
+
+class FromSpark(Exception):
+    """As if pyspark had raised it."""
+
+
+FromSpark.__module__ = "pyspark.errors"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("java.io.IOException: No space left on device", "ran out of disk space"),
+        ("bigger than spark.driver.maxResultSize", "larger than spark.driver.maxResultSize"),
+        ("ModuleNotFoundError: No module named 'pyarrow'", "set PYSPARK_PYTHON to a Python that has it"),
+        (
+            "thrown from the worker:\n[PYTHON_VERSION_MISMATCH] 3.11",
+            "another version than this one; set PYSPARK_PYTHON",
+        ),
+        ("Job 3 cancelled", "the job was cancelled"),
+        ("something else\nwith a trace", "Spark failed: something else. Nothing was released"),
+    ],
+)
+def test_a_failure_says_what_to_do(text: str, words: str) -> None:
+    with pytest.raises(EngineFailed, match=words), reporting_failures():
+        raise FromSpark(text)
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(ValueError, match="not Spark's"), reporting_failures():
+        raise ValueError("not Spark's")

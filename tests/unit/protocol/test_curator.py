@@ -90,6 +90,23 @@ def test_a_hash_chain_must_be_the_task_s() -> None:
     assert HashChain.goes_on(task.chain, closed.preimage)
 
 
+def test_a_chain_leads_back_to_its_end_and_nothing_else_does() -> None:
+    chain = HashChain(b"s" * 32, 20)
+    before = chain.end
+    for round_ in range(1, 21):
+        preimage = chain.preimage(round_)
+        assert HashChain.goes_on(before, preimage)
+        assert not HashChain.goes_on(before, b"o" * 32)
+        assert not HashChain.goes_on(before, b"")
+        before = preimage
+    assert before == b"s" * 32  # the last one is the seed
+    assert chain.preimage(2) != HashChain(b"s" * 32, 19).preimage(2)
+    assert HashChain.goes_on(b"", b"")
+    assert not HashChain.goes_on(b"", bytes(32))
+    with pytest.raises(InvalidInput, match="32 bytes"):
+        HashChain(b"short", 3)
+
+
 # -- what it does ------------------------------------------------------------------------------------------------------
 
 

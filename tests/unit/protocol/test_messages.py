@@ -24,7 +24,6 @@ from semilocal.protocol.messages import (
     Verdict,
     decode,
     encode,
-    seed_of,
 )
 from semilocal.testing import unit_box
 
@@ -139,25 +138,3 @@ def test_deep_nesting_is_refused(depth: int, bracket: bytes) -> None:
             decode(bracket * depth + b"\x01", kind)
         with pytest.raises(InvalidInput):
             decode(b"\x94\xa5query\xc4\x20" + bytes(32) + b"\x01" + bracket * depth + b"\x01", kind)
-
-
-QUESTION = (4, 8, (5, 6), 40, 0, 14, 2, 9)
-
-
-def test_a_question_has_parts_and_decides_if_it_has_a_threshold() -> None:
-    question = Question(*QUESTION)
-    assert question.parts == ((4, 5), (5, 6), (6, 8))
-    assert question.decides
-    assert not msgspec.structs.replace(question, threshold=0).decides
-
-
-def test_the_seed_of_a_draw_changes_with_everything_in_a_closing() -> None:
-    head = Head(4, 8, 20, bytes(32))
-    closed = Closed(bytes(32), 2, (head,), (Verdict("wall", (12, 8)),), bytes(32), False)
-    others = [
-        msgspec.structs.replace(closed, round=3),
-        msgspec.structs.replace(closed, heads=(msgspec.structs.replace(head, digest=b"1" * 32),)),
-        msgspec.structs.replace(closed, preimage=b"1" * 32),
-        msgspec.structs.replace(closed, verdicts=(Verdict("wall", (11, 9)),)),
-    ]
-    assert len({seed_of(one) for one in (closed, *others)}) == 5

@@ -18,13 +18,12 @@ import pytest
 
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.protocol.keys import HashChain
-from semilocal.protocol.messages import AnyReport, Closed, Query, Report, Slice, Verdict
+from semilocal.protocol.messages import AnyReport, Query, Report
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.policy import Policy
 from semilocal.protocol.region import Path
 from semilocal.protocol.task import Task
 from semilocal.testing import ALLOW_ALL, Played, cluster, participants_at, play, secret, unit_box
-from semilocal.testing.campaign import PlayedRound
 
 CHAIN = HashChain(bytes(range(32)), 300)
 OPTIONS: dict[str, Any] = {"delta": 0.1, "k": 3, "max_rounds": 300, "chain": CHAIN.end}
@@ -39,26 +38,8 @@ def played(task: Task = ONE, **options: Any) -> Played:
     return play(task, participants_at(task, POINTS, plan=options.get("plan")), chain=CHAIN, **options)
 
 
-@pytest.fixture(scope="module")
-def honest() -> Played:
-    return played()
-
-
 def device(task: Task = ONE, policy: Policy = ALLOW_ALL, number: int = VICTIM, **options: Any) -> Participant:
     return Participant(task, POINTS[number], secret(number), policy, **options)
-
-
-def follow(one: Participant, rounds: list[PlayedRound]) -> Participant:
-    """Play closed rounds as the device did that is in the log."""
-    for row in rounds:
-        assert isinstance(row.query, Query)
-        assert isinstance(row.closed, Closed)
-        one.answer(row.query)
-        one.close(row.closed, row.slices.get(one.path.region))
-    return one
-
-
-# -- one answer ------------------------------------------------------------------------------------------------------
 
 
 # -- away, late, silent ----------------------------------------------------------------------------------------------
@@ -77,66 +58,6 @@ def test_who_enrols_late_is_assigned_a_region_and_counted_nowhere() -> None:
             answered = [one for one in row.reports if isinstance(one, Report) and one.region == question.region]
             if question.decides:
                 assert not any(report.pseudonym == one.pseudonym and report.answer is not None for report in answered)
-
-
-def test_an_answer_that_was_lost_keeps_its_sender_out_of_a_split(honest: Played) -> None:
-    """The server takes a device's answer and leaves it out of the log. If the question splits, it names no side."""
-    row, report = next(
-        (row, report)
-        for row in honest.rounds
-        for report in row.reports
-        if isinstance(row.closed, Closed) and isinstance(report, Report) and report.answer is not None
-        and _splits(row, report.region)
-    )  # fmt: skip
-    assert isinstance(row.closed, Closed)
-    who = next(index for index, one in enumerate(honest.participants) if one.pseudonym == report.pseudonym)
-    one = follow(device(number=who), honest.rounds[: report.round - 1])
-    assert one.answer(row.query) == report  # type: ignore[arg-type]
-    part = row.slices[report.region]
-    entries = tuple(entry for entry in part.entries if entry.pseudonym != report.pseudonym)
-    lost = msgspec.structs.replace(part, entries=entries)
-    tally = list(_verdict(row, report.region).tally)
-    assert isinstance(report.answer, int)
-    tally[report.answer] -= 1
-    closed = _replaced(row, lost, Verdict("split", tuple(tally)))
-    if min(tally) < _question(row, report.region).threshold:
-        pytest.skip("without it the question does not pass")
-    one.close(closed, lost)
-    assert one.state.stopped == "a split left out the answer it had given"
-    assert one.region == report.region
-
-
-def _question(row: PlayedRound, region: tuple[int, int]) -> Any:
-    assert isinstance(row.query, Query)
-    return next(one for one in row.query.questions if one.region == region)
-
-
-def _verdict(row: PlayedRound, region: tuple[int, int]) -> Verdict:
-    assert isinstance(row.query, Query)
-    assert isinstance(row.closed, Closed)
-    return row.closed.verdicts[row.query.questions.index(_question(row, region))]
-
-
-def _splits(row: PlayedRound, region: tuple[int, int]) -> bool:
-    tally, threshold = _verdict(row, region).tally, _question(row, region).threshold
-    return _verdict(row, region).outcome == "split" and min(tally) > threshold
-
-
-def _replaced(row: PlayedRound, part: Slice, verdict: Verdict | None = None) -> Closed:
-    """The closing of a round, with another slice and verdict of one region."""
-    assert isinstance(row.closed, Closed)
-    heads = tuple(
-        msgspec.structs.replace(head, reports=len(part.entries), digest=part.digest())
-        if (head.lower, head.upper) == part.region
-        else head
-        for head in row.closed.heads
-    )
-    verdicts = row.closed.verdicts
-    if verdict is not None:
-        assert isinstance(row.query, Query)
-        place = row.query.questions.index(_question(row, part.region))
-        verdicts = (*verdicts[:place], verdict, *verdicts[place + 1 :])
-    return msgspec.structs.replace(row.closed, heads=heads, verdicts=verdicts)
 
 
 # -- the owner's limits ----------------------------------------------------------------------------------------------
@@ -189,6 +110,3 @@ def test_a_position_that_is_refused_is_not_repeated(place: Any) -> None:
     with pytest.raises(InvalidInput) as refusal:
         Participant(ONE, place, secret(1), ALLOW_ALL)
     assert "377713" not in str(refusal.value)
-
-
-# -- anything at all -------------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ def test_regions_tile_the_domain(kind: str, d: int) -> None:
 def test_every_point_is_in_its_region_and_members_are_counted(kind: str, d: int) -> None:
     run, points = run_of(d, **KINDS[kind])
     partition, where = run.partition, run.partition.locate(points)
+    assert np.array_equal(run.regions, where)
     codes = run.task.hierarchy.codes(points)
     assert ((partition.lower[where] <= codes) & (codes < partition.upper[where])).all()
     assert (np.bincount(where, minlength=len(partition)) == partition.crowds).all()
@@ -81,17 +82,3 @@ def test_pieces_are_the_regions_cut_at_their_walls(kind: str) -> None:
         assert len(walls.cuts) > len(partition) / 2
         assert (walls.yes <= walls.asked).all()
         assert walls.asked.sum() <= run_of(2, **KINDS[kind])[0].task.answers * partition.people
-
-
-# -- ways out ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_the_table_has_one_row_per_region_with_its_bounds(d: int) -> None:
-    run, points = run_of(d)
-    table = run.partition.to_table()
-    assert {len(column) for column in table.values()} == {len(run.partition)}
-    assert table["crowd"].sum() == len(points)
-    for axis, name in enumerate(run.task.box.names):
-        assert (table[f"{name}_lower"] == run.partition.boxes[:, 0, axis]).all()
-        assert (table[f"{name}_upper"] == run.partition.boxes[:, 1, axis]).all()

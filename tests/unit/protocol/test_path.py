@@ -120,9 +120,8 @@ def test_splits_are_counted_across_logs_that_a_server_changes(lax: None) -> None
     forked.close(None, {})
     forked.read(again)
     question = Question(*ROOT, (10,), 2, 0, 2, 4, 1)
-    with pytest.raises(ServerViolation) as refused:
+    with pytest.raises(ServerViolation, match=r"\[many-splits\]"):
         again.answer(Query(TASK.id, 4, (question,)))
-    assert refused.value.token == "many-splits"
 
 
 def test_a_retry_in_another_region_gets_no_second_report(lax: None) -> None:
@@ -142,17 +141,15 @@ def test_a_retry_in_another_region_gets_no_second_report(lax: None) -> None:
     again = Participant(TASK, place_of(TASK, 8), b"d" * 32, ANYTHING, state=one.state)
     forked.read(again)
     assert again.path.region == (8, 12)
-    with pytest.raises(ServerViolation) as refused:
+    with pytest.raises(ServerViolation, match=r"\[repeated-round\]"):
         again.answer(query)
-    assert refused.value.token == "repeated-round"
 
 
 def test_a_task_without_a_chain_has_no_preimages() -> None:
     path, log = Path(TASK), Log(8)
     log.close(None, dict.fromkeys(NAMES), preimage=bytes(32))
-    with pytest.raises(ServerViolation) as refused:
+    with pytest.raises(ServerViolation, match=r"\[broken-chain\]"):
         path_after(path, log, 0)
-    assert refused.value.token == "broken-chain"
 
 
 def test_rule_all_refines_nothing() -> None:
@@ -160,9 +157,8 @@ def test_rule_all_refines_nothing() -> None:
     path, log = Path(task), Log(8, task)
     log.close(None, dict.fromkeys(NAMES))
     path = path_after(path, log, 0)
-    with pytest.raises(ServerViolation) as refused:
+    with pytest.raises(ServerViolation, match=r"\[wrong-question\]"):
         path.observe(Query(task.id, 2, (log.question(12, 4, threshold=0),)))
-    assert refused.value.token == "wrong-question"
 
 
 def test_a_given_up_question_cannot_be_taken_up_again() -> None:
@@ -173,6 +169,5 @@ def test_a_given_up_question_cannot_be_taken_up_again() -> None:
     log.close(first, {}, tally=(0, 0))
     path = path_after(path, log, 1)
     assert path.log.failed == [12]
-    with pytest.raises(ServerViolation) as refused:
+    with pytest.raises(ServerViolation, match=r"\[wrong-draw\]"):
         path.observe(Query(TASK.id, 3, (msgspec.structs.replace(first, start=2, stop=6),)))
-    assert refused.value.token == "wrong-draw"

@@ -174,12 +174,6 @@ def test_thresholds_are_those_of_one_by_one() -> None:
     assert (again == many).all()
 
 
-def test_a_row_has_the_same_bits_alone_and_among_others() -> None:
-    people, counts = np.arange(60, 400), np.arange(340) % 50
-    many = module._law(people, np.full(340, 50), 20, 1.0).tail(counts)
-    assert many.tolist() == [tail(a, 50, 20, 1.0, t) for a, t in zip(people.tolist(), counts.tolist(), strict=True)]
-
-
 def test_an_exact_program_and_this_one_accept_each_others_thresholds() -> None:
     """At a tie the two may differ by one; the device's tolerance covers it."""
     for (askable, asked, k), epsilon in product(LARGER, EPSILONS):

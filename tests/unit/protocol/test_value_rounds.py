@@ -12,7 +12,7 @@ import pytest
 from semilocal.errors import InvalidInput, ServerViolation
 from semilocal.protocol.clip import unit_value
 from semilocal.protocol.keys import HashChain, value_entropy
-from semilocal.protocol.messages import Clip, ValueClosed, ValueQuery, ValueReport, encode
+from semilocal.protocol.messages import Clip, ValueQuery, ValueReport, encode
 from semilocal.protocol.participant import Participant
 from semilocal.protocol.plan import Plan, Release
 from semilocal.protocol.task import Task
@@ -138,20 +138,7 @@ def test_a_device_whose_announcement_was_lost_gives_nothing() -> None:
     assert (lost.state, lost.spent) == (before, 0.0)
 
 
-def test_a_closing_must_count_the_value_that_was_given() -> None:
-    one = device()
-    report = given(one, asks())
-    closed = ValueClosed(TASK.id, report.round, PLAN.digest, 0, (REGION,), (((report.answer, 1),),))
-    one.check_counted(closed, report)
-    for changes in ({"counts": (((report.answer + 1, 1),),)}, {"regions": (), "counts": ()}):
-        with pytest.raises(ServerViolation, match="not-counted"):
-            one.check_counted(replace(closed, **changes), report)
-
-
 @pytest.mark.parametrize("value", [None, -0.1, 100.1, math.nan, math.inf, True, "7"])
 def test_an_own_value_outside_its_range_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="fare from 0 to 100"):
         device(FARES, value=value)
-
-
-# -- plans -----------------------------------------------------------------------------------------------------------

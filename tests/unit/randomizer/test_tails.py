@@ -19,7 +19,6 @@ from scipy import stats
 
 from semilocal import RandomizedResponse
 from semilocal.randomizer.base import two_binomial_threshold
-from semilocal.randomizer.laplace import ChernoffCurve, chernoff_margin
 
 GUARD = 2e-6  # the module leaves 1e-6 of delta for rounding; a threshold may be one too large for that
 Floats = npt.NDArray[np.float64]
@@ -171,17 +170,3 @@ def test_nothing_passes_with_fewer_than_k_responders() -> None:
 
 
 # -- Chernoff ------------------------------------------------------------------------------------------------------
-
-
-def gaussian_curve(exponents: Floats) -> ChernoffCurve:
-    return ChernoffCurve(exponents, exponents**2 / 2, exponents**2 / 2)
-
-
-def test_the_chernoff_margin_is_the_best_of_its_grid() -> None:
-    exponents = np.geomspace(1e-4, 30, 2000)
-    sizes = np.array([1, 2, 17, 1000, 10**6])
-    for delta in (0.3, 1e-3, 1e-9):
-        got = chernoff_margin(sizes, gaussian_curve(exponents), delta=delta)
-        every = (sizes[:, None] * exponents**2 / 2 + math.log(1 / delta)) / exponents
-        assert got == pytest.approx(every.min(axis=1), rel=1e-12)
-        assert got == pytest.approx(np.sqrt(2 * sizes * math.log(1 / delta)), rel=1e-4)  # the optimum of a fine grid

@@ -25,31 +25,6 @@ def entropy(seed: int, shape: Shape = COUNTS) -> bytes:
     return np.random.default_rng(seed).bytes(2 * shape.private_bytes)
 
 
-def honest(shape: Shape, count: int = 6) -> list[SharedReport]:
-    rng = np.random.default_rng(77)
-    return [
-        shard(
-            TASK, rng.bytes(16), shape, rng.integers(2, size=LEVELS).tolist(), rng.bytes(2 * shape.private_bytes),
-            value=int(rng.integers(8)) if shape.value_bits else None,
-        )
-        for _ in range(count)
-    ]  # fmt: skip
-
-
-def rejects(shape: Shape, report: SharedReport) -> bool:
-    """Whether this report is rejected, and nobody else."""
-    rejected, leaves = caught(shape, [*honest(shape), report])
-    assert not rejected[:-1].any()
-    assert (leaves[:, :-1].sum(axis=0) == 1).all()
-    assert ((leaves[:, :-1] == 0) | (leaves[:, :-1] == 1)).all()
-    return bool(rejected[-1])
-
-
-def test_an_honest_report_is_accepted() -> None:
-    assert not rejects(COUNTS, shard(TASK, NONCE, COUNTS, PATH, entropy(1)))
-    assert not rejects(VALUES, shard(TASK, NONCE, VALUES, PATH, entropy(1, VALUES), value=5))
-
-
 def same_seeds(payloads: tuple[int, ...] = (1, -1), flip: int = 0) -> list[SharedReport]:
     """The right payload depends on bits that the forger knows: all its choices are here."""
     return [equal_seeds(PATH, chosen, flip=flip) for chosen in itertools.product(payloads, repeat=LEVELS)]

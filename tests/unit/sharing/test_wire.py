@@ -1,4 +1,4 @@
-"""Messages of the two-servers mode: canonical bytes, bounded sizes, nothing else is read."""
+"""Messages of the two-servers mode: canonical bytes, bounded sizes, nothing else is read; envelopes and signatures."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from semilocal.pooled.counter import MemoryCounter
 from semilocal.pooled.noise import from_generator
 from semilocal.protocol.promise import Mark
 from semilocal.sharing import wire
+from semilocal.sharing.sealing import OVERHEAD, is_signed, open_envelope, public_key, seal, sign, verifying_key
 from semilocal.sharing.wire import BucketTree, Receipt, SignedTree, Upload
 from tests.helpers.pairs import SIGNING, crowd, pair_task, report_id, upload_of
 
@@ -60,12 +61,8 @@ MESSAGES: list[Any] = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_bytes_come_back(message: Any) -> None:
+def test_bytes_come_back_and_are_no_message_of_another_kind(message: Any) -> None:
     assert type(message).from_bytes(message.to_bytes()) == message
-
-
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_no_message_is_read_as_another_kind(message: Any) -> None:
     for other in MESSAGES:
         if type(other) is not type(message):
             with pytest.raises(InvalidInput, match=r"not a message of kind|at most"):
@@ -152,20 +149,6 @@ def test_a_receipt_is_for_these_bytes_and_by_the_leader() -> None:
     assert not forged.is_good(PAIR, data)
 
 
-def test_a_transcript_is_signed_by_both_over_everything() -> None:
-    trees = (BucketTree(1, published().to_bytes(), (0, 2)),)
-    signatures = [SignedTree.signature_by(secret, PAIR.to_bytes(), trees) for secret in SIGNING]
-    signed = SignedTree(PAIR.to_bytes(), trees, *signatures)
-    assert signed.is_signed_by("leader")
-    assert signed.is_signed_by("helper")
-    assert signed.published()[0].to_bytes() == published().to_bytes()
-    swapped = msgspec.structs.replace(signed, leader_signature=signatures[1])
-    assert not swapped.is_signed_by("leader")
-    changed = msgspec.structs.replace(signed, trees=(BucketTree(1, published().to_bytes(), (0, 1)),))
-    assert not changed.is_signed_by("leader")
-    assert not changed.is_signed_by("helper")
-
-
 def test_a_tree_of_another_task_is_no_part_of_the_transcript() -> None:
     other = pair_task(label="other")
     signed = SignedTree(other.to_bytes(), (BucketTree(1, published().to_bytes(), (0,)),), SIGNATURE, SIGNATURE)
@@ -176,3 +159,57 @@ def test_a_tree_of_another_task_is_no_part_of_the_transcript() -> None:
 def test_numbers_keep_all_64_bits() -> None:
     numbers = np.array([0, 1, -1, 2**63 - 1, -(2**63)])
     assert np.array_equal(wire.numbers_of(wire.pack_numbers(numbers)), numbers)
+
+
+# -- envelopes and signatures -----------------------------------------------------------------------------------------
+
+SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))
+ABOUT: dict[str, Any] = {"role": "leader", "task": bytes(32), "report": bytes(16), "public": b"corrections"}
+ABOUT |= {"bucket": 5, "token": "a token"}
+
+
+def test_an_envelope_opens_for_its_server() -> None:
+    sealed = seal(b"sixteen bytes!!!", public_key(SECRET), **ABOUT)
+    assert len(sealed) == 16 + OVERHEAD
+    assert open_envelope(sealed, SECRET, **ABOUT) == b"sixteen bytes!!!"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"role": "helper"}, {"task": b"\1" * 32}, {"report": b"\1" * 16}, {"public": b"other corrections"},
+        {"bucket": 4}, {"token": "another"}, {"token": ""},
+    ],
+)  # fmt: skip
+def test_a_replayed_or_swapped_envelope_does_not_open(change: dict[str, Any]) -> None:
+    sealed = seal(b"seed", public_key(SECRET), **ABOUT)
+    with pytest.raises(InvalidInput, match="does not open"):
+        open_envelope(sealed, SECRET, **ABOUT | change)
+    with pytest.raises(InvalidInput, match="does not open"):
+        open_envelope(sealed, OTHER, **ABOUT)
+
+
+def test_a_changed_envelope_does_not_open() -> None:
+    sealed = seal(b"seed", public_key(SECRET), **ABOUT)
+    for place in range(len(sealed)):
+        changed = bytearray(sealed)
+        changed[place] ^= 1
+        with pytest.raises(InvalidInput):
+            open_envelope(bytes(changed), SECRET, **ABOUT)
+    with pytest.raises(InvalidInput, match="at least"):
+        open_envelope(sealed[:40], SECRET, **ABOUT)
+
+
+@pytest.mark.parametrize("change", [{"role": "boss"}, {"task": b"short"}, {"report": b"short"}])
+def test_nonsense_is_refused_before_sealing(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        seal(b"seed", public_key(SECRET), **ABOUT | change)
+    with pytest.raises(InvalidInput, match="32 bytes"):
+        seal(b"seed", b"short", **ABOUT)
+
+
+def test_a_signature_is_for_these_parts_and_no_others() -> None:
+    signature, key = sign(SECRET, "receipt", b"one", b"two"), verifying_key(SECRET)
+    assert is_signed(signature, key, "receipt", b"one", b"two")
+    assert not is_signed(signature, key, "receipt", b"onetwo")
+    assert not is_signed(signature, key, "request", b"one", b"two")

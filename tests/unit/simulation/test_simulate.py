@@ -7,10 +7,10 @@ import pytest
 
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.geometry.box import Box
-from semilocal.hierarchy import SphereTree
-from semilocal.hierarchy.tables import from_labels
+from semilocal.hierarchy.ranks import SortedCodes
 from semilocal.protocol.messages import Report
 from semilocal.protocol.task import Task
+from semilocal.simulation.population import Played, play
 from semilocal.simulation.simulate import LOST, simulate
 
 BOX = Box((0, 0), (1, 1))
@@ -18,39 +18,6 @@ BOX = Box((0, 0), (1, 1))
 
 def people(count: int, seed: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).beta(2, 5, (count, 2))
-
-
-def test_everybody_is_in_the_region_that_holds_their_position() -> None:
-    points, task = people(3000), Task.build(BOX, epsilon=2.0)
-    run = simulate(points, task, rng=np.random.default_rng(1))
-    assert np.array_equal(run.regions, run.partition.locate(points))
-    assert np.array_equal(np.bincount(run.regions, minlength=len(run.partition)), run.partition.crowds)
-    assert run.partition.crowds.min() >= task.k
-    assert run.partition.mark is not None
-    assert run.partition.mark.seeded
-    assert run.simulated
-
-
-@pytest.mark.parametrize("dimensions", [1, 3, 8])
-def test_any_number_of_dimensions(dimensions: int) -> None:
-    box = Box((0,) * dimensions, (1,) * dimensions)
-    points = np.random.default_rng(2).random((2000, dimensions))
-    run = simulate(points, Task.build(box, epsilon=2.0), rng=np.random.default_rng(1))
-    assert run.partition.crowds.sum() == 2000
-    assert len(run.partition) > 8
-
-
-def test_the_sphere_and_tables_have_an_order_too() -> None:
-    rng = np.random.default_rng(4)
-    cities = np.concatenate([rng.normal((2.3, 48.8), 1.0, (900, 2)), rng.normal((139.7, 35.7), 1.0, (900, 2))])
-    run = simulate(cities, Task.build(hierarchy=SphereTree(30), epsilon=2.0), rng=rng)
-    assert run.partition.crowds.sum() == 1800
-    assert len(run.partition) > 4
-    tree = from_labels("area", [("north", f"n{i}") for i in range(8)] + [("south", f"s{i}") for i in range(8)])
-    labels = rng.choice(list(tree.leaves.values()), 1500)[:, None]
-    run = simulate(labels, Task.build(hierarchy=tree, epsilon=4.0), rng=rng)
-    assert run.partition.crowds.sum() == 1500
-    assert len(run.partition) > 4
 
 
 def test_who_drops_out_keeps_the_last_announced_region() -> None:
@@ -83,3 +50,51 @@ def test_bad_arguments_are_refused() -> None:
         simulate([[2.0, 0.5]] * 30, task, rng=rng)
     with pytest.raises(InvalidInput, match="dropout"):
         simulate(people(30), task, rng=rng, dropout=1.0)
+
+
+# -- a whole crowd at once ---------------------------------------------------------------------------------------------
+
+
+def played(task: Task) -> Played:
+    rng = np.random.default_rng(1)
+    codes = np.sort(task.hierarchy.codes(rng.beta(2, 5, (4000, 2))))
+    return play(task, SortedCodes(codes), rng)
+
+
+def test_regions_are_what_the_splits_leave() -> None:
+    out = played(Task.build(BOX, epsilon=2.0))
+    assert np.array_equal(np.sort(out.splits.cut), out.lower[1:])
+    assert np.all(np.diff(out.splits.rounds) >= 0)
+    assert np.all((out.splits.lower < out.splits.cut) & (out.splits.cut < out.splits.upper))
+    assert out.rounds >= out.splits.rounds.max()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_walls_lie_inside_and_nobody_answers_more_than_allowed_inside_a_region(epsilon: float) -> None:
+    task = Task.build(BOX, epsilon=epsilon)
+    out = played(task)
+    region = np.repeat(np.arange(len(out.lower)), np.diff(out.walls.first))
+    assert np.all((out.walls.cuts > out.lower[region]) & (out.walls.cuts < out.upper[region]))
+    assert np.all((out.walls.yes >= 0) & (out.walls.yes <= out.walls.asked))
+    inside = np.bincount(region, out.walls.asked, minlength=len(out.lower))
+    assert np.all(inside <= task.answers * (out.stop - out.start))
+    assert inside.sum() > 0.5 * task.answers * 4000
+
+
+def test_a_crowd_that_forgets_books_is_noticed() -> None:
+    """A planted bug: people who answered inside their region are asked again, so that walls have more answers."""
+    task = Task.build(BOX, epsilon=1.0)
+    out = played(Task(**{name: getattr(task, name) for name in task.__struct_fields__} | {"answers": 64}))
+    region = np.repeat(np.arange(len(out.lower)), np.diff(out.walls.first))
+    inside = np.bincount(region, out.walls.asked, minlength=len(out.lower))
+    assert np.any(inside > out.stop - out.start)
+
+
+@pytest.mark.parametrize("rule", ["cut", "all"])
+def test_no_run_takes_more_rounds_than_the_task_allows(rule: str) -> None:
+    for rounds in (3, 4, 6, 20):
+        task = Task.build(BOX, epsilon=4.0, rule=rule, max_rounds=rounds)  # type: ignore[arg-type]
+        out = played(task)
+        assert out.rounds <= rounds
+        assert len(out.lower) == 1 or rounds >= 4
+    assert len(out.lower) > 1

@@ -11,7 +11,7 @@ from reference_client import merkle_tree_hash
 
 from semilocal import Box, Task
 from semilocal.protocol.messages import Checkpoint, Seal, decode
-from semilocal.transcript.checkpoints import MerkleLog, merkle_root, next_head, public_key, seal_round, signature_fault
+from semilocal.transcript.checkpoints import MerkleLog, merkle_root, public_key, seal_round, signature_fault
 
 SPEC = Path(__file__).parents[3] / "spec" / "transcript.md"
 
@@ -77,18 +77,6 @@ def test_seals_are_signed_with_the_key_of_the_task_and_no_other() -> None:
     assert signature_fault(other, TASK) is not None
     unsigned = seal_round(TASK.id, Checkpoint(TASK.id, 1, 3, bytes(32)))
     assert signature_fault(unsigned, TASK) is not None
-
-
-def test_a_head_stands_for_all_checkpoints_before_it() -> None:
-    points = [Checkpoint(TASK.id, t, 3 * t, hashlib.sha256(bytes([t])).digest()) for t in (1, 2, 3)]
-    heads = [TASK.id]
-    for point in points:
-        heads.append(next_head(heads[-1], point))
-    changed = Checkpoint(TASK.id, 1, 3, hashlib.sha256(b"other").digest())
-    head = next_head(TASK.id, changed)
-    for point in points[1:]:
-        head = next_head(head, point)
-    assert head != heads[-1]
 
 
 def test_the_specifications_vectors_hold() -> None:
