@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
 import gzip
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -220,14 +220,8 @@ def test_other_geometries_are_refused_with_their_row(tmp_path: Path) -> None:
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.parquet", "x")
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **named: Any) -> Any:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    for name in ("pyarrow", "pyarrow.csv", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match=r"semilocal\[parquet\]"):
         read_points(path)
 
