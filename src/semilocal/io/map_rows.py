@@ -30,6 +30,7 @@ from ..simulation.population import Splits
 OPEN, REGION = 0, 1  # something may still be decided there; a region
 NORMAL = 1.959963984540054  # two-sided 95 %
 _DIGITS = 6  # of degrees: 0.1 m
+_COLUMNS = ("lower", "upper", "boxes", "area", "state", "crowd", "half")
 _SIDES = (("x0", 0, 0), ("y0", 0, 1), ("x1", 1, 0), ("y1", 1, 1))
 MOST_LABELS = 2000  # that a list on a page offers
 
@@ -63,23 +64,17 @@ class Rows:
 
     def take(self, rows: Integers) -> Rows:
         """Some of the rows."""
-        places = rows.tolist()
-        return Rows(
-            tuple(self.names[row] for row in places), self.lower[rows], self.upper[rows], self.boxes[rows],
-            self.area[rows], self.state[rows], self.crowd[rows], self.half[rows],
-            tuple(self.pieces[row] for row in places),
-        )  # fmt: skip
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        names, pieces = (tuple(each[row] for row in rows.tolist()) for each in (self.names, self.pieces))
+        return Rows(names, pieces=pieces, **columns)
 
     @staticmethod
     def join(parts: Sequence[Rows]) -> Rows:
         """All rows of one or more."""
-        lower, upper, boxes, area, state, crowd, half = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("lower", "upper", "boxes", "area", "state", "crowd", "half")
-        )
+        columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
         names = tuple(name for part in parts for name in part.names)
         pieces = tuple(each for part in parts for each in part.pieces)
-        return Rows(names, lower, upper, boxes, area, state, crowd, half, pieces)
+        return Rows(names, pieces=pieces, **columns)
 
     def to_json(self, tree: Hierarchy) -> dict[str, list[Any]]:
         """Columns, ready for JSON; one dimension is drawn as a strip from 0 to 1.

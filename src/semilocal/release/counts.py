@@ -257,17 +257,7 @@ def counts(run: AnyRun | Partition, *, rounding: Rounding = None) -> Counts:
 
 
 def pooled_counts(published: Published, *, rounding: Rounding = None) -> Counts:
-    """Range counts from a transcript; refuses one that does not follow the rule.
-
-    Examples
-    --------
-    >>> from semilocal import Box
-    >>> task = PooledTask.build(Box((0, 0), (1, 1)), epsilon=1.0, trust="curator")
-    >>> points = np.random.default_rng(1).random((5_000, 2))
-    >>> run = run_pooled(task, points, rng=np.random.default_rng(2))
-    >>> float(pooled_counts(run).query([[[0, 0], [1, 1]]]).value[0])
-    5000.0
-    """
+    """Range counts from a transcript; refuses one that does not follow the rule."""
     partition = PooledPartition(estimate(published.tree), published.mark)
     return Counts(partition, Ledger().pooled(published.task), rounding, published)
 

@@ -77,20 +77,6 @@ def test_columns_are_ready_for_json_and_as_long_as_the_rows() -> None:
     assert all(type(value) in (int, float, str) for column in plain for value in column)
 
 
-def test_outlines_hold_the_area_of_their_region() -> None:
-    run = played_run()
-    rows = partition_rows(run.partition)
-    columns = rows.to_json(run.task.hierarchy)
-    assert None in columns["rings"], "a box is drawn as one"
-    for rings, area, box in zip(columns["rings"], rows.area, rows.boxes, strict=True):
-        if rings is None:
-            assert np.prod(box[1] - box[0]) == pytest.approx(area)
-            continue
-        corners = [np.reshape(ring, (-1, 2)) for ring in rings]
-        signed = [np.sum(c[:-1, 0] * c[1:, 1] - c[1:, 0] * c[:-1, 1]) / 2 for c in corners]
-        assert sum(signed) == pytest.approx(area, rel=1e-3)
-
-
 def test_the_sphere_has_outlines_and_labels_come_along() -> None:
     globe = SphereTree(6)
     task = Task.build(hierarchy=globe, epsilon=4.0, delta=1e-2, k=5, resolution=0)

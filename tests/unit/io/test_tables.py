@@ -13,7 +13,7 @@ import pytest
 
 import semilocal as sl
 from semilocal.errors import InvalidInput, MissingExtra
-from semilocal.io.regions import regions_json, write_regions
+from semilocal.io.regions import regions_json
 from semilocal.pooled.estimate import PooledPartition
 from semilocal.tabular import known
 
@@ -115,14 +115,6 @@ def test_longitude_comes_first_whatever_the_order_of_the_axes() -> None:
     rings = [feature["geometry"]["coordinates"][0] for feature in counted(TURNED).to_geojson()["features"]]
     west, south = np.array(rings).reshape(-1, 2).min(axis=0)
     assert (west, south) == (-10, 40)
-
-
-def test_the_ending_of_a_name_chooses_the_format(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    partition = counted(DEGREES).partition
-    for name, start in (("a.csv", b"cell,depth"), ("a.geojson", b'{"type"'), ("a.parquet", b"PAR1")):
-        write_regions(partition, tmp_path / name)
-        assert (tmp_path / name).read_bytes().startswith(start)
 
 
 def test_maps_need_two_dimensions(tmp_path: Path) -> None:

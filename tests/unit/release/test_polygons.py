@@ -87,10 +87,3 @@ def test_polygons_need_a_plane() -> None:
     line = sl.counts(np.linspace(0, 1, 500), sl.Box((0,), (1,)), epsilon=1.0, trust="curator")
     with pytest.raises(InvalidInput, match="two dimensions"):
         line.query(shapely.box(0, 0, 1, 1))
-
-
-def test_lists_of_boxes_are_still_boxes() -> None:
-    found = result("curator")
-    assert found.query([[[0, 0], [1, 1]]]).value.tolist() == [4_000.0]
-    with pytest.raises(InvalidInput, match="shape"):
-        found.query([])
