@@ -32,9 +32,9 @@ import shapely
 
 import semilocal as sl
 from semilocal.arrays import Floats
+from semilocal.lab.baselines.boxes import count_points
 from semilocal.lab.experiments.data import load, table
 from semilocal.lab.experiments.trials import ring
-from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 from tests.helpers.coverage import rate
 

@@ -29,9 +29,9 @@ import numpy as np
 
 import semilocal as sl
 from bench import machine, targets
+from semilocal.lab.baselines.boxes import count_points
 from semilocal.lab.experiments.data import load, sample_users
 from semilocal.lab.experiments.summary import FigureOptions
-from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 
 EPSILON = 1.0

@@ -15,7 +15,7 @@ import numpy as np
 import semilocal as sl
 from semilocal.arrays import Floats, Integers
 from semilocal.lab.experiments.data import sample_users
-from semilocal.lab.tables import markdown
+from semilocal.tabular import markdown
 
 SOURCES = ("california_housing", "gowalla", "brightkite", "porto")
 PEOPLE = 20_000

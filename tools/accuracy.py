@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from semilocal.lab.planner import SIZES, TRUSTS, density_of, forecast, rounded
-from semilocal.lab.tables import markdown
 from semilocal.simulation.synthetic import UNIT_SQUARE
+from semilocal.tabular import markdown
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "accuracy.md"
 MARKS = ("<!-- accuracy: begin -->", "<!-- accuracy: end -->")

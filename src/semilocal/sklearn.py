@@ -110,7 +110,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             If a position lies outside the box.
         """
         points = self.pass_through(X)  # refuses before fit
-        return self._points(self.partition_.locate(points))
+        return np.asarray(self._centres.middle[self.partition_.locate(points)])
 
     def pass_through(self, X: npt.ArrayLike) -> Floats:
         """Return positions as they are, shape (n, d): to ask a model about them. Never for training positions."""
@@ -133,7 +133,7 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         self.partition_, self.spent_ = done.result.partition, done.result.spent
         self._centres = centres(self.partition_)
         self.guarantee_ = done.result.guarantee
-        return self._points(done.run.regions)
+        return np.asarray(self._centres.middle[done.run.regions])
 
     def _numbers(self, X: npt.ArrayLike, **options: Any) -> Floats:
         try:
@@ -151,10 +151,6 @@ class SemiLocalTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
             raise InvalidInput(
                 f"the columns are {listed_columns(names)}; give them in the order of the box: X[{wanted}]"
             )
-
-    def _points(self, regions: npt.NDArray[np.integer[Any]]) -> Floats:
-        """Where the people of each row's region int[n] are estimated to be."""
-        return np.asarray(self._centres.middle[regions])
 
     def _domain(self, points: Floats) -> Box:
         if isinstance(self.box, Box):

@@ -6,7 +6,7 @@ Knows columns and how many of their digits are known. Knows no participants.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,20 @@ class Tabular:
         cells = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
         return f"<table><tr>{head}</tr>{cells}</table><p>{html.escape(below)}</p>"
+
+
+def markdown(rows: Iterable[Iterable[object]]) -> str:
+    """A Markdown table; the first row is its head.
+
+    Examples
+    --------
+    >>> print(markdown([("what", "how many"), ("people", 3)]))
+    | what | how many |
+    | --- | --- |
+    | people | 3 |
+    """
+    head, *body = ([str(cell).replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

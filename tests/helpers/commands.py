@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -57,3 +58,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     assert err.startswith("semilocal: error: "), err
     assert err.count("\n") == 1, err
     return err
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True

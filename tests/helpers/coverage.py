@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 import semilocal as sl
 from semilocal.arrays import Floats
-from semilocal.lab.index import count_points
+from semilocal.lab.baselines.boxes import count_points
 from semilocal.protocol.partition import Partition
 from semilocal.release import Counts, counts
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 import warnings
 from typing import Any
 from unittest import SkipTest
@@ -87,12 +85,6 @@ def test_training_positions_never_come_back() -> None:
     assert not known.isdisjoint(transformer.pass_through(points).ravel().tolist())
 
 
-def test_transform_of_the_training_positions_is_fit_transform() -> None:
-    points = np.random.default_rng(1).beta(2, 5, (5_000, 2))
-    transformer = SemiLocalTransformer(epsilon=2.0, k=20, box=(0, 1), random_state=1)
-    assert np.array_equal(transformer.fit_transform(points), transformer.transform(points))
-
-
 def test_before_fit_it_says_that_it_is_not_fitted() -> None:
     for use in (SemiLocalTransformer(box=(0, 1)).transform, SemiLocalTransformer(box=(0, 1)).pass_through):
         with pytest.raises(NotFittedError, match="not fitted yet"):
@@ -155,14 +147,6 @@ def test_the_box_must_be_public() -> None:
             SemiLocalTransformer(box=wrong).fit(points)  # type: ignore[arg-type]
 
 
-def test_wrong_parameters_are_refused() -> None:
-    points = np.random.default_rng(4).random((500, 2))
-    with pytest.raises(InvalidInput, match="delta"):
-        SemiLocalTransformer(box=(0, 1), delta=2.0).fit(points)
-    with pytest.raises(InvalidInput, match="rule"):
-        SemiLocalTransformer(box=(0, 1), rule="none").fit(points)  # type: ignore[arg-type]
-
-
 def test_randomness_is_an_argument() -> None:
     points = np.random.default_rng(5).random((3_000, 2))
 
@@ -174,11 +158,6 @@ def test_randomness_is_an_argument() -> None:
     assert np.array_equal(release(np.random.RandomState(1)), release(np.random.RandomState(1)))
     assert not np.array_equal(release(None), release(None))
     assert not np.array_equal(release(1), release(np.random.default_rng(2)))
-
-
-def test_the_core_does_not_import_scikit_learn() -> None:
-    program = "import sys, semilocal, semilocal.release; assert 'sklearn' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("names", [["latitude", "longitude"], ["lat", "lon"]])

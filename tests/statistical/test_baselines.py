@@ -13,13 +13,11 @@ from scipy.stats import chi2, kstest, laplace
 from semilocal.functions import squared_norm
 from semilocal.geometry.box import Box
 from semilocal.lab.baselines import central_mean, ldp_kdtree, ldp_trees, local_mean, published
-from semilocal.lab.baselines.boxes import mean_relative_error
+from semilocal.lab.baselines.boxes import count_points, mean_relative_error
 from semilocal.lab.baselines.ldp_trees import Oracle, best_oracle, variance
-from semilocal.lab.index import count_points
 from semilocal.simulation import synthetic
 from tests.statistical.authors import reference_rows
-from tests.unit.lab.test_ldp_trees import UNIT, crowd, spread_evenly
-from tests.unit.lab.test_oracles import tally_probabilities
+from tests.unit.lab.test_ldp_trees import UNIT, crowd, spread_evenly, tally_probabilities
 
 Floats = npt.NDArray[np.float64]
 BOX = Box((-10.0, -10.0), (10.0, 10.0))

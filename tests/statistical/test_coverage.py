@@ -17,7 +17,7 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.datasets import california_housing
-from semilocal.lab.index import count_points
+from semilocal.lab.baselines.boxes import count_points
 from semilocal.pooled import PooledTask, Trust
 from semilocal.release import counts, mean
 from semilocal.release.counts import pooled_counts, run_pooled

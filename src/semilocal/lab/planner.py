@@ -28,22 +28,12 @@ from ..release.counts import Mapped
 from ..release.job import Job
 from ..simulation import synthetic
 from ..words import number_of
-from .index import count_points
+from .baselines.boxes import count_points
 
 __all__ = [
-    "CAUTION",
-    "CAUTION_KNOWN",
-    "NAMED",
-    "PLAYS",
-    "SIZES",
-    "TOWNS",
-    "TRUSTS",
-    "Forecast",
-    "boxes_around",
-    "cheapest",
-    "density_of",
-]
-__all__ += ["forecast", "mapped", "resampled"]
+    "CAUTION", "CAUTION_KNOWN", "NAMED", "PLAYS", "SIZES", "TOWNS", "TRUSTS", "Forecast", "boxes_around", "cheapest",
+    "density_of", "forecast", "mapped", "resampled",
+]  # fmt: skip
 
 Density = Callable[[int, np.random.Generator], Floats]
 TRUSTS: dict[Trust, str] = {"nobody": "nobody trusted", "two-servers": "two servers", "curator": "a curator"}

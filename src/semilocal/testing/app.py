@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import MissingExtra
+from ..errors import optional
 
 if TYPE_CHECKING:
     import httpx2
@@ -97,12 +97,10 @@ def build_app(
     store: Store, clock: Callable[[], float], *, interval: float | None = None, **options: Any
 ) -> tuple[App, Service]:
     """The application over a store, and the worker behind it, not started; see :func:`running_app`."""
-    try:
-        from ..service.app import App
-        from ..service.keys import admin_hash
-        from ..service.worker import Service
-    except ImportError:
-        raise MissingExtra("starlette", "service") from None
+    from ..service.app import App
+    from ..service.keys import admin_hash
+    from ..service.worker import Service
+
     if "keys" not in options:
         options["keys"] = keys_for_tests(store)
     options.setdefault("monotonic", clock)
@@ -122,8 +120,8 @@ def keys_for_tests(store: Store) -> Keyring:
 
 def client_of(app: App) -> httpx2.AsyncClient:
     """A client that talks to the application in process."""
-    try:
-        import httpx2
-    except ImportError:
-        raise MissingExtra("httpx2", "service") from None
-    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://service.test")
+    loaded = optional("httpx2", "service")
+    client: httpx2.AsyncClient = loaded.AsyncClient(
+        transport=loaded.ASGITransport(app=app), base_url="http://service.test"
+    )
+    return client

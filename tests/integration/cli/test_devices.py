@@ -8,7 +8,6 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,23 +16,12 @@ from semilocal.cli.commands import join
 from semilocal.cli.main import main
 from semilocal.device.vault import Vault
 from semilocal.testing import ADMIN_TOKEN, cluster
-from tests.helpers.commands import refused, run, write_people
+from tests.helpers.commands import Terminal, refused, run, write_people
 from tests.helpers.forked import ForkedServer
+from tests.helpers.hostile import Hostile, answer
 
 OTHER_KEY = bytes(range(32))
 POSITION = ("--position", "0.3125,0.4375")
-
-
-@pytest.fixture
-def points(tmp_path: Path) -> Path:
-    return write_people(tmp_path / "devices.csv", cluster(5))
-
-
-def commands(url: str, points: Path, vault: Path) -> list[tuple[str, ...]]:
-    return [
-        ("join", url, *POSITION, "--yes", "--vault", str(vault)),
-        ("swarm", url, "--points", str(points), "--quiet"),
-    ]
 
 
 @pytest.fixture
@@ -73,36 +61,25 @@ def test_what_is_wrong_on_the_command_line_is_said_before_a_server_is_asked(
 
 @pytest.fixture
 def other_site() -> Iterator[str]:
-    """Another web server: every page is not found."""
-    site = ThreadingHTTPServer(("127.0.0.1", 0), NotFound)
-    thread = threading.Thread(target=site.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{site.server_address[1]}"
-    site.shutdown()
-    site.server_close()
-    thread.join()
-
-
-class NotFound(BaseHTTPRequestHandler):
-    """404 for everything, as a portal or a wrong address."""
-
-    def do_GET(self) -> None:
-        self.send_error(404)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+    """Another web server, such as a portal: every page is not found."""
+    with Hostile(otherwise=answer(b"<html>", "text/html", status=404)) as site:
+        yield site.url
 
 
 @pytest.mark.parametrize("path", ["", f"/tasks/{'ab' * 32}"])
 @pytest.mark.parametrize("kind", ["closed", "silent", "other_site"])
 def test_a_server_that_does_not_answer_is_tried_visibly_and_given_up(
-    capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, points: Path,
-    tmp_path: Path, kind: str, path: str,
+    capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    kind: str, path: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(join, "FIRST_ANSWER", 0.3)
     url = request.getfixturevalue(kind)
-    for words in commands(url + path, points, tmp_path / "vault"):
-        code, out, err = run(capsys, *words, "--patience", "1")
+    people = write_people(tmp_path / "devices.csv", cluster(5))
+    for command in (
+        ("join", *POSITION, "--yes", "--vault", tmp_path / "vault"),
+        ("swarm", "--points", people, "--quiet"),
+    ):
+        code, out, err = run(capsys, *command, url + path, "--patience", "1")
         assert (code, out) == (2, "")
         assert f"{url} does not answer ({'status 404' if kind == 'other_site' else ''}" in err.splitlines()[0]
         assert "trying again" in err.splitlines()[0]
@@ -185,11 +162,6 @@ def test_places_of_a_table_are_given_by_their_labels(
     assert "J4" not in message
     people.write_text("ICD\n" + "J44\n" * 6)
     assert run(capsys, "swarm", server, "--points", people, "--quiet")[0] == 0
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "maybe\n"])

@@ -76,7 +76,7 @@ def test_every_command_ends_as_the_table_says(
         found = Finding("x", "epsilon", 1.0, measured, "exact")
         with monkeypatch.context() as catalogue:
             catalogue.setattr(semilocal.lab.audit, "CASES", (lambda runs, rng, found=found: [found],))
-            ends(code, "audit")
+            assert ("BROKEN" in ends(code, "audit")) == (code == FOUND)
     ends(DONE, "reproduce", "--list")
     ends(BAD_INPUT, "reproduce", "atlantis", "--out", tmp_path / "figures")
     assert not (tmp_path / "figures").exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import io
 import json
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import pytest
 import semilocal as sl
 from semilocal.cli.main import main
 from semilocal.protocol.promise import Guarantee, Mark, promise
-from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
+from tests.helpers.commands import COMMON, UNIT, Terminal, crowd, refused, run, run_json, write_people
 from tests.helpers.pages import data_of
 
 
@@ -195,14 +194,9 @@ def test_a_clipped_job_does_not_tell_whether_anybody_was_outside(
 # -- the program -------------------------------------------------------------------------------------------------------
 
 
-def test_version_and_help() -> None:
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "semilocal", *words], capture_output=True, text=True, check=True)
-
-    assert call("--version").stdout.strip() == f"semilocal {sl.__version__}"
-    text = call("--help").stdout
-    for command in ("partition", "mean", "counts", "demo", "reproduce"):
-        assert command in text
+def test_the_version_is_the_package_s() -> None:
+    words = [sys.executable, "-m", "semilocal", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == f"semilocal {sl.__version__}\n"
 
 
 def test_help_loads_neither_numpy_nor_any_command() -> None:
@@ -258,11 +252,6 @@ def test_a_sphere_or_a_table_stands_where_a_box_would(tmp_path: Path, capsys: py
     assert "swapped" in refused(
         capsys, "counts", globe, "--columns", "lat,lon", "--bounds", "sphere", *COMMON, "--grid", "1x1"
     )
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_every_long_part_of_a_job_shows_itself_when_it_begins(

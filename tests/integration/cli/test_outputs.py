@@ -180,32 +180,17 @@ SEEDED = {
 
 @pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
 @pytest.mark.parametrize("job", SEEDED)
-def test_every_file_of_seeded_noise_says_so_in_every_row(
+def test_every_file_of_seeded_noise_says_so_in_every_row_and_in_its_metadata(
     capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
 ) -> None:
     options, endings = SEEDED[job]
-    words = (job, table, *UNIT, "--trust", trust, "--epsilon", 2, *options, "--seed", 12345)
-    for ending in endings:
-        out = table.with_name(f"out{ending}")
-        assert run(capsys, *words, "--out", out)[0] == 0
-        rows = rows_of(out)
-        assert rows
-        assert {str(row["simulation_seed"]) for row in rows} == {"12345"}, ending
-        assert run(capsys, *words[:-2], "--out", out)[0] == 0
-        assert not any("simulation_seed" in row for row in rows_of(out)), "no seed: nothing to say"
-
-
-@pytest.mark.parametrize("trust", ["nobody", "two-servers", "curator"])
-@pytest.mark.parametrize("job", ["partition", "counts"])
-def test_files_with_metadata_say_what_is_simulated(
-    capsys: pytest.CaptureFixture[str], table: Path, job: str, trust: str
-) -> None:
-    words = (job, table, *UNIT, "--trust", trust, "--epsilon", 2, *SEEDED[job][0])
+    words = (job, table, *UNIT, "--trust", trust, "--epsilon", 2, *options)
     fresh = None if trust == "curator" else Mark(seeded=False).words
     for more, expected in ((("--seed", 12345), Mark(seeded=True, seed=12345).words), ((), fresh)):
-        for ending in SEEDED[job][1]:
+        for ending in endings:
             out = table.with_name(f"out{ending}")
             assert run(capsys, *words, *more, "--out", out)[0] == 0
+            assert {str(row.get("simulation_seed")) for row in rows_of(out)} == {"12345" if more else "None"}, ending
             if ending == ".geojson":
                 assert json.loads(out.read_text()).get("simulation") == expected
             elif ending == ".parquet":

@@ -41,6 +41,8 @@ def commands_of(page: Path) -> list[str]:
     return [line.split(" > ")[0] for line in lines if line.startswith("semilocal ")]
 
 
+EVERY = dict(COMMANDS) | {f"{name} {action}": c for name in COMMANDS for action, c in COMMANDS[name].actions.items()}
+EXAMPLES = [line for command in EVERY.values() for line in command.examples]
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if commands_of(page)]
 
 
@@ -48,24 +50,22 @@ def test_pages_have_commands() -> None:
     assert {"README.md", "two-servers.md", "analyst.md", "researcher.md"} <= {page.name for page in PAGES}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_command_in_the_documentation_is_understood(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", [*PAGES, None], ids=lambda page: page.relative_to(ROOT).as_posix() if page else "help")
+def test_every_command_in_the_documentation_and_in_the_help_is_understood(
+    page: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Options exist and values parse; servers need not be there."""
     pytest.importorskip("httpx2")
     monkeypatch.chdir(tmp_path)
-    for command in commands_of(page):
+    Path("vault").touch()
+    for command in EXAMPLES if page is None else commands_of(page):
+        assert command.startswith("semilocal ")
         for name in re.findall(r"(?<=[ @])[\w-]+\.\w+", command):
             Path(name).touch()
         try:
             read_words(shlex.split(command, comments=True)[1:])
         except InvalidInput as error:
             raise AssertionError(f"{command}: {error}") from None
-
-
-EVERY = dict(COMMANDS) | {f"{name} {action}": c for name in COMMANDS for action, c in COMMANDS[name].actions.items()}
-EXAMPLES = [line for command in EVERY.values() for line in command.examples]
 
 
 def test_every_command_has_examples_first_and_few_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,13 +87,3 @@ def test_required_options_are_shown_as_required(capsys: pytest.CaptureFixture[st
     lines = capsys.readouterr().out.splitlines()
     required = {line.split()[0] for line in lines if line.endswith("[required]")}
     assert required == {"FILE:", "--bounds", "--trust", "--epsilon"}
-
-
-@pytest.mark.parametrize("line", EXAMPLES)
-def test_every_example_is_understood(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("httpx2")
-    monkeypatch.chdir(tmp_path)
-    for name in ("vault", *re.findall(r"(?<=[ @])[\w-]+\.\w+", line)):
-        Path(name).touch()
-    assert line.startswith("semilocal ")
-    read_words(shlex.split(line)[1:])

@@ -1,4 +1,4 @@
-"""Jobs are about people: a file that holds some of them several times needs a word about it."""
+"""Jobs are about people, some of whom have many rows, and about a column of their own values with its public range."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from semilocal.pooled import Published
 from tests.helpers.commands import COMMON, UNIT, crowd, refused, run, run_json, write_people
 
 PEOPLE = 1_000
@@ -35,6 +36,14 @@ def test_one_row_per_person_is_drawn(capsys: pytest.CaptureFixture[str], table: 
     assert run_json(capsys, *words, "--rows-are-people")["participants"] == 3 * PEOPLE
     assert "1,000 people, one row each of 3,000" in "".join(run(capsys, *words, "--user", "user_id")[1:])
     assert "3,000 people" in "".join(run(capsys, *words, "--rows-are-people")[1:])
+
+
+def test_a_curator_adds_noise_for_every_row_of_a_person(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    promise = ("--trust", "curator", "--epsilon", "1", "--user", "user_id", "--rows-per-user", "3")
+    out = table.with_name("run.slt")
+    privacy = run_json(capsys, "partition", table, *UNIT, *promise, "--transcript", out)["privacy"]
+    assert (privacy["epsilon"], privacy["rows"]) == (1.0, 3)
+    assert Published.from_bytes(out.read_bytes()).task.max_reports == 3
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -103,3 +112,52 @@ def test_streaming_takes_the_same_rows_of_every_person_as_a_run_in_memory(
     streamed = run_json(capsys, *words, "--engine", "arrow")
     assert streamed["participants" if rows == 1 else "rows"] == rows * PEOPLE
     assert streamed == run_json(capsys, *words, "--engine", "memory")
+
+
+RNG = np.random.default_rng(7)
+FARES = RNG.gamma(4.0, 5.0, 3_000).clip(0, 100).round(2)
+BASE = ["--bounds=0,0,1,1", "--epsilon", "2", "--quiet", "--seed", "1"]
+
+
+@pytest.fixture
+def rides(tmp_path: Path) -> Path:
+    return write_people(tmp_path / "rides.csv", RNG.random((3_000, 2)), Fare=FARES.tolist())
+
+
+@pytest.mark.parametrize("trust", ["curator", "two-servers", "nobody"])
+def test_the_mean_of_a_column_with_its_promise(rides: Path, trust: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Six standard errors: 2e-9."""
+    command = ["mean", rides, *BASE, "--trust", trust, "--value", "fare", "--range", "0,100"]
+    found = run_json(capsys, *command)
+    assert abs(found["value"] - FARES.mean()) < 6 * found["stderr"]
+    assert found["privacy"]["own"] == "Fare from 0 to 100"
+    assert "with any two values of Fare from 0 to 100" in run(capsys, *command)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--value", "fare"], "needs its public range"),
+        (["--value", "fare", "--range", "0"], "two numbers"),
+        (["--value", "fare", "--range", "5,0"], "smallest first"),
+        (["--value", "tip", "--range", "0,5"], "has no column 'tip'"),
+        (["--range", "0,5", "--function", "coordinate:0"], "belongs to --value"),
+        (["--value", "fare", "--range", "0,5", "--function", "coordinate:0"], "one of the two"),
+        ([], "one of the two"),
+    ],
+)
+def test_a_column_without_its_range_or_beside_a_function_is_refused(
+    rides: Path, words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reason in refused(capsys, "mean", rides, *BASE, "--trust", "curator", *words)
+
+
+def test_a_value_outside_its_range_is_refused_with_its_line_and_without_the_value(
+    rides: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = rides.read_text().splitlines()
+    lines[17] = "123.25,0.5,0.5"
+    rides.write_text("\n".join(lines) + "\n")
+    message = refused(capsys, "mean", rides, *BASE, "--trust", "curator", "--value", "Fare", "--range", "0,100")
+    assert "line 18: --value Fare is outside --range 0,100" in message
+    assert "123.25" not in message

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import semilocal as sl
-from semilocal.pooled import Published
 from semilocal.protocol.promise import Mark
 from tests.helpers.commands import UNIT, crowd, refused, run, run_json, write_people
 
@@ -81,17 +80,6 @@ def test_the_commands_are_the_one_call_functions(capsys: pytest.CaptureFixture[s
     )
 
 
-def test_rows_per_person_make_more_noise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = write_people(tmp_path / "rows.csv", crowd(900), person=np.arange(900) % 300)
-    promise = ("--trust", "curator", "--epsilon", "1", "--user", "person", "--rows-per-user", "3")
-    words = ("partition", path, *UNIT, *promise)
-    out = tmp_path / "run.slt"
-    found = run_json(capsys, *words, "--transcript", out)
-    assert found["privacy"]["epsilon"] == 1.0
-    assert found["privacy"]["rows"] == 3
-    assert Published.from_bytes(out.read_bytes()).task.max_reports == 3
-
-
 @pytest.mark.parametrize("job", ["partition", "counts", "points"])
 def test_verify_replays_a_pooled_transcript_and_catches_a_changed_number(
     capsys: pytest.CaptureFixture[str], table: Path, job: str
@@ -112,20 +100,3 @@ def test_verify_replays_a_pooled_transcript_and_catches_a_changed_number(
     out.write_bytes(out.read_bytes()[:-3])
     assert run(capsys, "verify", out)[0] == 1
     assert "--against does not apply" in refused(capsys, "verify", out, "--against", out)
-
-
-@pytest.mark.parametrize("job", ["partition", "counts", "points"])
-def test_where_nobody_is_trusted_the_transcript_has_every_report_and_verifies(
-    capsys: pytest.CaptureFixture[str], table: Path, job: str
-) -> None:
-    out = table.with_name("run.slt")
-    words = (job, table, *UNIT, "--trust", "nobody", "--epsilon", "1", *JOBS[job], "--transcript", out)
-    found = run_json(capsys, *words)
-    assert str(out) in found["files"]
-    code, text, _ = run(capsys, "verify", out)
-    assert code == 0
-    assert "2,000 participants" in text or "2000" in text
-    data = bytearray(out.read_bytes())
-    data[len(data) // 2] ^= 1
-    out.write_bytes(data)
-    assert run(capsys, "verify", out)[0] == 1

@@ -6,17 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from semilocal.cli.main import main
 from semilocal.sharing.wire import BucketTree
-from tests.helpers.commands import run
+from tests.helpers.commands import refused, run
 from tests.helpers.fake_pair import published_numbers, sample_pair, signed_tree
 from tests.helpers.transcript_cases import campaign, pack, tag
 
 PLAYED = campaign(30, k=3)
-
-
-def command(*words: str) -> int:
-    return main(words)
 
 
 @pytest.fixture
@@ -27,70 +22,47 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_an_honest_transcript_exits_with_zero(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("verify", str(file), "--against", str(file)) == 0
-    out = capsys.readouterr().out
-    assert "No difference." in out
-    assert "answers counted again" in out
-    assert "reports per second" in out
+    code, out, _ = run(capsys, "verify", file, "--against", file)
+    assert code == 0
+    for words in ("No difference.", "answers counted again", "reports per second"):
+        assert words in out
+    file.write_bytes(pack(PLAYED.events[:1], PLAYED.task))
+    code, out, _ = run(capsys, "verify", file)
+    assert (code, "No difference." in out) == (0, True)
+    assert "the collection is not finished: round 1 would come next" in out
 
 
 def test_a_difference_exits_with_one_and_is_printed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = campaign(30, k=3, seed=8)
+    second = file.with_name("second.slt")
+    second.write_bytes(pack(other.events, other.task))
+    code, out, _ = run(capsys, "verify", file, "--against", second)
+    assert (code, "[other-history]" in out) == (1, True)
     events = list(PLAYED.events)
     del events[next(i for i, event in enumerate(events) if tag(event) == "report")]
     file.write_bytes(pack(events, PLAYED.task))
-    assert command("verify", str(file)) == 1
-    assert "[missing-report]" in capsys.readouterr().out
-
-
-def test_a_file_that_is_no_transcript_is_not_called_another_history(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = file.with_name("homes.csv")
-    table.write_text("x,y\n1,2\n")
-    assert command("verify", str(file), "--against", str(table)) == 2
-    said = capsys.readouterr()
-    assert "homes.csv: is no transcript that can be read" in said.err
-    assert "other-history" not in said.out
+    code, out, _ = run(capsys, "verify", file)
+    assert (code, "[missing-report]" in out) == (1, True)
 
 
 @pytest.mark.parametrize("data", [b"", b"x,y\n1,2\n", b"semilocal transcripts"])
-def test_a_file_that_is_no_transcript_is_refused_and_not_called_checked(
+def test_a_file_that_is_no_transcript_is_refused_and_not_called_checked_nor_another_history(
     file: Path, data: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file.write_bytes(data)
-    assert command("verify", str(file)) == 2
-    said = capsys.readouterr()
-    assert "t.slt: is no transcript that can be read" in said.err
-    assert said.out == ""
+    table = file.with_name("homes.csv")
+    table.write_bytes(data)
+    for words in ((table,), (file, "--against", table)):
+        assert "homes.csv: is no transcript that can be read" in refused(capsys, "verify", *words)
 
 
 def test_a_transcript_that_is_damaged_from_its_beginning_is_not_called_checked(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_bytes(file.read_bytes()[:30])
-    assert command("verify", str(file)) == 1
-    out = capsys.readouterr().out
-    assert "[damaged-file]" in out
+    code, out, _ = run(capsys, "verify", file)
+    assert (code, "[damaged-file]" in out) == (1, True)
     assert "Checked" not in out
     assert "per second" not in out
-
-
-def test_a_transcript_of_a_campaign_that_has_closed_no_round_has_nothing_different(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file.write_bytes(pack(PLAYED.events[:1], PLAYED.task))
-    assert command("verify", str(file)) == 0
-    out = capsys.readouterr().out
-    assert "No difference." in out
-    assert "the collection is not finished: round 1 would come next" in out
-
-
-def test_two_histories_exit_with_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    other = campaign(30, k=3, seed=8)
-    second = file.with_name("second.slt")
-    second.write_bytes(pack(other.events, other.task))
-    assert command("verify", str(file), "--against", str(second)) == 1
-    assert "[other-history]" in capsys.readouterr().out
 
 
 # -- two servers -------------------------------------------------------------------------------------------------------

@@ -1,19 +1,23 @@
-"""The attacker: plays like the protocol, and its bounds are below the truth and close to it.
+"""The attacker: plays like the protocol, and its bounds hold, are below the truth and close to it.
 
-All bounds have confidence 1 - 1e-6, so each assertion "at most the claim" has a false-alarm rate of at most 1e-6; the
-others have margins of more than five standard errors.
+All bounds of attacks have confidence 1 - 1e-6, so each assertion "at most the claim" has a false-alarm rate of at most
+1e-6; the others have margins of more than five standard errors.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.stats import binom
 
 from semilocal import Box, Task, simulate
 from semilocal.errors import InvalidInput
 from semilocal.lab.audit import Pair, attack, audit_task, choose_neighbour, default_task, play
 from semilocal.lab.audit.attacker import report_scores
+from semilocal.lab.audit.bounds import loss_lower_bound, share_bounds, sharpest_event
 from semilocal.randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 
 
@@ -92,3 +96,45 @@ def test_both_directions_are_reported() -> None:
     assert all(bound.epsilon <= 1.0 for bound in bounds.values())
     with pytest.raises(InvalidInput, match="at must be"):
         play(pair, runs=10, rng=np.random.default_rng(1), at="elsewhere")
+
+
+@pytest.mark.parametrize(("runs", "share"), [(30, 0.1), (200, 0.02), (500, 0.5)])
+def test_clopper_pearson_covers_at_least_as_often_as_it_says(runs: int, share: float) -> None:
+    """Exact coverage, summed over all outcomes; no sampling."""
+    confidence = 0.99
+    covered = 0.0
+    for hits in range(runs + 1):
+        low, high = share_bounds(hits, runs, confidence=confidence)
+        covered += binom.pmf(hits, runs, share) if low <= share <= high else 0.0
+    assert covered >= confidence
+
+
+def test_bounds_at_the_ends() -> None:
+    assert share_bounds(0, 10)[0] == 0.0
+    assert share_bounds(10, 10)[1] == 1.0
+    with pytest.raises(InvalidInput, match="from 0 to runs"):
+        share_bounds(11, 10)
+    with pytest.raises(InvalidInput, match="confidence"):
+        share_bounds(1, 10, confidence=1.0)
+
+
+def test_the_loss_bound_is_rarely_above_the_truth_and_close_below_it() -> None:
+    """Exact chance, over all pairs of outcomes, that the bound exceeds the truth: at most the stated error."""
+    runs, p, q, confidence = 60, 0.7, 0.3, 0.95
+    truth = math.log(p / q)
+    above = 0.0
+    for hits in range(runs + 1):
+        for misses in range(runs + 1):
+            if loss_lower_bound(hits, misses, runs=runs, confidence=confidence).epsilon > truth:
+                above += binom.pmf(hits, runs, p) * binom.pmf(misses, runs, q)
+    assert above <= 1 - confidence
+    many = 10**6
+    assert loss_lower_bound(int(p * many), int(q * many), runs=many).epsilon > truth - 0.02
+
+
+def test_the_event_is_the_one_with_the_best_bound() -> None:
+    rng = np.random.default_rng(1)
+    one = rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.2, 0.6], size=20_000)
+    other = rng.choice([-1.0, 0.0, 1.0], p=[0.6, 0.2, 0.2], size=20_000)
+    assert 0.0 < sharpest_event(one, other) <= 1.0
+    assert sharpest_event(np.full(5, -np.inf), np.full(5, -np.inf)) == math.inf

@@ -12,23 +12,9 @@ import semilocal as sl
 from semilocal.cli.main import main
 from semilocal.errors import InvalidInput
 from semilocal.hierarchy.tables import from_labels
+from semilocal.lab import planner
+from semilocal.lab.baselines.boxes import count_points
 from semilocal.lab.experiments.data import load
-from semilocal.lab.index import count_points
-from semilocal.lab.planner import (
-    CAUTION,
-    CAUTION_KNOWN,
-    SIZES,
-    TRUSTS,
-    Density,
-    Forecast,
-    _scattered,
-    boxes_around,
-    cheapest,
-    density_of,
-    forecast,
-    mapped,
-    resampled,
-)  # fmt: skip
 from semilocal.protocol.promise import Trust
 from semilocal.simulation import synthetic
 
@@ -36,15 +22,15 @@ SQUARE = synthetic.UNIT_SQUARE
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize("trust", planner.TRUSTS)
 def test_errors_are_those_of_the_one_call_function(trust: Trust) -> None:
     """20,000 people in five clusters, eight populations each: means within a quarter. Planted bug: half of it."""
     n, plays, rng, found = 20_000, 8, np.random.default_rng(2), []
-    plan = forecast(synthetic.clusters, SQUARE, n=n, epsilon=1.0, plays=plays, trusts=(trust,))
+    plan = planner.forecast(synthetic.clusters, SQUARE, n=n, epsilon=1.0, plays=plays, trusts=(trust,))
     for _ in range(plays):
         points = synthetic.clusters(n, rng)
         middle = points[rng.integers(0, n, 60)]
-        far = np.sort(np.abs(points[None] - middle[:, None]).max(axis=2), axis=1)[:, list(SIZES)]
+        far = np.sort(np.abs(points[None] - middle[:, None]).max(axis=2), axis=1)[:, list(planner.SIZES)]
         counted = sl.counts(points, SQUARE, epsilon=1.0, trust=trust, rng=rng)
         for half in far.T[:, :, None]:
             boxes = np.stack([middle - half, middle + half], axis=1)
@@ -59,10 +45,10 @@ def test_boxes_hold_as_many_people_as_they_should_and_are_never_tiny() -> None:
     rng = np.random.default_rng(3)
     box = sl.Box((-10, 0, 0), (10, 1, 3))
     points = rng.uniform(box.lower, box.upper, (12_000, 3))
-    for size, boxes in zip(SIZES, boxes_around(points, box, rng, queries=20), strict=True):
+    for size, boxes in zip(planner.SIZES, planner.boxes_around(points, box, rng, queries=20), strict=True):
         assert count_points(points, boxes).tolist() == [size] * 20
     crowd = np.concatenate([np.full((300, 2), 0.4), rng.random((9_700, 2))])
-    around = boxes_around(crowd, SQUARE, rng)[0]
+    around = planner.boxes_around(crowd, SQUARE, rng)[0]
     assert (around[:, 1] - around[:, 0]).min() >= 1e-4
     assert count_points(crowd, around).max() == 50  # nobody of those who are all at one place
 
@@ -75,9 +61,9 @@ def test_the_same_seed_asks_the_same_people_whatever_epsilon_is() -> None:
         seen.append(float(points[0, 0]))
         return points
 
-    first = forecast(density, SQUARE, n=300, epsilon=20.0, plays=2, trusts=("curator",))
-    again = forecast(density, SQUARE, n=300, epsilon=20.0, plays=2, trusts=("curator",))
-    less = forecast(density, SQUARE, n=300, epsilon=0.1, plays=2, trusts=("curator",))
+    first = planner.forecast(density, SQUARE, n=300, epsilon=20.0, plays=2, trusts=("curator",))
+    again = planner.forecast(density, SQUARE, n=300, epsilon=20.0, plays=2, trusts=("curator",))
+    less = planner.forecast(density, SQUARE, n=300, epsilon=0.1, plays=2, trusts=("curator",))
     assert np.array_equal(first.errors["curator"], again.errors["curator"], equal_nan=True)
     assert np.isnan(first.errors["curator"]).tolist() == [[False, True, True]] * 2  # more than half of all
     assert less.errors["curator"][:, 0].mean() > first.errors["curator"][:, 0].mean()
@@ -85,26 +71,26 @@ def test_the_same_seed_asks_the_same_people_whatever_epsilon_is() -> None:
 
 
 def test_hardly_anything_is_learned_from_few_people_at_a_small_epsilon() -> None:
-    even = density_of("uniform", SQUARE)
-    poor = forecast(even, SQUARE, n=2000, epsilon=0.25, plays=1, trusts=("nobody",))
+    even = planner.density_of("uniform", SQUARE)
+    poor = planner.forecast(even, SQUARE, n=2000, epsilon=0.25, plays=1, trusts=("nobody",))
     assert poor.plays["regions"][0] < 8
     assert "hardly anything is learned. Ask more people" in poor.warning
-    assert forecast(even, SQUARE, n=5000, epsilon=2.0, plays=1, trusts=("nobody",)).warning == ""
+    assert planner.forecast(even, SQUARE, n=5000, epsilon=2.0, plays=1, trusts=("nobody",)).warning == ""
 
 
 def test_densities_stay_inside_the_domain_and_files_are_resampled() -> None:
     rng = np.random.default_rng(1)
     for box in (sl.Box((0.0,), (2.0,)), sl.Box((-10, -10), (10, 10)), sl.Box((0, 0, 0), (1, 2, 3))):
         for name in ("uniform", "spread", "clustered", "clumped"):
-            assert box.check(density_of(name, box)(500, rng)).shape == (500, box.dimensions)
-    drawn = resampled([[0.1, 0.2], [0.3, 0.4]], SQUARE)(100, rng)
+            assert box.check(planner.density_of(name, box)(500, rng)).shape == (500, box.dimensions)
+    drawn = planner.resampled([[0.1, 0.2], [0.3, 0.4]], SQUARE)(100, rng)
     assert {tuple(row) for row in drawn.tolist()} == {(0.1, 0.2), (0.3, 0.4)}
     with pytest.raises(InvalidInput, match="density must be"):
-        density_of("moon", SQUARE)
+        planner.density_of("moon", SQUARE)
     with pytest.raises(InvalidInput, match="no positions"):
-        resampled(np.empty((0, 2)), SQUARE)
+        planner.resampled(np.empty((0, 2)), SQUARE)
     with pytest.raises(InvalidInput, match="at least 1"):
-        forecast(density_of("uniform", SQUARE), SQUARE, n=0, epsilon=1.0)
+        planner.forecast(planner.density_of("uniform", SQUARE), SQUARE, n=0, epsilon=1.0)
 
 
 @pytest.mark.parametrize("trust", ["curator", "nobody"])
@@ -114,7 +100,7 @@ def test_people_of_a_map_are_where_it_has_them(trust: Trust) -> None:
     counts = sl.counts(synthetic.towns(6_000, rng), SQUARE, epsilon=2.0, trust=trust, rng=rng)
     quarters = SQUARE.grid([2, 2])
     share = counts.answer(quarters).value / counts.total
-    for density, right in ((mapped(counts, SQUARE), True), (density_of("uniform", SQUARE), False)):
+    for density, right in ((planner.mapped(counts, SQUARE), True), (planner.density_of("uniform", SQUARE), False)):
         people = SQUARE.check(density(n, rng))
         off = np.abs(count_points(people, quarters) - n * share) - 1e-6 * n
         assert bool((off <= 5.5 * np.sqrt(n * share * (1 - share))).all()) == right
@@ -128,7 +114,7 @@ def test_people_inside_a_part_of_a_map_are_as_clumped_as_it_says() -> None:
     lower, upper = np.zeros((boxes, 2)), np.tile([1.0, 0.5], (boxes, 1))
     lower[:, 1], upper[:, 1] = np.arange(boxes), np.arange(boxes) + 0.5  # told apart by the second axis
     for told, right in ((clumped, True), (0.0, False)):
-        people = _scattered(lower, upper, np.full(boxes, 2), np.full(boxes, told), rng)
+        people = planner._scattered(lower, upper, np.full(boxes, 2), np.full(boxes, told), rng)
         halves = np.bincount(people[:, 1].astype(int), people[:, 0] < 0.5, minlength=boxes)
         together = float((halves != 1).mean())
         assert (abs(together - (0.5 + clumped / 2)) < 5.2 * 0.5 / np.sqrt(boxes)) == right
@@ -144,7 +130,7 @@ def test_the_command_takes_a_saved_map_and_refuses_one_of_another_place(
     assert main([*words, file, "--bounds", "0,0,1,1"]) == 0
     out = capsys.readouterr().out
     assert f"drawn from the map {file}" in out
-    assert CAUTION_KNOWN in out
+    assert planner.CAUTION_KNOWN in out
     assert main([*words, file, "--bounds", "0,0,1,2"]) == 2
     assert "one of another domain; give --bounds 0,0,1,1" in capsys.readouterr().err
     ages = from_labels("code", [("a", "a1"), ("a", "a2"), ("b", "b1")])
@@ -157,20 +143,20 @@ def test_the_command_takes_a_saved_map_and_refuses_one_of_another_place(
 
 
 def test_the_cheapest_epsilon_reaches_the_target_and_a_smaller_one_does_not() -> None:
-    def make(epsilon: float) -> Forecast:
-        return Forecast(100, epsilon, 0.05, 20, {}, {"nobody": np.full((1, 3), 10 / epsilon)}, "")
+    def make(epsilon: float) -> planner.Forecast:
+        return planner.Forecast(100, epsilon, 0.05, 20, {}, {"nobody": np.full((1, 3), 10 / epsilon)}, "")
 
-    plan = cheapest(make, target=5.0)
+    plan = planner.cheapest(make, target=5.0)
     assert plan is not None
     assert 2.0 <= plan.epsilon <= 2.0 * 1.05
-    assert cheapest(make, target=0.1) is None
+    assert planner.cheapest(make, target=0.1) is None
 
 
 def test_the_command_prints_a_table_with_the_spread_of_the_plays(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", "--n", "2000", "--bounds", "0,0,1,1", "--plays", "2"]
     assert main([*words, "--epsilon", "1", "--density", "clumped"]) == 0
     out = capsys.readouterr().out
-    for word in ("regions", "rounds", "except with probability 1e-06", "of 500 people", "a curator", CAUTION):
+    for word in ("regions", "rounds", "except with probability 1e-06", "of 500 people", "a curator", planner.CAUTION):
         assert word in out
     assert re.search(r"^  two servers .*\([\d.,]+ to [\d.,]+\)", out, re.MULTILINE)
     assert re.search(r"^  nobody trusted .* –$", out, re.MULTILINE)
@@ -187,7 +173,7 @@ def test_the_command_takes_public_positions_and_refuses_nonsense(
     words = ["plan", "--n", "500", "--k", "20", "--plays", "1"]
     assert main([*words, "--epsilon", "1", "--bounds", "0,0,1,1", "--density", str(file)]) == 0
     out = capsys.readouterr().out
-    assert CAUTION not in out
+    assert planner.CAUTION not in out
     assert re.search(r"^  a curator +[\d.]+ +–", out, re.MULTILINE)  # one play: from a number to itself is that number
     assert main([*words, "--bounds", "0,0,1,1"]) == 2
     assert "--want" in capsys.readouterr().err
@@ -203,7 +189,7 @@ def test_the_page_about_accuracy_shows_what_plan_prints(
     """Some cells of the tables, to 10 %: the same forecast. Planted bug: those of another epsilon."""
     assert main(["plan", "--n", people.replace(",", ""), "--epsilon", epsilon, "--bounds", "0,0,1,1"]) == 0
     out, wrong = capsys.readouterr().out, 0
-    for trust in TRUSTS.values():
+    for trust in planner.TRUSTS.values():
         told = [row for row in accuracy_of(trust) if row["people in all"] == people]
         assert len(told) == (2 if people == "1,000" else 3)
         [line] = re.findall(rf"^  {trust} +(.*)$", out, re.MULTILINE)
@@ -230,7 +216,7 @@ def test_the_page_for_newcomers_has_the_numbers_of_the_page_about_accuracy() -> 
     assert len(rows) == 3
     for people, *errors in rows:
         wanted = {"people in all": people, "in the box": "500"}.items()
-        rows_of = (row for trust in reversed(TRUSTS.values()) for row in accuracy_of(trust))
+        rows_of = (row for trust in reversed(planner.TRUSTS.values()) for row in accuracy_of(trust))
         told = [row["ε = 1"] for row in rows_of if wanted <= row.items()]
         assert told == errors
 
@@ -241,13 +227,13 @@ def test_half_of_the_people_forecast_the_other_half_within_a_factor_of_one_and_a
     source = load("california_housing")
     lower, upper = np.array(source.box.lower), np.array(source.box.upper)
     points = np.random.default_rng(5).permutation((source.points - lower) / (upper - lower))
-    first, second, even = resampled(points[:10_000], SQUARE), resampled(points[10_000:], SQUARE), synthetic.uniform
+    first, second = (planner.resampled(half, SQUARE) for half in (points[:10_000], points[10_000:]))
 
-    def played(density: Density) -> Forecast:
-        return forecast(density, SQUARE, n=8_000, epsilon=1.0, plays=6, trusts=("nobody",))
+    def played(density: planner.Density) -> planner.Forecast:
+        return planner.forecast(density, SQUARE, n=8_000, epsilon=1.0, plays=6, trusts=("nobody",))
 
-    told, found, wrong = played(first), played(second), played(even)
-    for size in range(len(SIZES) - 1):  # half of all people are no part of them
+    told, found, wrong = played(first), played(second), played(synthetic.uniform)
+    for size in range(len(planner.SIZES) - 1):  # half of all people are no part of them
         ratio = found.errors["nobody"][:, size].mean() / told.errors["nobody"][:, size].mean()
         assert 1 / 1.5 <= ratio <= 1.5, (size, ratio)
     assert 1 / 1.5 <= found.plays["regions"].mean() / told.plays["regions"].mean() <= 1.5
@@ -261,17 +247,17 @@ def test_forecasts_of_real_maps_are_as_near_as_the_command_says(epsilon: float) 
 
     California always, others where the data is. Seeds are fixed. Planted bug: people who lie evenly.
     """
-    kinds = re.findall(r"--density (\w+) \(.*?: (?:errors )?([\d.]+) to ([\d.]+) times", CAUTION, re.DOTALL)
+    kinds = re.findall(r"--density (\w+) \(.*?: (?:errors )?([\d.]+) to ([\d.]+) times", planner.CAUTION, re.DOTALL)
     assert [kind for kind, _, _ in kinds] == ["spread", "clumped"]
-    alone = re.search(r"nobody trusted ([\d.]+) to ([\d.]+), regions", CAUTION)
+    alone = re.search(r"nobody trusted ([\d.]+) to ([\d.]+), regions", planner.CAUTION)
     assert alone is not None
 
-    def played(density: Density) -> Forecast:
-        return forecast(density, SQUARE, n=20_000, epsilon=epsilon, plays=6)
+    def played(density: planner.Density) -> planner.Forecast:
+        return planner.forecast(density, SQUARE, n=20_000, epsilon=epsilon, plays=6)
 
     guesses, even = (
-        {kind: played(density_of(kind, SQUARE)) for kind, _, _ in kinds},
-        played(density_of("uniform", SQUARE)),
+        {kind: played(planner.density_of(kind, SQUARE)) for kind, _, _ in kinds},
+        played(planner.density_of("uniform", SQUARE)),
     )
     for name, place in {"california_housing": 0, "porto": 0, "gowalla": 1, "brightkite": 1}.items():
         try:
@@ -280,9 +266,9 @@ def test_forecasts_of_real_maps_are_as_near_as_the_command_says(epsilon: float) 
             assert name != "california_housing"
             continue
         lower, upper = np.array(source.box.lower), np.array(source.box.upper)
-        real = played(resampled((source.points - lower) / (upper - lower), SQUARE))
+        real = played(planner.resampled((source.points - lower) / (upper - lower), SQUARE))
         kind, *ends = kinds[place]
-        for trust in TRUSTS:
+        for trust in planner.TRUSTS:
             low, high = map(float, alone.groups() if trust == "nobody" and place else ends)
             ratio = real.errors[trust][:, 1].mean() / guesses[kind].errors[trust][:, 1].mean()
             assert low / 1.15 <= ratio <= high * 1.15, (name, trust, ratio)

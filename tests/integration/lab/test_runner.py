@@ -4,7 +4,6 @@ intervals."""
 from __future__ import annotations
 
 import csv
-import math
 import os
 import signal
 import subprocess
@@ -16,12 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from scipy import stats
 
-from semilocal.lab.experiments.runner import Trial, run, source_version, stream
-from semilocal.lab.experiments.summary import summarise, table, write_csv
+from semilocal.lab.experiments.runner import Trial, run, source_version
+from semilocal.lab.experiments.summary import table, write_csv
 from semilocal.lab.experiments.trials import mean_trial
 from tests.helpers import HANG
 from tests.helpers.trials import draw, explode, slow_draw
@@ -74,17 +71,6 @@ def test_methods_can_share_their_people_but_not_their_noise(tmp_path: Path) -> N
     assert all(len(people) == 1 for people in by_n.values())
     assert by_n[10] != by_n[20]
     assert len({row["mean"] for row in rows}) == len(rows)
-
-
-def test_streams_of_different_trials_are_independent() -> None:
-    """Correlation of 2,000 draws of 20 neighbouring trials: |r| < 6 / √2000, normal tail 2e-9 a pair, 190
-    pairs."""
-    draws = np.array([stream("f", run).normal(size=2000) for run in range(20)])
-    off = np.corrcoef(draws)[np.triu_indices(20, 1)]
-    assert np.abs(off).max() < 6 / math.sqrt(2000)
-    lagged = np.array([np.random.default_rng(0).normal(size=2000 + run)[run:] for run in range(20)])
-    lagged[1] = lagged[0]  # the planted bug: two trials with one generator
-    assert np.abs(np.corrcoef(lagged)[np.triu_indices(20, 1)]).max() > 6 / math.sqrt(2000)
 
 
 def test_results_come_in_the_order_of_the_trials_and_are_not_computed_again(
@@ -190,19 +176,6 @@ def test_the_version_is_that_of_the_sources_and_of_the_work() -> None:
     assert source_version(draw) != source_version()
     assert source_version(partial(draw)) == source_version(draw)
     assert source_version(mean_trial) == source_version()
-
-
-def test_summary_equals_scipy_s_interval() -> None:
-    rng = np.random.default_rng(3)
-    values = rng.normal(size=(2, 12))
-    rows = [{"method": m, "run": r, "mse": float(values[m, r])} for r in range(12) for m in range(2)]
-    for found in summarise(rows, by=["method"], of=["mse"]):
-        group = values[found["method"]]  # type: ignore[index]
-        low, high = stats.t.interval(0.95, 11, group.mean(), stats.sem(group))
-        assert found["runs"] == 12
-        assert found["mse_mean"] == pytest.approx(group.mean(), rel=1e-12)
-        assert found["mse_std"] == pytest.approx(group.std(ddof=1), rel=1e-12)
-        assert (found["mse_low"], found["mse_high"]) == pytest.approx((low, high), rel=1e-9)
 
 
 def test_csv_keeps_every_digit_and_names_version_seed_and_parameters(tmp_path: Path) -> None:

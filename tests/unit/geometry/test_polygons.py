@@ -22,7 +22,7 @@ from semilocal.geometry.areas import (
     outside_words,
 )
 from semilocal.geometry.box import Box
-from semilocal.lab.index import count_points
+from semilocal.lab.baselines.boxes import count_points
 
 shapely = pytest.importorskip("shapely")
 UNIT = Box((0, 0), (1, 1))

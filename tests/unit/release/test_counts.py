@@ -11,7 +11,7 @@ import pytest
 import semilocal as sl
 from semilocal.arrays import Floats
 from semilocal.errors import InvalidInput
-from semilocal.lab.index import count_points
+from semilocal.lab.baselines.boxes import count_points
 from semilocal.pooled import PooledTask
 from semilocal.release import counts
 from semilocal.release.answers import CountAnswers

@@ -62,13 +62,13 @@ class _Play:
     lower: int
     upper: int
     people: Integers  # members
+    booked: Integers  # answers inside, per person
     failed: list[int] = field(default_factory=list)
     asked: list[tuple[int, Integers, Integers]] = field(default_factory=list)  # cut, who, what they said
     score: float = 0.0
     round: int = 1  # that is closed
     ended: bool = False
     done: bool = False
-    booked: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # answers inside, per person
 
 
 def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -> Plays:
@@ -81,9 +81,10 @@ def play(pair: Pair, *, runs: int, rng: np.random.Generator, at: str = "here") -
     codes = np.concatenate([two[:1] if at == "here" else two[1:], others])
     plays: list[_Play] = []
     for begin in range(0, runs, _BATCH):
-        some = [_Play(*hierarchy.ends, np.arange(len(codes))) for _ in range(min(_BATCH, runs - begin))]
-        for one in some:
-            one.booked = np.zeros(len(codes), dtype=np.int64)
+        some = [
+            _Play(*hierarchy.ends, np.arange(len(codes)), np.zeros(len(codes), dtype=np.int64))
+            for _ in range(min(_BATCH, runs - begin))
+        ]
         while waiting := [one for one in some if not one.done]:
             _step(pair.task, waiting, codes, two, rng)
         plays += some
@@ -193,14 +194,12 @@ def report_scores(randomizer: Randomizer, reports: Integers, here: int, there: i
     if isinstance(randomizer, DiscreteLaplace):
         values, weights = randomizer.alphabet
         zero = np.log(np.array([float(weight) for weight in weights]))  # of an entry that is truly 0
-        one = zero[::-1]  # y has the weight of 1 - y
-        first = int(values[0])
-        gain_of = one - zero
+        gain_of, first = zero[::-1] - zero, int(values[0])  # y has the weight of 1 - y
         return np.asarray(gain_of[reports[:, here] - first] - gain_of[reports[:, there] - first])
     assert isinstance(randomizer, PaperLaplace)
     entry = reports / randomizer.unit
-    distance: Callable[[Floats], Floats] = lambda y: (np.abs(y) - np.abs(y - 1)) / randomizer.scale  # noqa: E731
-    return np.asarray(distance(entry[:, here]) - distance(entry[:, there]))
+    gains = (np.abs(entry) - np.abs(entry - 1)) / randomizer.scale
+    return np.asarray(gains[:, here] - gains[:, there])
 
 
 def choose_neighbour(

@@ -24,17 +24,10 @@ from ...protocol.task import Task
 from ...randomizer import DiscreteLaplace, PaperLaplace, RandomizedResponse
 from ...randomizer.values import best
 from ...simulation.simulate import simulate
-from ..tables import markdown
+from ...tabular import markdown
+from . import exact
 from .attacker import Pair, attack, choose_neighbour
 from .bounds import CONFIDENCE, LossBound, loss_lower_bound, share_bounds
-from .exact import (
-    crowd_test_failure,
-    laplace_sum_tail,
-    liar_pass_chance,
-    randomizer_loss,
-    repeated_cut_failure,
-    value_loss,
-)  # fmt: skip
 from .pooled import TOP, ForgetfulCounter, LoudCounter, attack_pooled, attack_sums, worst_pair, worst_sums
 
 _TOWNS = (10, 4, 2, 1)  # crowds of a town, until the victim is asked about a line in its region
@@ -88,7 +81,8 @@ def audit_task(
     Empty if nobody is asked about places inside a region however small the town is, as in a table of one level.
     ``claimed`` is ``task.epsilon`` if left out; ``extra`` is what is released after the transcript, as for ``attack``.
     """
-    here = _inside(task, 0.45)
+    low, high = np.array(task.box.lower), np.array(task.box.upper)
+    here = tuple((low + 0.45 * (high - low)).tolist())
     for crowds in _TOWNS:
         others = _town(task, rng, crowds)
         there = choose_neighbour(task, others, here, rng=rng)
@@ -123,7 +117,7 @@ def transcripts(runs: int, rng: np.random.Generator) -> list[Finding]:
 def values(runs: int, rng: np.random.Generator) -> list[Finding]:
     """Values by themselves, and together with the transcript."""
     mechanism = best(1.0)
-    out = [Finding("one value, best mechanism, all outputs", "epsilon", 1.0, value_loss(mechanism), "exact")]
+    out = [Finding("one value, best mechanism, all outputs", "epsilon", 1.0, exact.value_loss(mechanism), "exact")]
     gain = np.log(np.array(mechanism.probabilities(0.0), float)) - np.log(np.array(mechanism.probabilities(1.0), float))
 
     def scores(size: int, world: str) -> Floats:
@@ -146,7 +140,7 @@ def randomizers(runs: int, rng: np.random.Generator) -> list[Finding]:
         "discrete Laplace, 4 parts": DiscreteLaplace(1.0, 4),
     }
     return [
-        Finding(f"one answer, {name}", "epsilon", 1.0, randomizer_loss(randomizer), "exact")
+        Finding(f"one answer, {name}", "epsilon", 1.0, exact.randomizer_loss(randomizer), "exact")
         for name, randomizer in cases.items()
     ]
 
@@ -155,7 +149,7 @@ def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
     """Bad places for a crowd: k - 1 people beside many, one question and the same cut again and again, exact."""
     task, loose = default_task(), default_task(delta=0.05)
     sizes = np.unique(np.geomspace(2 * task.k, 10**6, 40).astype(int)).tolist()
-    worst = max(crowd_test_failure(task, size, min(size, asked)) for size in sizes for asked in (100, 400))
+    worst = max(exact.crowd_test_failure(task, size, min(size, asked)) for size in sizes for asked in (100, 400))
     out = [
         Finding(
             "chance that one question errs, default task, up to 10^6 people", "share", task.delta / 2, worst, "exact"
@@ -167,11 +161,11 @@ def crowds(runs: int, rng: np.random.Generator) -> list[Finding]:
         ("planted: the same cut again and again, w as a set of cuts", _as_a_set, True),
     ):
         levels = {} if level_of is None else {"level_of": level_of}
-        worst = max(repeated_cut_failure(loose, 5000, asked=asked, **levels) for asked in (80, 100))
+        worst = max(exact.repeated_cut_failure(loose, 5000, asked=asked, **levels) for asked in (80, 100))
         out.append(Finding(name, "share", loose.delta, worst, "exact", broken))
     for tolerated, name in ((_LIARS, f"tolerate_liars={_LIARS}"), (0, "planted: liars who are not tolerated")):
         careful = default_task(tolerate_liars=tolerated)
-        chance = liar_pass_chance(careful, _ASKED, _ASKED, honest=task.k - 1, liars=_LIARS)
+        chance = exact.liar_pass_chance(careful, _ASKED, _ASKED, honest=task.k - 1, liars=_LIARS)
         what = f"{name}: chance that a side with k - 1 honest people and {_LIARS} liars passes, {_ASKED:,} asked"
         out.append(Finding(what, "share", task.delta / 2, chance, "exact", not tolerated))
     return [*out, _natural_share(loose, min(max(runs // 200, 100), 1000), rng)]
@@ -216,7 +210,7 @@ def paper_margin(runs: int, rng: np.random.Generator) -> list[Finding]:
         margin = float(randomizer.margin_of([size], delta=delta)[0])
         word = "planted: the printed margin" if broken else "the Chernoff margin"
         what = f"{word}, n = 10^6: chance that a child below k passes"
-        out.append(Finding(what, "share", delta, laplace_sum_tail(size, margin), "exact", broken))
+        out.append(Finding(what, "share", delta, exact.laplace_sum_tail(size, margin), "exact", broken))
     return out
 
 
@@ -265,11 +259,6 @@ def _town(task: Task, rng: np.random.Generator, crowds: int = _TOWNS[0]) -> Floa
     return np.asarray(np.clip(low + share * (high - low), low, high))
 
 
-def _inside(task: Task, share: float) -> tuple[float, ...]:
-    low, high = np.array(task.box.lower), np.array(task.box.upper)
-    return tuple(float(x) for x in low + share * (high - low))
-
-
 def _natural_share(task: Task, runs: int, rng: np.random.Generator) -> Finding:
     """A participant of a town, drawn again in every play, so that plays are independent."""
     hits = 0
@@ -301,15 +290,11 @@ def finding_table(findings: Sequence[Finding]) -> str:
     """A Markdown table: claimed, measured, verdict."""
     rows = [("what", "claimed", "measured", "verdict", "how")]
     for found in findings:
+        claimed, digits = f"at most {found.claimed:.3g}", ".3g"
         if found.kind == "epsilon":
-            claimed, measured = f"epsilon = {found.claimed:g}", f"{_sign(found)} {found.measured:.3f}"
-        else:
-            claimed, measured = f"at most {found.claimed:.3g}", f"{_sign(found)} {found.measured:.3g}"
+            claimed, digits = f"epsilon = {found.claimed:g}", ".3f"
+        measured = f"{'=' if found.how == 'exact' else '>='} {found.measured:{digits}}"
         if found.upper is not None:
             measured += f", at most {found.upper:.3g}"
         rows.append((found.what, claimed, measured, found.verdict, found.how))
     return markdown(rows)
-
-
-def _sign(found: Finding) -> str:
-    return "=" if found.how == "exact" else ">="

@@ -24,11 +24,11 @@ def randomizer_loss(randomizer: RandomizedResponse | DiscreteLaplace) -> float:
     """Log of the largest ratio of two children's probabilities of the same report, over the whole alphabet; delta 0."""
     if isinstance(randomizer, RandomizedResponse):
         true, other = randomizer.weights
-        return _log(Fraction(true, other))
+        return math.log(Fraction(true, other))
     weights = randomizer.alphabet[1]
     # Two entries change: one from 1 to 0, one from 0 to 1. y has the weight of 1 - y when the entry is truly 1.
     ratios = [Fraction(a, b) for a, b in zip(weights, reversed(weights), strict=True)]
-    return _log(max(ratios)) + _log(max(1 / ratio for ratio in ratios))
+    return math.log(max(ratios)) + math.log(max(1 / ratio for ratio in ratios))
 
 
 def value_loss(mechanism: Mechanism) -> float:
@@ -41,7 +41,7 @@ def value_loss(mechanism: Mechanism) -> float:
             return math.inf
         if low:
             worst = max(worst, Fraction(high, low))
-    return _log(worst)
+    return math.log(worst)
 
 
 def crowd_test_failure(task: Task, askable: int, asked: int, failed: int = 0) -> float:
@@ -135,8 +135,3 @@ def laplace_sum_tail(size: int, margin: float) -> float:
     spread = math.sqrt(size)
     grid = np.linspace(max(size - 12 * spread, 0.0), size + 12 * spread, 200_001)
     return float(np.trapezoid(gamma.pdf(grid, size) * gamma.sf(grid + margin, size), grid))
-
-
-def _log(ratio: Fraction) -> float:
-    """Natural logarithm; Python divides large integers exactly before it rounds."""
-    return math.log(ratio.numerator / ratio.denominator)

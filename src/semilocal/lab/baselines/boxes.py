@@ -1,4 +1,4 @@
-"""Range counts over disjoint boxes with a count each, what maps of baselines answer with; and errors.
+"""Range counts over disjoint boxes with a count each, what maps of baselines answer with; true counts, and errors.
 
 People are taken to be spread evenly inside a box. Everything is half-open: a box holds the points with
 ``lower <= point < upper`` on every axis.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Floats, as_boxes, as_floats, as_number, short_repr
+from ...arrays import Floats, Integers, as_boxes, as_floats, as_number, as_points, short_repr
 from ...errors import InvalidInput
 from ...protocol.promise import Guarantee
 
@@ -91,6 +91,36 @@ def _covered(sides: Floats, edges: Floats) -> Floats:
     """Which share of each stretch between edges a query's side covers: float64[q, m]."""
     overlap = np.minimum(sides[:, 1:], edges[1:]) - np.maximum(sides[:, :1], edges[:-1])
     return np.asarray(np.maximum(overlap, 0.0) / np.diff(edges))
+
+
+def count_points(points: npt.ArrayLike, boxes: npt.ArrayLike) -> Integers:
+    """How many points satisfy ``lower <= point < upper`` on every axis, exactly.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+        Finite; shape (n,) is taken as (n, 1).
+    boxes : array_like, shape (q, 2, d)
+        ``lower <= upper``; infinite sides are allowed. A point on the upper side of a box is not in it; if the upper
+        side of the domain belongs to the domain, reach beyond it.
+
+    Examples
+    --------
+    >>> count_points([[0.0], [0.5], [1.0]], [[[0.0], [0.5]], [[0.0], [1.0]], [[0.0], [np.inf]]]).tolist()
+    [1, 2, 3]
+    """
+    positions = as_floats(points, "points")
+    array = as_points(positions.reshape(-1, 1) if positions.ndim == 1 else positions)
+    queries = as_boxes(boxes, dimensions=array.shape[1], infinite=True)
+    array = array[np.argsort(array[:, 0])]
+    first, last = np.searchsorted(array[:, 0], queries[:, :, 0].T)  # a box meets one stretch of the first axis
+    found = np.maximum(last - first, 0)
+    if array.shape[1] > 1:
+        rest = np.ascontiguousarray(array[:, 1:])
+        for place, (start, stop) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+            near, (lower, upper) = rest[start:stop], queries[place, :, 1:]
+            found[place] = np.count_nonzero(((near >= lower) & (near < upper)).all(axis=1))
+    return np.asarray(found, dtype=np.int64)
 
 
 def earth_movers_distance(estimate: npt.ArrayLike, truth: npt.ArrayLike) -> float:

@@ -74,8 +74,7 @@ def best_oracle(size: int, *, epsilon: float) -> Oracle:
 
 def estimate(oracle: Oracle, tally: Integers, people: int) -> Floats:
     """Unbiased number of holders of each item among ``people`` reports: float64[size]."""
-    holders = (tally - people * oracle.other) / (oracle.true - oracle.other)
-    return np.asarray(holders, dtype=np.float64)
+    return np.asarray((tally - people * oracle.other) / (oracle.true - oracle.other), dtype=np.float64)
 
 
 def variance(oracle: Oracle, share: npt.ArrayLike, *, reporting: int, people: int) -> Floats:
@@ -192,7 +191,9 @@ def ldp_kdtree(
         holders = np.bincount(cell * buckets + bucket, minlength=len(boxes) * buckets)
         oracle = best_oracle(len(holders), epsilon=epsilon)
         histogram = estimate(oracle, oracle.draw_tally(holders, rng=rng), len(group)).reshape(-1, buckets)
-        boxes = _divide(boxes, axis, edges, median_edge(histogram))
+        at = edges[np.arange(len(boxes)), median_edge(histogram)]
+        boxes = np.repeat(boxes, 2, axis=0)  # the lower half first
+        boxes[::2, 1, axis] = boxes[1::2, 0, axis] = at
 
     counted = order[asked:]
     holders = np.bincount(locate(positions[counted], boxes), minlength=len(boxes))
@@ -206,15 +207,6 @@ def median_edge(histogram: Floats) -> Integers:
     below = np.cumsum(np.maximum(histogram, 0.0), axis=1)
     nearest: Integers = np.argmin(np.abs(below[:, :-1] - below[:, -1:] / 2), axis=1)
     return nearest + 1
-
-
-def _divide(boxes: Floats, axis: int, edges: Floats, chosen: Integers) -> Floats:
-    """Two boxes per box, the lower one first."""
-    at = edges[np.arange(len(boxes)), chosen]
-    halves = np.repeat(boxes, 2, axis=0)
-    halves[::2, 1, axis] = at
-    halves[1::2, 0, axis] = at
-    return halves
 
 
 def locate(positions: Floats, boxes: Floats) -> Integers:

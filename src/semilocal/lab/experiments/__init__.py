@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .report import Output
     from .summary import FigureOptions
 
-__all__ = ["EXPERIMENTS", "Experiment", "chosen"]
-
 
 @dataclass(frozen=True)
 class Experiment:

@@ -15,25 +15,12 @@ import numpy as np
 from ...arrays import Floats
 from ...functions import gaussian_bump
 from ..baselines import PublishedRegions
+from . import trials
 from .data import CATALOGUE, load
 from .methods import CROWD, DELTA, Regions, look, promise_of
 from .report import FigureReport, Output, Panel, figure_style, line_panels, save
 from .runner import Trial
 from .summary import FigureOptions, Study, select
-from .trials import (
-    BUMP_SPREAD,
-    FOREST,
-    LOGISTIC,
-    MEAN_CROWD,
-    NEIGHBOURS,
-    PARTICIPANTS,
-    PLANE,
-    classifier_trial,
-    counts_trial,
-    density_trial,
-    mean_trial,
-    released_values,
-)  # fmt: skip
 
 MRE = "mean relative error (MRE)"
 INTERVAL = "Bars: 95 % confidence interval of the mean."
@@ -66,19 +53,19 @@ def _title(source: str) -> str:
 PARTITIONS = ("paper", "published", "ours")
 DENSITY = Study(
     "density_reconstruction",
-    density_trial,
-    dict.fromkeys((*PARTITIONS, "ldp"), MEAN_CROWD),
+    trials.density_trial,
+    dict.fromkeys((*PARTITIONS, "ldp"), trials.MEAN_CROWD),
     {"n": (30_000,), "epsilon": (1.0,)},
     of=("value_mse", "mean_error"),
     quick=3,
     label="density_reconstruction",
     title="a function from private reports (Figure 1)",
     purpose="values",
-    participants=PARTICIPANTS["drawn"],
+    participants=trials.PARTICIPANTS["drawn"],
     parameters={
         "population": "N(0, 2²) truncated to [-10, 10]²",
         "function": "f(x) = exp(−‖x‖² / (2 · 2²))",
-        "k": MEAN_CROWD,
+        "k": trials.MEAN_CROWD,
         "depth": "15 levels of the paper's quadtrees",
     },
 )
@@ -88,16 +75,16 @@ BINS = 34  # hexagons across a panel
 def density(options: FigureOptions, study: Study = DENSITY) -> Output:
     """Draw Figure 1 from the first run; the table holds all of them."""
     found = study.gather(options)
-    place = {"n": study.axes["n"][0], "epsilon": study.axes["epsilon"][0], "k": MEAN_CROWD}
+    place = {"n": study.axes["n"][0], "epsilon": study.axes["epsilon"][0], "k": trials.MEAN_CROWD}
     released = {
-        method: released_values(Trial.of(study.name, method, seed=options.seed, run=0, **place))
+        method: trials.released_values(Trial.of(study.name, method, seed=options.seed, run=0, **place))
         for method in study.methods
     }
     points = released["ldp"][0]
     with figure_style() as Figure:
         figure = Figure(figsize=(11.0, 6.2))
         grid = figure.subplots(2, 1 + len(PARTITIONS), sharex=True, sharey=True)
-        shown = _hexagons(grid[0, 0], points, gaussian_bump(BUMP_SPREAD)(points), "true f at the samples")
+        shown = _hexagons(grid[0, 0], points, gaussian_bump(trials.BUMP_SPREAD)(points), "true f at the samples")
         words = "local DP: true loss ε anywhere\nreports, mean per hexagon"
         _hexagons(grid[1, 0], points, released["ldp"][1].result, words)
         for column, method in enumerate(PARTITIONS, start=1):
@@ -113,7 +100,7 @@ def density(options: FigureOptions, study: Study = DENSITY) -> Output:
             axes.set_ylabel("y")
         for axes in grid[1]:
             axes.set_xlabel("x")
-        heading = f"N = {len(points):,}, ε = {place['epsilon']:g}, δ = {DELTA:g}, k = {MEAN_CROWD}"
+        heading = f"N = {len(points):,}, ε = {place['epsilon']:g}, δ = {DELTA:g}, k = {trials.MEAN_CROWD}"
         figure.suptitle(heading, fontsize=9)
         figure.colorbar(shown, ax=grid, label="f, or the mean of its reports", shrink=0.7, extend="both")
         saved = save(figure, options.out, name=study.name)
@@ -129,7 +116,7 @@ def density(options: FigureOptions, study: Study = DENSITY) -> Output:
 def _hexagons(axes: Any, points: Any, values: Any, title: str) -> Any:
     shown = axes.hexbin(
         points[:, 0], points[:, 1], C=values, reduce_C_function=np.mean, gridsize=BINS,
-        extent=(PLANE.lower[0], PLANE.upper[0], PLANE.lower[1], PLANE.upper[1]),
+        extent=(trials.PLANE.lower[0], trials.PLANE.upper[0], trials.PLANE.lower[1], trials.PLANE.upper[1]),
         cmap="cividis", vmin=0.0, vmax=1.0, linewidths=0.1, rasterized=True,
     )  # fmt: skip
     _frame(axes, title)
@@ -153,7 +140,7 @@ def _rings(regions: Regions) -> list[Floats]:
 
 
 def _frame(axes: Any, title: str) -> None:
-    axes.set(xlim=(PLANE.lower[0], PLANE.upper[0]), ylim=(PLANE.lower[1], PLANE.upper[1]))
+    axes.set(xlim=(trials.PLANE.lower[0], trials.PLANE.upper[0]), ylim=(trials.PLANE.lower[1], trials.PLANE.upper[1]))
     axes.set_title(title, fontsize=9)
     axes.set_aspect("equal")
     axes.grid(visible=False)
@@ -164,10 +151,10 @@ def _frame(axes: Any, title: str) -> None:
 
 MEAN = Study(
     "mean",
-    mean_trial,
+    trials.mean_trial,
     {
         **dict.fromkeys(("central", "pooled-curator", "pooled-servers", "ldp"), 0),
-        **dict.fromkeys(("paper", "published"), MEAN_CROWD),
+        **dict.fromkeys(("paper", "published"), trials.MEAN_CROWD),
         "ours": CROWD,
         "zero": 0,
     },
@@ -177,7 +164,7 @@ MEAN = Study(
     label="mse_results_a",
     title="error of a mean against ε (Figure 2a)",
     purpose="values",
-    participants=PARTICIPANTS["drawn"],
+    participants=trials.PARTICIPANTS["drawn"],
     parameters={
         "population": "N(0, 1.5²) truncated to [-10, 10]² by rejection",
         "function": "f(x) = ‖x‖², range 200 over the domain",
@@ -199,12 +186,12 @@ def mean(options: FigureOptions, study: Study = MEAN) -> Output:
 ALL_ROWS = 20_640  # block groups of California Housing
 CLASSIFIERS = Study(
     "classifiers",
-    classifier_trial,
+    trials.classifier_trial,
     ("ours", "pooled-curator", "pooled-servers", "paper", "sldp-quantize", "sldp-split", "ldp", "geo", "exact"),
     {
         "epsilon": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
         "rows": (ALL_ROWS,),
-        "classifiers": (", ".join((FOREST, NEIGHBOURS, LOGISTIC)),),
+        "classifiers": (", ".join((trials.FOREST, trials.NEIGHBOURS, trials.LOGISTIC)),),
     },
     of=("f1", "precision", "recall"),
     quick_axes={"epsilon": (0.1, 1.0, 2.0, 10.0)},
@@ -212,7 +199,7 @@ CLASSIFIERS = Study(
     label="classifiers",
     title="learning from released positions: F1 against ε",
     purpose="points",
-    participants=PARTICIPANTS["block"],
+    participants=trials.PARTICIPANTS["block"],
     parameters={
         "data": "California Housing, longitude and latitude scaled from its public box to [0, 1]²",
         "label": "median house value above the median of all block groups",
@@ -223,9 +210,9 @@ CLASSIFIERS = Study(
 )
 SENSITIVITY = Study(
     "sensitivity",
-    classifier_trial,
+    trials.classifier_trial,
     ("ours", "pooled-curator", "pooled-servers", "paper", "sldp-quantize", "sldp-split"),
-    {"epsilon": (1.0,), "k": (5, 10, 20, 50, 100, 200), "rows": (ALL_ROWS,), "classifiers": (FOREST,)},
+    {"epsilon": (1.0,), "k": (5, 10, 20, 50, 100, 200), "rows": (ALL_ROWS,), "classifiers": (trials.FOREST,)},
     of=("precision", "recall", "f1"),
     quick=3,
     most=50,
@@ -233,7 +220,7 @@ SENSITIVITY = Study(
     label="RF_precision_recall",
     title="precision and recall of a forest against k",
     purpose="points",
-    participants=PARTICIPANTS["block"],
+    participants=trials.PARTICIPANTS["block"],
     parameters={"classifier": "forest of 50 trees of depth 8"},
 )
 
@@ -263,14 +250,14 @@ QUERIED = (
 )  # fmt: skip
 QUERIES_SYNTHETIC = Study(
     "queries_synthetic",
-    counts_trial,
+    trials.counts_trial,
     QUERIED,
     {"source": ("clusters",), "n": (5_000, 10_000, 20_000, 50_000), "epsilon": (0.1, 0.5, 1.0, 2.0, 3.0)},
     of=("mre",),
     quick=5,
     label="comparision_synthetic",
     title="range queries on clusters: error against ε",
-    participants=PARTICIPANTS["drawn"],
+    participants=trials.PARTICIPANTS["drawn"],
     parameters={
         "population": "five Gaussian clusters in [0, 1]², equal shares, by rejection",
         "queries": "100 per trial, sides U(0.1, 0.3), place uniform",
@@ -280,14 +267,14 @@ QUERIES_SYNTHETIC = Study(
 )
 QUERIES_REAL = Study(
     "queries_real",
-    counts_trial,
+    trials.counts_trial,
     QUERIED,
     {"n": (5_000, 20_000), "epsilon": (0.1, 0.5, 1.0, 2.0, 4.0)},
     of=("mre",),
     sources=("brightkite", "geolife", "gowalla", "porto"),
     label="spatial_queries_error",
     title="range queries on real positions: error against ε",
-    participants=PARTICIPANTS["row"],
+    participants=trials.PARTICIPANTS["row"],
     parameters={
         "population": "N rows of the dataset without replacement, scaled from its public box to [0, 1]²",
         "queries": "200 per trial, around a data point, sides log-uniform in [1/256, 1/8], true count in [20, 0.05 N]",
@@ -302,7 +289,7 @@ QUERIES_PEOPLE = replace(
     sources=("brightkite_last_checkin", "gowalla_more_users"),  # the paper's have too few people for its N
     label="queries_people",
     title="range queries with one position per person: error against ε (our own)",
-    participants=PARTICIPANTS["person"],
+    participants=trials.PARTICIPANTS["person"],
     parameters={
         **QUERIES_REAL.parameters,
         "population": "N people of the dataset, one row of each at random, scaled to [0, 1]²",
@@ -335,7 +322,7 @@ def queries_people(options: FigureOptions, study: Study = QUERIES_PEOPLE) -> Out
 
 TRADEOFF = Study(
     "tradeoff",
-    counts_trial,
+    trials.counts_trial,
     ("paper", "published", "ours", "zero"),
     {"n": (20_000,), "epsilon": (1.0,), "k": (5, 10, 20, 50, 100)},
     of=("mre",),
@@ -343,7 +330,7 @@ TRADEOFF = Study(
     quick=1,
     label="tradeoff",
     title="what each of the three choices for sparse areas costs (our own)",
-    participants=f"Clusters: {PARTICIPANTS['drawn'].lower()} Others: {PARTICIPANTS['row'].lower()}",
+    participants=f"Clusters: {trials.PARTICIPANTS['drawn'].lower()} Others: {trials.PARTICIPANTS['row'].lower()}",
 )
 
 

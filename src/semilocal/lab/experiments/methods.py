@@ -208,11 +208,6 @@ def plain_points(points: Floats, labels: Integers, at: At, *, make: Callable[...
     return Released((found.points, labels), found.guarantee)
 
 
-def true_points(points: Floats, labels: Integers, at: At) -> Released:
-    """Positions as they are."""
-    return Released((points, labels), Guarantee.plain("curator", None, notes=("positions as they are",)))
-
-
 def fixed_counts(points: Floats, at: At, *, people: int | None = None) -> Released:
     """So many people (all if None; N is public) spread evenly over the domain: it says nothing about anybody."""
     x, y = (np.array(side) for side in zip(at.box.lower, at.box.upper, strict=True))
@@ -328,7 +323,12 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             values=lambda points, f, at: Released((0.0, 0.0), Guarantee.plain("nobody", 0.0)),
             counts=partial(fixed_counts, people=0),
         ),
-        "exact": Method(Look("no privacy", "#404040", "None", ":"), points=true_points),
+        "exact": Method(
+            Look("no privacy", "#404040", "None", ":"),
+            points=lambda points, labels, at: Released(
+                (points, labels), Guarantee.plain("curator", None, notes=("positions as they are",))
+            ),
+        ),
     }
 )
 

@@ -16,7 +16,7 @@ from typing import Any
 from ...io.files import write_text
 from ...io.plots import need_matplotlib
 from ...protocol.promise import PROTECTED, Guarantee
-from ..tables import markdown
+from ...tabular import markdown
 from .methods import CROWD, DELTA, METHODS, Purpose, crowd_kept, look, promise_of
 from .summary import FigureOptions, Gathered, Study, average, select
 
@@ -98,19 +98,6 @@ def figure_style() -> Iterator[Any]:
         yield Figure
 
 
-def error_axis(axes: Any) -> None:
-    """Make the y axis logarithmic, with plain numbers where it spans little and powers of ten where it spans much."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    if high / low < MANY_DECADES:
-        plain = FuncFormatter(lambda value, _: f"{value:g}")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(plain)
-        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
-
-
 def shared_legend(figure: Any, *, columns: int = 2) -> None:
     """Put one legend below all panels, each label once, in the order of `METHODS` as far as they are methods."""
     found: dict[str, Any] = {}
@@ -188,6 +175,8 @@ def line_panels(
 
 
 def _draw_lines(axes: Any, summary: Sequence[Mapping[str, Any]], panel: Panel, along: str, purpose: Purpose) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
     axes.set_title(panel.title)
     chosen = select(summary, **panel.picks)
     value, unit = panel.value, panel.value in UNITS
@@ -209,8 +198,13 @@ def _draw_lines(axes: Any, summary: Sequence[Mapping[str, Any]], panel: Panel, a
     axes.set_xlabel(X_LABELS[along])
     if unit:
         axes.set_ylim(0, 1)
-    else:
-        error_axis(axes)
+        return
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high / low < MANY_DECADES:  # plain numbers, not powers of ten
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -259,18 +253,12 @@ class FigureReport:
             mine = select(self.found.summary, method=method)
             shares = [average(mine, name) for name in ("regions_below", "participants_below")]
             words = ["–" if share is None else f"{100 * share:.3g} %" for share in shares]
-            yield *_promised(method, promise_of(method, self.study.purpose)), *words
-
-
-def _promised(method: str, guarantee: Guarantee) -> tuple[str, ...]:
-    parts = [f"{what} {loss:g} ε" for what, loss in guarantee.releases]
-    if parts and guarantee.epsilon is not None:
-        parts.append(f"partition {guarantee.epsilon - sum(loss for _, loss in guarantee.releases):g} ε")
-    note = "; ".join([*guarantee.notes, *parts])
-    return (
-        look(method).name, guarantee.cost("ε"), guarantee.between, guarantee.delta_words, note,
-        KEPT[crowd_kept(guarantee)],
-    )  # fmt: skip
+            promised = promise_of(method, self.study.purpose)
+            parts = [f"{what} {loss:g} ε" for what, loss in promised.releases]
+            if parts and promised.epsilon is not None:
+                parts.append(f"partition {promised.epsilon - sum(loss for _, loss in promised.releases):g} ε")
+            note, kept = "; ".join([*promised.notes, *parts]), KEPT[crowd_kept(promised)]
+            yield look(method).name, promised.cost("ε"), promised.between, promised.delta_words, note, kept, *words
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import MissingExtra
+from ...errors import optional
 from ...io.progress import Progress
 
 Scalar = str | int | float | bool | None
@@ -103,12 +103,9 @@ def run(
     out. ``workers`` are processes: all cores if left out; 0 computes in this process, with the same generators. A trial
     that fails is named in a RuntimeError; what was finished stays in the cache.
     """
-    try:
-        from joblib import Memory, Parallel, delayed, parallel_config
-    except ImportError:
-        raise MissingExtra("joblib", "experiments") from None
+    joblib = optional("joblib", "experiments")
     version = source_version(work) if version is None else version
-    remembered = Memory(folder, verbose=0).cache(_computed, ignore=["work", "trial"])
+    remembered = joblib.Memory(folder, verbose=0).cache(_computed, ignore=["work", "trial"])
     calls = [(trial.key(version, _function(work).__qualname__), work, trial) for trial in trials]
     missing = [call for call in calls if not remembered.check_call_in_cache(*call)]
     with Progress(len(calls), label or "trials", done=len(calls) - len(missing), show=show) as bar:
@@ -119,8 +116,9 @@ def run(
         elif missing:
             # One thread each: cores are not fought over, and sums have one order. The parent alone answers Ctrl-C.
             several = {"inner_max_num_threads": 1, "initializer": _leave_interrupts}
-            with parallel_config("loky", n_jobs=-1 if workers is None else workers, **several):
-                for _ in Parallel(return_as="generator_unordered")(delayed(remembered)(*call) for call in missing):
+            with joblib.parallel_config("loky", n_jobs=-1 if workers is None else workers, **several):
+                results = joblib.Parallel(return_as="generator_unordered")
+                for _ in results(joblib.delayed(remembered)(*call) for call in missing):
                     bar.advance()
     return [remembered(*call) for call in calls]
 

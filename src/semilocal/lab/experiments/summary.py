@@ -18,9 +18,9 @@ from typing import Any
 from ...errors import InvalidInput
 from ...io.files import write_text
 from .data import load
-from .methods import Purpose
+from .methods import CROWD, Purpose
 from .runner import Row, Scalar, Trial, Work, run, source_version
-from .trials import CROWD, FACTS, MADE, counts_trial
+from .trials import FACTS, MADE, counts_trial
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,13 @@ class Study:
         Writes ``name.csv`` (one row per group, with the mean of the facts about regions) and ``name_runs.csv`` (one row
         per trial).
         """
-        found, missing = present(self.sources, options.data)
+        found: dict[str, str] = {}  # the sources that can be read, with their fingerprints
+        missing: dict[str, str] = {}
+        for name in self.sources:
+            try:
+                found[name] = "made here" if name in MADE else load(name, options.data).fingerprint
+            except InvalidInput as error:
+                missing[name] = str(error)
         if missing and not found:
             return Gathered(missing=missing)
         axes = {**self.axes, **(self.quick_axes if options.quick else {})}
@@ -117,18 +123,6 @@ def select(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
-def present(names: Sequence[str], folder: Path | None) -> tuple[dict[str, str], dict[str, str]]:
-    """The sources that can be read, with their fingerprints, and for the others what is missing."""
-    available: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    for name in names:
-        try:
-            available[name] = "made here" if name in MADE else load(name, folder).fingerprint
-        except InvalidInput as error:
-            missing[name] = str(error)
-    return available, missing
-
-
 # -- rows of results: flat tables, summaries with intervals, CSV files -----------------------------------------------
 
 
@@ -157,6 +151,8 @@ def summarise(
     >>> found["runs"], found["mse_mean"], round(found["mse_low"], 3), round(found["mse_high"], 3)
     (3, 2.0, -0.484, 4.484)
     """
+    from scipy.stats import t
+
     groups: dict[tuple[Scalar, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in by), []).append(row)
@@ -165,7 +161,11 @@ def summarise(
         line: dict[str, Scalar] = dict(zip(by, group, strict=True))
         line["runs"] = len(members)
         for name in of:
-            mean, deviation, half = _spread([float(row[name]) for row in members])  # type: ignore[arg-type]
+            values = [float(row[name]) for row in members]  # type: ignore[arg-type]
+            n, mean, deviation, half = len(values), math.fsum(values) / len(values), math.nan, math.nan
+            if n > 1:
+                deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+                half = float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
             line |= {f"{name}_mean": mean, f"{name}_std": deviation, f"{name}_low": mean - half}
             line[f"{name}_high"] = mean + half
         found.append({**line, **{fact: average(members, fact) for fact in facts}})
@@ -176,18 +176,6 @@ def average(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
     """The mean of a column over the rows that have it; None if none has."""
     values = [float(row[name]) for row in rows if row.get(name) is not None]
     return sum(values) / len(values) if values else None
-
-
-def _spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean, standard deviation (n − 1) and half the width of the interval."""
-    from scipy.stats import t
-
-    n = len(values)
-    mean = math.fsum(values) / n
-    if n == 1:
-        return mean, math.nan, math.nan
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    return mean, deviation, float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:

@@ -15,20 +15,14 @@ import numpy as np
 
 from ...arrays import Floats, Integers
 from ...datasets import california_housing
-from ...errors import InvalidInput, MissingExtra
+from ...errors import InvalidInput, optional
 from ...functions import gaussian_bump, squared_norm
 from ...geometry.box import Box
 from ...simulation import synthetic
-from ..baselines.boxes import earth_movers_distance, mean_relative_error
-from ..index import count_points
+from ..baselines.boxes import count_points, earth_movers_distance, mean_relative_error
 from .data import TABLE_SIDE, load, sample_people, sample_users, table
-from .methods import CROWD, DELTA, DEPTHS, At, Regions, Released, way_of
+from .methods import DELTA, DEPTHS, At, Regions, Released, way_of
 from .runner import Trial
-
-__all__ = [
-    "CROWD", "DELTA", "FACTS", "FOREST", "PARTICIPANTS", "PLANE", "classifier", "classifier_trial", "counts_trial",
-    "density_trial", "draw_people", "facts_of", "housing", "mean_trial", "released_values", "scores",
-]  # fmt: skip
 
 Row = dict[str, Any]
 People = tuple[Floats, Floats, Integers, float]
@@ -289,6 +283,7 @@ def classifier_trial(trial: Trial) -> list[Row]:
 
     One row per classifier with F1, precision and recall of the class 1 on the 30 % that were held out.
     """
+    score = optional("sklearn.metrics", "experiments").precision_recall_fscore_support
     points, labels, _ = housing()
     points, labels = points[: trial["rows"]], labels[: trial["rows"]]
     order = trial.shared_rng("rows").permutation(len(points))
@@ -302,30 +297,20 @@ def classifier_trial(trial: Trial) -> list[Row]:
     for name in trial["classifiers"].split(", "):
         model = classifier(name, int(at.rng.integers(2**31)))
         model.fit(features, taught)
-        rows.append({"classifier": name, **scores(labels[test], model.predict(points[test])), **facts})
+        told = model.predict(points[test])
+        precision, recall, f1, _ = score(labels[test], told, average="binary", zero_division=0)
+        rows.append({"classifier": name, "f1": f1, "precision": precision, "recall": recall, **facts})
     return rows
 
 
 def classifier(name: str, seed: int) -> Any:
     """A classifier of scikit-learn by its name in the figures."""
-    try:
-        from sklearn.ensemble import RandomForestClassifier
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.neighbors import KNeighborsClassifier
-    except ImportError:
-        raise MissingExtra("scikit-learn", "experiments") from None
+    parts = ("ensemble", "linear_model", "neighbors")
+    ensemble, linear, neighbors = (optional(f"sklearn.{part}", "experiments") for part in parts)
     if name == FOREST:
-        return RandomForestClassifier(n_estimators=50, max_depth=8, random_state=seed)
+        return ensemble.RandomForestClassifier(n_estimators=50, max_depth=8, random_state=seed)
     if name == NEIGHBOURS:
-        return KNeighborsClassifier(n_neighbors=15, weights="distance")
+        return neighbors.KNeighborsClassifier(n_neighbors=15, weights="distance")
     if name == LOGISTIC:
-        return LogisticRegression()
+        return linear.LogisticRegression()
     raise InvalidInput(f"no classifier is called {name!r}; there are {FOREST}, {NEIGHBOURS}, {LOGISTIC}")
-
-
-def scores(truth: Integers, predicted: Integers) -> Row:
-    """F1, precision and recall of the class 1."""
-    from sklearn.metrics import precision_recall_fscore_support
-
-    precision, recall, f1, _ = precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0)
-    return {"f1": f1, "precision": precision, "recall": recall}

@@ -1,14 +1,21 @@
-"""One grammar for numbers, boxes, functions, positions and releases."""
+"""What is typed or stands in the environment: one grammar, what wins, and what no list of processes shows."""
 
 from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from semilocal import Box
-from semilocal.cli.options import describe_position, parse_function, parse_position, parse_release
+from semilocal.cli.main import main
+from semilocal.cli.options import describe_position, parse_function, parse_position, parse_release, read_hidden
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy.tables import from_labels
 from semilocal.protocol.plan import named_function
+from tests.helpers.commands import UNIT, Terminal, crowd, refused, run_json, write_people
 
 LON_LAT = Box((-123, 37), (-121, 38), names=("longitude", "latitude"))
 LAT_LON = Box((37, -123), (38, -121), names=("lat", "lon"))
@@ -130,3 +137,104 @@ def test_releases_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="--release"):
         parse_release(text, ("x", "y"))
     assert parse_release("counts", ("x", "y")).epsilon is None
+
+
+def read(given: str | None) -> str:
+    return read_hidden(given, option="--token", variable="SEMILOCAL_TEST_TOKEN")
+
+
+def test_a_value_comes_from_the_command_line_a_file_a_prompt_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read(None) == ""
+    monkeypatch.setenv("SEMILOCAL_TEST_TOKEN", " from-the-environment\n")
+    assert read(None) == "from-the-environment"
+    assert read("plain") == "plain"
+    file = tmp_path / "token"
+    file.write_text("\n  from-a-file \n")
+    file.chmod(0o600)
+    assert read(f"@{file}") == "from-a-file"
+    assert capsys.readouterr().err == ""
+    file.chmod(0o644)
+    assert read(f"@{file}") == "from-a-file"
+    assert "can be read by others" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("from-a-pipe\n"))
+    assert read("-") == "from-a-pipe"
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda prompt: f"typed at {prompt}")
+    assert read("-") == "typed at token:"
+
+
+@pytest.mark.parametrize("text", ["", "a\nb\n"])
+def test_a_file_without_exactly_one_line_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "token").write_text(text)
+    with pytest.raises(InvalidInput, match="must hold one line"):
+        read(f"@{tmp_path / 'token'}")
+    with pytest.raises(InvalidInput, match="cannot read"):
+        read(f"@{tmp_path / 'nothing'}")
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_an_empty_text_is_no_value(text: str) -> None:
+    with pytest.raises(InvalidInput, match="--token: is empty; give it, or leave --token out"):
+        read(text)
+
+
+JOB = (*UNIT, "--trust", "curator", "--seed", "1")
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return write_people(tmp_path / "people.csv", crowd(200))
+
+
+def test_what_is_typed_wins_over_the_environment(
+    capsys: pytest.CaptureFixture[str], table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEMILOCAL_PARTITION_EPSILON", "2.5")
+    monkeypatch.setenv("SEMILOCAL_COUNTS_EPSILON", "9")
+    monkeypatch.setenv("SEMILOCAL_REQUIRE_ALL", "1")  # of another program
+    for more, expected in (((), 2.5), (("--epsilon", "3.5"), 3.5)):
+        assert run_json(capsys, "partition", table, *JOB, *more)["privacy"]["epsilon"] == expected
+    monkeypatch.setenv("SEMILOCAL_PARTITION_EPSILON", "0")
+    said = refused(capsys, "partition", table, *JOB)
+    assert 'Invalid value "0.0" for SEMILOCAL_PARTITION_EPSILON provided by env. Must be > 0' in said
+
+
+def test_a_variable_that_fits_no_option_is_refused(
+    capsys: pytest.CaptureFixture[str], table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEMILOCAL_PARTITION_EPSILOM", "1")
+    words = refused(capsys, "partition", table, *JOB, "--epsilon", "1")
+    assert "did you mean SEMILOCAL_PARTITION_EPSILON?" in words
+
+
+def test_words_that_may_be_a_position_are_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ("--position", "37.7712,", "-122.4271"), ("--positoin=37.7712,-122.4271",), ("37.7712,-122.4271",),
+        ("-37.7712,-122.4271",),
+    ):  # fmt: skip
+        text = refused(capsys, "join", "http://127.0.0.1:9", "--yes", *words)
+        assert "7712" not in text
+        assert "4271" not in text
+
+
+def test_without_the_extra_one_line_says_what_to_install() -> None:
+    program = (
+        "import sys\nsys.modules['cyclopts'] = None\nfrom semilocal.cli.main import main\nsys.exit(main(['--help']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "semilocal: error: this needs cyclopts; install it with: pip install 'semilocal[cli]'\n"
+
+
+def test_a_shell_learns_commands_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script = tmp_path / "completion.bash"
+    assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
+    text = script.read_text()
+    for word in ("partition", "campaign", "confirm", "--epsilon", "--rows-are-people"):
+        assert word in text
+    assert str(script) in (tmp_path / ".bashrc").read_text()
