@@ -47,9 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def create(server: Server, name: str, delta: float = 1e-2) -> str:
     with AdminClient(server.url, ADMIN_TOKEN) as client:
-        task = Task.build(
-            named_box("california"), epsilon=4.0, delta=delta, k=8, window=600, server_key=client.key()
-        )  # fmt: skip
+        task = Task.build(named_box("california"), epsilon=4.0, delta=delta, k=8, window=600, server_key=client.key())
         wanted = (ReleaseForm("mean", "coordinate", (1.0,), 1.0), ReleaseForm("counts"))
         return client.create(CampaignForm(name, task, wanted, "open", AGENTS))
 
@@ -218,9 +216,8 @@ def is_one_question(request: Any) -> bool:
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
 @pytest.mark.parametrize("view", ["list", "campaign", "new"])
 def test_every_view_is_clean_at_every_size_in_light_and_dark(
-    browser: Browser, server: Server, finished: str, view: str, size: tuple[int, int],
-    scheme: Literal["light", "dark"],
-) -> None:  # fmt: skip
+    browser: Browser, server: Server, finished: str, view: str, size: tuple[int, int], scheme: Literal["light", "dark"]
+) -> None:
     path = {"list": "/", "campaign": f"/#/campaign/{finished}", "new": "/#/new"}[view]
     with looking(browser, server.url + path, size=size, scheme=scheme) as look:
         page = look.page

@@ -41,9 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def create(server: Server, capacity: int, delta: float) -> str:
     with AdminClient(server.url, ADMIN_TOKEN) as client:
-        task = Task.build(
-            named_box("california"), epsilon=4.0, delta=delta, k=5, window=600, server_key=client.key()
-        )  # fmt: skip
+        task = Task.build(named_box("california"), epsilon=4.0, delta=delta, k=5, window=600, server_key=client.key())
         return client.create(
             CampaignForm("a walk", task, (ReleaseForm("mean", "coordinate", (1.0,), 1.0),), "open", capacity)
         )

@@ -222,9 +222,7 @@ def _play(setting: Setting, choices: Choices) -> Told:
     return Told(region, tuple(cuts), {code: weights[code] for code in victims})
 
 
-def _device(
-    setting: Setting, path: Path, code: int, number: int, said: dict[int, int], choices: Choices
-) -> Scripted:  # fmt: skip
+def _device(setting: Setting, path: Path, code: int, number: int, said: dict[int, int], choices: Choices) -> Scripted:
     kind, policy = (setting.kind, setting.policy) if number == 0 else (Scripted, ANYTHING)
     device = kind(setting.task, place_of(setting.task, code), bytes([number]) * 32, policy, path=path)
     device.said, device.choices = said, choices

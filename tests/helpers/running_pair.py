@@ -235,6 +235,12 @@ async def running_pair(
             await servers.end(number)
 
 
+def token_of(answer: httpx2.Response) -> str:
+    """The token of a refusal."""
+    assert answer.headers.get("content-type") == "application/problem+json", answer.text
+    return str(answer.json()["token"])
+
+
 def resigned(answer: httpx2.Response, request: httpx2.Request, content: bytes) -> httpx2.Response:
     """Another answer, signed with the helper's key."""
     signature = bytes.fromhex(request.headers["authorization"].rsplit(":", 1)[1])

@@ -25,9 +25,7 @@ _HOMES = {
     "Agent": "agent", "Channel": "channel", "Summary": "summary", "SwarmResult": "swarm", "Uploader": "upload",
     "Vault": "vault", "run_swarm": "swarm",
 }  # fmt: skip
-__all__ = [
-    "Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "Uploader", "Vault", "VaultError", "run_swarm",
-]  # fmt: skip
+__all__ = ["Agent", "Channel", "Summary", "SwarmResult", "Unreachable", "Uploader", "Vault", "VaultError", "run_swarm"]
 
 
 def __getattr__(name: str) -> Any:

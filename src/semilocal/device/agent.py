@@ -376,13 +376,12 @@ class Agent:
             self._seals = followed
         self._closings[number - 1 :] = [digest]
 
-    async def _until(self, done: Callable[[ServerStatus], bool], *, after: int | None) -> ServerStatus:
-        """Poll until the server says so; ``after`` None waits for whatever is closed next."""
+    async def _until(self, done: Callable[[ServerStatus], bool], *, after: int) -> ServerStatus:
+        """Poll until the server says so."""
         if self._status is None:
             self._status, _ = await self._link.status(self._name)
         while not done(self._status):
-            mark = self._status.closed if after is None else after
-            status, took = await self._link.status(self._name, after=mark)
+            status, took = await self._link.status(self._name, after=after)
             if not done(status) and took < 1.0:
                 # answered at once: with nothing new, the server tells when to look again
                 news = status.closed > self._status.closed

@@ -35,11 +35,6 @@ class Reservation(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     spent: str = "0"
     settled: bool = False  # whether it is over: then only what was spent counts
 
-    @property
-    def charge(self) -> Fraction:
-        """What counts against the cap."""
-        return Fraction(self.spent if self.settled else self.reserved)
-
 
 class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """All tasks of a device, and the owner's cap on their sum. Every method returns a new budget.
@@ -59,7 +54,7 @@ class Budget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     @property
     def charged(self) -> Fraction:
         """What all tasks together may cost or have cost."""
-        return sum((line.charge for line in self.lines), Fraction(0))
+        return sum((Fraction(line.spent if line.settled else line.reserved) for line in self.lines), Fraction(0))
 
     @property
     def left(self) -> Fraction | None:

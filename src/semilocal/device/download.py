@@ -29,7 +29,7 @@ from ..whole_file import whole_file
 from .channel import JSON, MSGPACK, describe, problem_of
 from .transport import HttpxWire, new_client
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T")
 _PAGE = 1000
 Get: TypeAlias = Callable[[str], bytes | None]
 SECONDS = 120.0  # for one answer, however steadily it drips in
@@ -123,7 +123,7 @@ def _download(get: Get, campaign: str, stream: BinaryIO) -> int:
             raise Unavailable("the two servers have not published the transcript of this task yet")
         stream.write(signed)
         return 0
-    task = _message(definition, Task, base)
+    task = _read(definition, lambda data: decode(data, Task), base)
     if task.id.hex() != name:
         raise Unavailable("the server gave another task than the one asked for")
     closed = msgspec.json.decode(_need(get, f"{base}/state"), type=_State).closed
@@ -132,7 +132,7 @@ def _download(get: Get, campaign: str, stream: BinaryIO) -> int:
         for number in range(1, closed + 1):
             round_ = f"{base}/rounds/{number}"
             query = _need(get, f"{round_}/query")
-            if plan is None and _is_value_query(query, round_):
+            if plan is None and isinstance(_read(query, decode_query, round_), ValueQuery):
                 plan = _need(get, f"{base}/plan")
                 writer.add([plan])
             writer.add([query])
@@ -145,10 +145,10 @@ def _download(get: Get, campaign: str, stream: BinaryIO) -> int:
 
 def _seal(get: Get, round_: str, head: bytes) -> Seal:
     """The server's seal, or its checkpoint unsigned."""
-    sealed = get(f"{round_}/seal")
-    if sealed is not None:
-        return _message(sealed, Seal, f"{round_}/seal")
-    point = _read(get, f"{round_}/checkpoint", Checkpoint)
+    if (sealed := get(f"{round_}/seal")) is not None:
+        return _read(sealed, lambda data: decode(data, Seal), f"{round_}/seal")
+    path = f"{round_}/checkpoint"
+    point = _read(_need(get, path), lambda data: decode(data, Checkpoint), path)
     return Seal(point, next_head(head, point))
 
 
@@ -162,20 +162,10 @@ def _pages(get: Get, round_: str) -> Iterator[list[bytes]]:
         if len(page) > _PAGE:
             raise Unavailable(f"the server sent {len(page):,} reports in a page; at most {_PAGE:,} were asked for")
         yield page
-        try:
-            last = decode_report(page[-1]).pseudonym.hex()
-        except InvalidInput as error:
-            raise Unavailable(f"{round_}/reports: {printable(str(error))}") from None
+        last = _read(page[-1], decode_report, f"{round_}/reports").pseudonym.hex()
         if last <= after:
             raise Unavailable("the server's pages of reports do not go on")
         after = last
-
-
-def _is_value_query(data: bytes, path: str) -> bool:
-    try:
-        return isinstance(decode_query(data), ValueQuery)
-    except InvalidInput as error:
-        raise Unavailable(f"{path}: {printable(str(error))}") from None
 
 
 def _find(get: Get, campaign: str) -> str:
@@ -193,12 +183,9 @@ def _need(get: Get, path: str) -> bytes:
     return data
 
 
-def _read(get: Get, path: str, kind: type[T]) -> T:
-    return _message(_need(get, path), kind, path)
-
-
-def _message(data: bytes, kind: type[T], path: str) -> T:
+def _read(data: bytes, read: Callable[[bytes], T], path: str) -> T:
+    """What a message of the server says."""
     try:
-        return decode(data, kind)
+        return read(data)
     except InvalidInput as error:
         raise Unavailable(f"{path}: {printable(str(error))}") from None

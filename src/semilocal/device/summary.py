@@ -66,7 +66,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         said = _NOT_SENT if isinstance(task, PairTask) and self.outcome == "unfinished" else _WORDS[self.outcome]
         lines = [said + why + (f" [{self.token}]" if self.token else "")]
         if isinstance(task, PairTask) and self.epsilon:
-            return "\n".join([*lines, *self._upload_lines(task)])
+            if self.receipt is not None:
+                sent = self.receipt.digest.hex()
+                lines.append(f"Receipt of {task.leader.name}, signed: upload {sent}. It is in the vault.")
+            return "\n".join([*lines, *task.spent_lines])
         if not isinstance(task, Task) or region is None:
             return "\n".join([*lines, "What you spent: nothing. No report has left this device."])
         lines.append(f"Your region: {self.place()} (codes {region[0]} to {region[1] - 1}).")
@@ -92,12 +95,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
                 "same one."
             )
         return "\n".join(lines)
-
-    def _upload_lines(self, pair: PairTask) -> list[str]:
-        if self.receipt is None:
-            return pair.spent_lines
-        kept = f"Receipt of {pair.leader.name}, signed: upload {self.receipt.digest.hex()}. It is in the vault."
-        return [kept, *pair.spent_lines]
 
 
 def interval_words(task: Task, lower: int, upper: int) -> str:

@@ -89,16 +89,12 @@ def check_pair(pair: PairTask, policy: Policy, *, allow_bucket: bool = False) ->
         check_sides(policy, len(found))
         if not at_least([found], policy.min_side)[0]:
             least = np.broadcast_to(np.array(policy.min_side), found.shape)
+            narrowest = f"{lengths_words(found)} {side_unit(pair.pooled.box)}".rstrip()
             raise ServerViolation(
                 "small-cell",
-                f"the upload holds the position to {smallest_words(pair)}, which both operators together could read; "
+                f"the upload holds the position to {narrowest}, which both operators together could read; "
                 f"the owner allows nothing below {lengths_words(least)}",
             )
-
-
-def smallest_words(pair: PairTask) -> str:
-    """The smallest cell that an upload can hold in words, such as ``1.2 x 1.9 km``."""
-    return f"{lengths_words(pair.pooled.hierarchy.smallest_sides)} {side_unit(pair.pooled.box)}".rstrip()
 
 
 async def fetch_both(name: str, server: str, connect: Callable[[str], Channel]) -> PairTask:

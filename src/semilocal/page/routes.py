@@ -36,7 +36,7 @@ from ..service.problems import Problem
 from ..service.results import PairFindings
 from ..service.rounds import catch_up
 from ..service.routes.pair import pair_of
-from ..service.routes.public import findings_of
+from ..service.routes.public import findings_of, show_fixed
 from ..service.routes.table import JSON, Context, Operation
 from ..service.stores.base import Store
 from ..sharing.pair import EXPERIMENTAL
@@ -46,9 +46,7 @@ from .single import content_security_policy, index_html, media_type, packed_file
 DRAFT_BYTES = 4096
 WORLD_CORNERS = 30_000  # of land, on the map that a domain is drawn on
 HTML = "text/html"
-_HEADERS = {
-    "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "Cross-Origin-Opener-Policy": "same-origin",
-}  # fmt: skip
+_HEADERS = {"Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "Cross-Origin-Opener-Policy": "same-origin"}
 _CACHE_BYTES = 64 << 20
 _CURATORS = 4
 _documents: WeakKeyDictionary[Store, RoundDocuments] = WeakKeyDictionary()
@@ -147,7 +145,7 @@ class RoundDocuments:
             message = decode_closed(self._store.message(task, closing, "closed") or b"")
             catch_up(self._store, campaign, closing, curator)
             document = round_document(curator, message, expected)
-            self._kept[task, closing] = gzip.compress(msgspec.json.encode(document), 5, mtime=0)
+            self._kept[task, closing] = _packed(document)
         self._curators[task] = curator
         while len(self._curators) > _CURATORS:
             self._curators.popitem(last=False)
@@ -160,25 +158,24 @@ class RoundDocuments:
 
 async def show_page(context: Context, request: Request) -> Response:
     """The page itself; the address after the slash is the page's own business."""
-    headers = {**_HEADERS, "Content-Security-Policy": content_security_policy()}
-    return Response(index_html(), media_type="text/html; charset=utf-8", headers=headers)
+    return _html("views/main.js")
 
 
 async def show_join(context: Context, request: Request) -> Response:
     """The page of a participant: a device in the browser."""
     await context.service.campaign(task_in(request))
-    return _join()
+    return _html("views/join.js")
 
 
 async def show_pair_join(context: Context, request: Request) -> Response:
     """The page of a participant whose device also asks the second operator."""
     live = await pair_of(context, request)
-    return _join(live.pair.leader.origin, live.pair.helper.origin)
+    return _html("views/join.js", live.pair.leader.origin, live.pair.helper.origin)
 
 
-def _join(*origins: str) -> Response:
+def _html(entry: str, *origins: str) -> Response:
     headers = {**_HEADERS, "Content-Security-Policy": content_security_policy(*origins)}
-    return Response(index_html("views/join.js"), media_type="text/html; charset=utf-8", headers=headers)
+    return Response(index_html(entry), media_type="text/html; charset=utf-8", headers=headers)
 
 
 async def show_file(context: Context, request: Request) -> Response:
@@ -190,13 +187,6 @@ async def show_file(context: Context, request: Request) -> Response:
     answer = _compressed(request, packed_file(name), media_type(name))
     answer.headers.update(_HEADERS)  # checked each time: a newer server may have another file
     return answer
-
-
-async def show_overview(context: Context, request: Request) -> Response:
-    """What is fixed about a campaign."""
-    live = await context.service.campaign(task_in(request))
-    document = msgspec.json.encode(overview(live.campaign))
-    return immutable_response(request, document, media_type=JSON)
 
 
 async def show_cells(context: Context, request: Request) -> Response:
@@ -295,8 +285,8 @@ OPERATIONS = (
     ),
     Operation("get", "/static/{file:path}", show_file, "A file of the page", answer="", success=(200, 304)),
     Operation(
-        "get", "/tasks/{task}/overview", show_overview, "Domain, promise, schedule", success=(200, 304),
-        of_pair=show_pair_overview,
+        "get", "/tasks/{task}/overview", show_fixed(lambda one: msgspec.json.encode(overview(one)), JSON),
+        "Domain, promise, schedule", success=(200, 304), of_pair=show_pair_overview,
     ),
     Operation(
         "get", "/tasks/{task}/rounds/{round}/cells", show_cells, "The cells that a closed round left",

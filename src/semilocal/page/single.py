@@ -52,14 +52,6 @@ def rounds_of(result: Mappable) -> list[Rows]:
     return [partition_rows(result.partition if isinstance(result, Mapped) else result)]
 
 
-def tree_of(result: Mappable) -> CountTree:
-    """The tree of counts that questions about a result walk."""
-    if isinstance(result, Mapped):
-        return result.tree
-    partition = result.partition if isinstance(result, Run) else result
-    return tree_from(partition)
-
-
 def map_html(
     rounds: Sequence[Rows], tree: Hierarchy, promise: Guarantee, *, title: str, numbers: Mapping[str, str],
     mark: Mark | None = None, counted: CountTree | None = None,
@@ -67,7 +59,7 @@ def map_html(
 ) -> str:  # fmt: skip
     """The whole document: ``rounds`` of :func:`rounds_of`, ``numbers`` beside the map, questions ``asked`` before.
 
-    Several rounds get a slider. With a tree of counts, of :func:`tree_of`, the file answers questions about rectangles
+    Several rounds get a slider. With a tree of counts the file answers questions about rectangles
     if cells are boxes. A ``mark``, of a simulation, is said in the title.
     """
     title = title if mark is None else f"{title}. {mark.words}"
@@ -206,7 +198,7 @@ def write_html(
     partition = result.partition if isinstance(result, Run | Mapped) else result
     document = map_html(
         rounds_of(result), partition.task.hierarchy, promise, title=title, numbers=numbers,
-        mark=partition.mark, counted=tree_of(result), asked=asked,
+        mark=partition.mark, counted=result.tree if isinstance(result, Mapped) else tree_from(partition), asked=asked,
     )  # fmt: skip
     write_text(path, document)
 

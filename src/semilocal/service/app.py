@@ -13,24 +13,15 @@ from typing import Any
 
 import msgspec
 
-from ..errors import MissingExtra
-from .http import RateLimit, Watched, no_such_route, problem_of, report_path, send_answer, task_of, upload_path
+from . import http
+from .http import RateLimit, Receive, Request, Response, Scope, Send, task_of
 from .metrics import Metrics
 from .problems import PROBLEMS, Problem
 from .routes import OPERATIONS
 from .routes.device import put_report
 from .routes.pair import put_upload
-from .routes.table import BYTES, JSON, Context, Handler, Operation
+from .routes.table import BYTES, JSON, Context, Operation
 from .worker import Service
-
-try:
-    from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import Response
-    from starlette.routing import Route, Router
-    from starlette.types import Receive, Scope, Send
-except ImportError:
-    raise MissingExtra("starlette", "service") from None
-
 
 log = logging.getLogger("semilocal.service")
 
@@ -44,10 +35,10 @@ class App:
         self.service = service
         self.context = Context(
             service, Metrics(), admin, RateLimit(rate=20.0, burst=60),
-            RateLimit(rate=2.0, burst=20), _description(),
+            RateLimit(rate=2.0, burst=20), describe(OPERATIONS),
         )  # fmt: skip
-        self.router = Router(
-            list(_routes(self.context, (*OPERATIONS, *more))), redirect_slashes=False, default=no_such_route
+        self.router = http.Router(
+            list(_routes(self.context, (*OPERATIONS, *more))), redirect_slashes=False, default=http.no_such_route
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,7 +49,7 @@ class App:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
             return
-        watched = Watched(scope, receive, send, self.context.metrics)
+        watched = http.Watched(scope, receive, send, self.context.metrics)
         report = upload = None
         try:
             if len(scope["query_string"]) > QUERY_BYTES:
@@ -66,23 +57,23 @@ class App:
             scope["app"] = self  # makes the router raise, so that every refusal is put into words here
             # Reports and uploads are nearly all there is to do: they go past the router, which has the same routes.
             if scope["method"] == "PUT":
-                report = report_path(scope["path"])
-                upload = upload_path(scope["path"]) if report is None else None
+                report = http.report_path(scope["path"])
+                upload = http.upload_path(scope["path"]) if report is None else None
             if report is not None:
                 await put_report(self.context, scope, watched.receive, watched.send, *report)
             elif upload is not None:
                 await put_upload(self.context, scope, watched.receive, watched.send, *upload)
             else:
                 await self.router(scope, watched.receive, watched.send)
-        except ClientDisconnect:
+        except http.ClientDisconnect:
             return
         except Exception as error:
-            problem = problem_of(error)
+            problem = http.problem_of(error)
             if report is not None:
                 self.context.metrics.refused(report[0], problem.token)
             if not watched.status:
                 headers, body = problem.answer(dict(scope["headers"]).get(b"accept", b""))
-                await send_answer(watched.send, problem.status, headers, body, scope["method"])
+                await http.send_answer(watched.send, problem.status, headers, body, scope["method"])
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -93,13 +84,13 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _routes(context: Context, operations: Iterable[Operation]) -> Iterable[Route]:
+def _routes(context: Context, operations: Iterable[Operation]) -> Iterable[http.Route]:
     """One route per path, with all methods of the path, so that a refused method gets the list of those allowed."""
     paths: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.upper()] = operation
     for path, methods in paths.items():
-        yield Route(path, _endpoint(context, methods), methods=list(methods))
+        yield http.Route(path, _endpoint(context, methods), methods=list(methods))
 
 
 def _endpoint(context: Context, methods: dict[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
@@ -107,24 +98,14 @@ def _endpoint(context: Context, methods: dict[str, Operation]) -> Callable[[Requ
         operation = methods["GET" if request.method == "HEAD" else request.method]
         if operation.auth == "admin" and not context.is_admin(request):
             raise Problem("unauthorized", "this route takes the admin token: Authorization: Bearer <token>")
-        return await (await _handler(context, operation, request))(context, request)
+        pairs, handler = context.service.pairs, operation.handler
+        if pairs is not None and "task" in request.path_params and await pairs.look_up(task_of(request)) is not None:
+            if operation.of_pair is None:
+                raise Problem("no-such-route", "a task of two servers has no such route; see spec/http.md, section 11")
+            handler = operation.of_pair
+        return await handler(context, request)
 
     return endpoint
-
-
-async def _handler(context: Context, operation: Operation, request: Request) -> Handler:
-    """The handler for the kind of task that the path names."""
-    pairs = context.service.pairs
-    if pairs is None or "task" not in request.path_params or await pairs.look_up(task_of(request)) is None:
-        return operation.handler
-    if operation.of_pair is None:
-        raise Problem("no-such-route", "a task of two servers has no such route; see spec/http.md, section 11")
-    return operation.of_pair
-
-
-@cache
-def _description() -> dict[str, Any]:
-    return describe(OPERATIONS)
 
 
 # -- the routes for programs: an OpenAPI 3.1 description, made from the table of routes ------------------------------
@@ -149,20 +130,17 @@ _PARAMETERS = {
 }
 
 
-def describe(operations: Iterable[Operation]) -> dict[str, Any]:
+@cache
+def describe(operations: tuple[Operation, ...]) -> dict[str, Any]:
     """The OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
-    rows = list(operations)
-    forms = {row.form for row in rows if row.form is not None}
+    forms = {operation.form for operation in operations if operation.form is not None}
     _, schemas = msgspec.json.schema_components(forms, ref_template=_REFERENCE)
-    for operation in rows:
+    for operation in operations:
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "semilocal", "version": "1",
-            "summary": "Density-adaptive location analytics",
-        },
+        "info": {"title": "semilocal", "version": "1", "summary": "Density-adaptive location analytics"},
         "paths": paths,
         "components": {
             "securitySchemes": {
@@ -182,10 +160,10 @@ def describe(operations: Iterable[Operation]) -> dict[str, Any]:
                         "status": {"type": "integer"},
                         "detail": {"type": "string"},
                     },
-                }
+                },
             },
         },
-    }  # fmt: skip
+    }
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
@@ -207,13 +185,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _parameter(name: str, path: str) -> dict[str, Any]:
     place, schema, text = _PARAMETERS.get(f"{path.rpartition('/')[2]} {name}", _PARAMETERS[name])
-    return {
-        "name": name,
-        "in": place,
-        "required": place == "path" or name == "box",
-        "schema": schema,
-        "description": text,
-    }
+    required = place == "path" or name == "box"
+    return {"name": name, "in": place, "required": required, "schema": schema, "description": text}
 
 
 def _responses(operation: Operation) -> dict[str, Any]:

@@ -113,9 +113,7 @@ class CampaignForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for release in releases:
             if release.asks and not release.own:
                 self.task.hierarchy.check_coordinates(release.what)
-        return Campaign(
-            self.name, self.task, releases, self.enrolment, self.capacity, self.enrolment_seconds
-        )  # fmt: skip
+        return Campaign(self.name, self.task, releases, self.enrolment, self.capacity, self.enrolment_seconds)
 
 
 class Status(msgspec.Struct, frozen=True):

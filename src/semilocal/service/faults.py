@@ -95,10 +95,6 @@ class Health:
         self._when = -1e9
         self._seldom = Seldom()
 
-    def forget(self) -> None:
-        """Ask the database again next time."""
-        self._when = -1e9
-
     async def parts(self) -> dict[str, str]:
         """A word for every part; see :meth:`good`."""
         # One question at a time: a hung database must not get a new one, and a new thread, from every request.

@@ -20,9 +20,9 @@ from .metrics import Metrics
 from .problems import Problem
 
 __all__ = [
-    "SELDOM", "TASK", "RateLimit", "Receive", "Request", "Response", "Scope", "Send", "Watched", "decode_form",
-    "immutable_response", "json_response", "no_such_route", "number_of", "problem_of", "pseudonym_of",
-    "read_body", "read_request", "region_of", "report_path", "round_of", "send_answer",
+    "SELDOM", "TASK", "ClientDisconnect", "RateLimit", "Receive", "Request", "Response", "Route", "Router", "Scope",
+    "Send", "Watched", "decode_form", "immutable_response", "json_response", "no_such_route", "number_of",
+    "problem_of", "pseudonym_of", "read_body", "read_request", "region_of", "report_path", "round_of", "send_answer",
     "size_of", "task_of", "upload_path", "while_connected",
 ]  # fmt: skip
 
@@ -30,6 +30,7 @@ try:
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
+    from starlette.routing import Route, Router
     from starlette.types import Receive, Scope, Send
 except ImportError:
     raise MissingExtra("starlette", "service") from None

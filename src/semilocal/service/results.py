@@ -169,9 +169,7 @@ class Findings(Published):
         """How each region is called, and its codes as text: a double does not hold them."""
         partition = self.partition
         rows = zip(partition.lower.tolist(), partition.upper.tolist(), partition.names, strict=True)
-        return {
-            (lower, upper): {"region": name, "codes": [str(lower), str(upper)]} for lower, upper, name in rows
-        }  # fmt: skip
+        return {(lower, upper): {"region": name, "codes": [str(lower), str(upper)]} for lower, upper, name in rows}
 
     def _release(self, index: int) -> dict[str, Any]:
         release = self.campaign.releases[index]

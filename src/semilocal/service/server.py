@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..errors import InvalidInput, MissingExtra
+from ..errors import InvalidInput, optional
 from .app import App
 from .faults import Seldom
 from .keys import (
@@ -54,9 +54,8 @@ log = logging.getLogger("semilocal.service")
 
 
 def build_app(
-    store: Store, *, admin: bytes, keys: Keyring,
-    more: Sequence[Operation] = (), pair: PairSettings | None = None,
-) -> App:  # fmt: skip
+    store: Store, *, admin: bytes, keys: Keyring, more: Sequence[Operation] = (), pair: PairSettings | None = None
+) -> App:
     """The application on a database.
 
     ``admin`` is the hash of the admin token, ``more`` are further routes, ``pair`` is the server's part in pairs.
@@ -123,10 +122,7 @@ def serve(
     file. Both may be @FILE. ``stop`` is obeyed before anything is made, and again as soon as a new admin token has been
     shown.
     """
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtra("uvicorn", "service") from None
+    uvicorn = optional("uvicorn", "service")
     kind, address = check_url(database)
     if kind == "sqlite":
         from .stores.sqlite import check_file, lock_for_serving

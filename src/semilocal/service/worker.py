@@ -179,9 +179,7 @@ class Service:
         async with live.moving:
             curator, live.curator = live.curator, None  # of no use if this fails
             now = self.clock()
-            before = await self._background.run(
-                "closing", rounds.advance, self.store, task, now, self._keys, curator
-            )  # fmt: skip
+            before = await self._background.run("closing", rounds.advance, self.store, task, now, self._keys, curator)
             live.curator = curator
             if before is not None and before.round and curator is not None:
                 self._keep_slices(curator)

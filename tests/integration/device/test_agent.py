@@ -461,15 +461,6 @@ def test_a_cancelled_campaign_ends_and_settles() -> None:
         assert again == summary
 
 
-def test_a_finished_device_asks_for_nothing_more() -> None:
-    world = World(FakeServer())
-    with world.vault("device") as vault:
-        summary = asyncio.run(world.agent(vault, (0.3, 0.3)).run())
-        before = len(world.network.sent)
-        assert asyncio.run(world.agent(vault, (0.3, 0.3)).run()) == summary
-        assert len(world.network.sent) == before
-
-
 @pytest.mark.parametrize(
     ("token", "expected", "advice"),
     [("", "bad-token", "administrator"), ("wrong", "bad-token", "administrator"), ("used", "token-used", "new token")],
@@ -605,14 +596,16 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_sent(
         assert vault.contents.memberships == ()
 
 
-def test_a_value_is_fixed_for_a_task_and_a_restart_needs_the_same() -> None:
+def test_position_and_value_are_fixed_for_a_task_and_a_finished_device_asks_for_nothing_more() -> None:
     world = World(FakeServer(releases=(FARE,)))
     with world.vault("device") as vault:
-        asyncio.run(world.agent(vault, (0.3, 0.3), value=12.0).run())
-        for other in (12.5, None):
+        summary = asyncio.run(world.agent(vault, (0.3, 0.3), value=12.0).run())
+        before = len(world.network.sent)
+        for place, other in (((0.3, 0.3), 12.5), ((0.3, 0.3), None), ((0.3, 0.4), 12.0)):
             with pytest.raises(InvalidInput, match="another position or value"):
-                asyncio.run(world.agent(vault, (0.3, 0.3), value=other).run())
-        assert asyncio.run(world.agent(vault, (0.3, 0.3), value=12.0).run()).outcome == "finished"
+                asyncio.run(world.agent(vault, place, value=other).run())
+        assert asyncio.run(world.agent(vault, (0.3, 0.3), value=12.0).run()) == summary
+        assert len(world.network.sent) == before
         assert [entry.value for entry in vault.contents.memberships] == [12.0]
 
 
@@ -626,14 +619,6 @@ def test_what_is_sent_and_when_does_not_depend_on_the_value() -> None:
             asyncio.run(world.agent(vault, (0.3, 0.3), value=value).run())
         seen.append([(sent.method, sent.url, len(sent.body)) for sent in world.network.sent])
     assert seen[0] == seen[1] == seen[2]
-
-
-def test_the_position_is_fixed_for_a_task() -> None:
-    world = World(FakeServer())
-    with world.vault("device") as vault:
-        asyncio.run(world.agent(vault, (0.3, 0.3)).run())
-        with pytest.raises(InvalidInput, match="another position"):
-            asyncio.run(world.agent(vault, (0.3, 0.4)).run())
 
 
 # -- what leaves -----------------------------------------------------------------------------------------------------

@@ -81,9 +81,7 @@ def test_a_running_task_goes_on_elsewhere_only_with_the_owners_word() -> None:
 
     def go_on(vault: Vault, url: str, new_server: bool = False) -> Summary:
         address, channel = f"{url}/tasks/{world.server.name}", world.channel()
-        agent = Agent(
-            address, vault, position=(0.3, 0.3), policy=ALLOW_ALL, channel=channel, new_server=new_server
-        )  # fmt: skip
+        agent = Agent(address, vault, position=(0.3, 0.3), policy=ALLOW_ALL, channel=channel, new_server=new_server)
         return asyncio.run(asyncio.wait_for(agent.run(), HANG))
 
     with world.vault("device") as vault:

@@ -69,13 +69,6 @@ def test_what_is_no_answer_of_our_server_ends_the_download_with_a_reason(name: s
     assert "\x1b" not in str(refused.value)
 
 
-def test_a_download_that_fails_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Hostile({f"/tasks/{NAME}": answer(PAGE, "text/html")}) as server:
-        assert main(["transcript", server.url, NAME, "--out", str(tmp_path / "t.slt")]) == 2
-    assert "200 with text/html: no semilocal server" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_redirect_is_not_followed_wherever_it_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Hostile() as elsewhere, Hostile() as server:
         for where in (f"{elsewhere.url}/tasks", f"{server.url}/other", "file:///etc/passwd", "ftp://x/"):

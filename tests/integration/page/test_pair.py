@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Any
 
 from semilocal.page.routes import OPERATIONS, pair_document
 from semilocal.release.pair import pair_counts
 from semilocal.service.app import App
 from semilocal.service.keys import admin_hash
-from semilocal.service.stores.base import open_store
-from semilocal.testing import ADMIN_TOKEN, MockClock, client_of
+from semilocal.testing import ADMIN_TOKEN, client_of
 from tests.helpers.pairs import crowd
-from tests.helpers.running_pair import ADMIN, Pair, running_pair
+from tests.helpers.running_pair import ADMIN, Pair
 
 
-def test_two_servers_show_both_operators_then_one_map_and_answer_questions(tmp_path: Path) -> None:
-    async def body() -> None:
-        stores = tuple(open_store(f"sqlite:///{tmp_path / name}.db", worker="test") for name in ("a", "b"))
-        async with running_pair((stores[0], stores[1]), MockClock()) as pair:
-            await look(pair)
-        for store in stores:
-            store.close()
-
-    asyncio.run(body())
-
-
-def test_the_leaders_form_makes_a_pair_with_the_promise_that_was_shown(tmp_path: Path) -> None:
-    async def body() -> None:
-        stores = tuple(open_store(f"sqlite:///{tmp_path / name}.db", worker="test") for name in ("a", "b"))
-        async with running_pair((stores[0], stores[1]), MockClock()) as pair:
-            await fill_in(pair)
-        for store in stores:
-            store.close()
-
-    asyncio.run(body())
-
-
-async def fill_in(pair: Pair) -> None:
-    key = (await pair.helper.get("/operator")).json()["signing_key"]
+async def test_the_leaders_form_makes_a_pair_with_the_promise_that_was_shown(servers: Pair) -> None:
+    key = (await servers.helper.get("/operator")).json()["signing_key"]
     asked: dict[str, Any] = {
         "name": "crowd", "bounds": "0,0,1,1", "trust": "two-servers", "epsilon": 2.0, "resolution": 0.02,
         "peer_key": key,
     }  # fmt: skip
-    async with client_of(with_page(pair)) as client:
+    async with client_of(with_page(servers)) as client:
         for changes, field in (
             ({"own": "fare", "own_low": 80, "own_high": 0}, "own_low"),
             ({"peer_key": "?"}, "peer_key"), ({"resolution": 9}, "resolution"),
@@ -65,10 +40,10 @@ def with_page(pair: Pair) -> App:
     return App(pair.services[0], admin=admin_hash(ADMIN_TOKEN), more=OPERATIONS)
 
 
-async def look(pair: Pair) -> None:
-    task = await pair.opened()
+async def test_two_servers_show_both_operators_then_one_map_and_answer_questions(servers: Pair) -> None:
+    task = await servers.opened()
     base = f"/tasks/{task.id.hex()}"
-    async with client_of(with_page(pair)) as client:
+    async with client_of(with_page(servers)) as client:
         about = (await client.get(f"{base}/overview")).json()
         assert [one["name"] for one in about["operators"]] == [task.leader.name, task.helper.name]
         assert (about["trust"], about["role"]) == ("two-servers", "leader")
@@ -78,8 +53,8 @@ async def look(pair: Pair) -> None:
         assert (early.status_code, early.json()["token"]) == (404, "not-closed-yet")
         asked: dict[str, Any] = {"boxes": [[[0, 0], [0.5, 0.5]], [[0, 0], [1, 1]]]}
         assert (await client.post(f"{base}/counts", json=asked)).json()["token"] == "not-closed-yet"
-        await pair.fill(task, crowd(60))
-        counts = pair_counts((await pair.finish(task)).to_bytes())
+        await servers.fill(task, crowd(60))
+        counts = pair_counts((await servers.finish(task)).to_bytes())
         shown = (await client.get(f"{base}/rounds/1/cells")).json()
         assert shown["received"] == 60
         assert shown["rows"] == pair_document(counts)["rows"]

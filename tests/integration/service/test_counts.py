@@ -122,7 +122,7 @@ async def test_polygons_are_counted_like_the_boxes_that_they_are(
         problem(await client.post(f"{BASE}/counts", json=body), "malformed")
 
 
-NO_BOX_OR_LEVEL = [
+BAD_QUERIES = [
     "", "?box=", "?box=0,0,1", "?box=0,0,1,1,1,1", "?box=0.5,0,0.1,1", "?box=0,0,nan,1", "?box=a,b,c,d",
     "?box=0,0,1,1&level=0", "?box=0,0,1,1&level=95", "?box=0,0,1,1&level=x", "?box=0,0,1,1&level=nan",
     "?box=0,0,1,1&rounding=-1", "?box=0,0,1,1&rounding=x", "?box=0,0,1,1&rounding=", "?box=0,0,1,1&rounding=1e-300",
@@ -130,30 +130,20 @@ NO_BOX_OR_LEVEL = [
 ]  # fmt: skip
 
 
-async def test_what_is_no_box_or_no_level_is_refused(
+BAD_BODIES: list[dict[str, Any]] = [
+    {}, {"boxes": []}, {"boxes": [[[0, 0], [1]]]}, {"boxes": "x"}, {"boxes": BOXES, "more": 1},
+    {"boxes": BOXES, "rounding": "0.1"}, {"boxes": BOXES, "rounding": [0.1]}, {"boxes": BOXES[:1] * 10_001},
+]  # fmt: skip
+
+
+async def test_bad_queries_and_bodies_are_refused_with_a_reason(
     client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore
 ) -> None:
     await finished(client, service, sqlite)
-    for query in NO_BOX_OR_LEVEL:
+    for query in BAD_QUERIES:
         problem(await client.get(f"{BASE}/counts{query}"), "malformed")
     assert (await client.get(f"{BASE}/counts?box=0,0,1,1&level=0.9&rounding=0.1")).status_code == 200
-
-
-async def test_bad_bodies_are_refused_with_a_reason(
-    client: httpx2.AsyncClient, service: Service, sqlite: SQLiteStore
-) -> None:
-    await finished(client, service, sqlite)
-    bodies: list[dict[str, Any]] = [
-        {},
-        {"boxes": []},
-        {"boxes": [[[0, 0], [1]]]},
-        {"boxes": "x"},
-        {"boxes": BOXES, "more": 1},
-        {"boxes": BOXES, "rounding": "0.1"},
-        {"boxes": BOXES, "rounding": [0.1]},
-    ]
-    for body in bodies:
+    for body in BAD_BODIES:
         problem(await client.post(f"{BASE}/counts", json=body), "malformed")
-    problem(await client.post(f"{BASE}/counts", json={"boxes": BOXES[:1] * 10_001}), "malformed")
     problem(await client.post(f"{BASE}/counts", content=b"[" * (5 << 20)), "too-large")
     problem(await client.get(f"/tasks/{'0' * 64}/counts?box=0,0,1,1"), "no-such-task")

@@ -198,7 +198,7 @@ def health(store: SQLiteStore, spoil: Callable[[Any, Any], Any]) -> httpx2.Respo
                 undo = spoil(service, store)
                 if asyncio.iscoroutine(undo):
                     await undo
-                service.health.forget()
+                service.health.fresh = 0.0
                 return await client.get("/healthz")
         finally:
             await service.stop()

@@ -1,4 +1,4 @@
-"""Small parts of the service: limits, the writer, the saved tree, problems."""
+"""Small parts of the service: limits, the writer, tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from semilocal.errors import InvalidInput, Overloaded, StoreUnavailable
-from semilocal.service.campaign import Campaign, fresh_tokens, token_hash, used_by
+from semilocal.errors import Overloaded, StoreUnavailable
+from semilocal.service.campaign import fresh_tokens, token_hash, used_by
 from semilocal.service.http import RateLimit
-from semilocal.service.problems import PROBLEMS, Problem
 from semilocal.service.rounds import reports_needed
 from semilocal.service.stores.base import Applied, Enrolment
 from semilocal.service.writer import Writer
@@ -105,20 +104,6 @@ def test_tokens_do_not_lead_from_the_database_to_a_pseudonym() -> None:
     assert mark != used_by(token, b"q" * 16, b"v" * 32)
     assert mark != used_by(other, b"p" * 16, b"v" * 32)
     assert token_hash(token) != mark
-
-
-def test_every_problem_has_a_status_and_a_body() -> None:
-    for token in PROBLEMS:
-        problem = Problem(token)
-        assert 400 <= problem.status <= 503
-        assert token.encode() in problem.body
-
-
-def test_a_campaign_refuses_what_makes_no_sense() -> None:
-    with pytest.raises(InvalidInput, match="capacity"):
-        Campaign("x", sample_task(), (), "open", 0)
-    with pytest.raises(InvalidInput, match="printable"):
-        Campaign("\x00", sample_task())
 
 
 @pytest.mark.parametrize("step", [-3600.0, 3600.0])

@@ -139,12 +139,8 @@ def test_two_servers_open_what_the_page_uploads() -> None:
         theirs = Upload.from_bytes(bytes.fromhex(data))
         ours = make_upload(pair, point, secret, token="a token", value=own)
         theirs.check(pair)
-        assert (theirs.id, theirs.public, theirs.token, theirs.bucket) == (
-            ours.id,
-            ours.public,
-            ours.token,
-            ours.bucket,
-        )
+        for field in ("id", "public", "token", "bucket"):
+            assert getattr(theirs, field) == getattr(ours, field)
         sealed_for: tuple[tuple[Role, bytes, bytes], ...] = (
             ("leader", theirs.leader_envelope, ours.leader_envelope),
             ("helper", theirs.helper_envelope, ours.helper_envelope),

@@ -151,21 +151,8 @@ def test_the_file_states_the_loss_of_a_person_with_several_rows(tmp_path: Path) 
     source, target = tmp_path / "people.csv", tmp_path / "map.html"
     rows = np.column_stack([cluster(1000), np.arange(1000) // 2])
     np.savetxt(source, rows, delimiter=",", header="x,y,user", comments="")
-    options = [
-        "--bounds",
-        "0,0,1,1",
-        "--trust",
-        "nobody",
-        "--epsilon",
-        "2",
-        "--k",
-        "20",
-        "--delta",
-        "1e-3",
-        "--seed",
-        "1",
-    ]
-    people = ["--user", "user", "--rows-per-user", "2", "--quiet"]
+    options = ["--bounds", "0,0,1,1", "--trust", "nobody", "--epsilon", "2", "--k", "20", "--delta", "1e-3"]
+    people = ["--seed", "1", "--user", "user", "--rows-per-user", "2", "--quiet"]
     assert main(["partition", str(source), *options, *people, "--html", str(target)]) == 0
     data = data_of(target.read_text("utf-8"))
     assert (data["promise"]["rows"], data["promise"]["epsilon"]) == (2, 4.0)

@@ -11,17 +11,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from ...errors import InvalidInput, MissingExtra, PeerAway, Refused, printable
+from ...errors import InvalidInput, PeerAway, Refused, optional, printable
 from ...sharing.pair import Operator
 from ...sharing.sealing import is_signed, sign
 from ...sharing.wire import MAX_BODY
-
-if TYPE_CHECKING:
-    import httpx2
 
 VERSION = 2
 CLOCK_SECONDS = 300
@@ -77,14 +74,11 @@ class Peer:
     """The other server, as the leader sees it."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        try:
-            import httpx2
-        except ImportError:
-            raise MissingExtra("httpx2", "service") from None
+        httpx2 = optional("httpx2", "service")
         self.url = url.rstrip("/")
         self._errors = (httpx2.HTTPError, httpx2.InvalidURL)
         timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        self._client: httpx2.AsyncClient = httpx2.AsyncClient(
+        self._client = httpx2.AsyncClient(
             **{"base_url": self.url, "timeout": timeout, "trust_env": False, "follow_redirects": False, **options}
         )
 

@@ -160,7 +160,7 @@ class PairService:
             return False
         if live.role == "helper":
             return False
-        moved = await self._leader.advance(live, self._signing_secret(live.pair), now=self._clock())
+        moved = await self._leader.advance(live, self.signing_secret(live.pair), now=self._clock())
         if moved:
             await self.refresh(live)
             log.info("pair %r (%s): %s", row.name, row.task.hex()[:12], live.row.phase)
@@ -211,22 +211,19 @@ class PairService:
         if live.secrets is None and row.confirmed and not row.ended:
             seed = await self._read(self._tables.seed, live.task)
             if seed is not None:
-                live.secrets = PairSecrets(self._signing_secret(live.pair), seed)
+                live.secrets = PairSecrets(self.signing_secret(live.pair), seed)
         return live
 
     async def rows(self) -> list[PairRow]:
         """All pairs."""
         return await self._read(self._tables.rows)
 
-    def _signing_secret(self, pair: PairTask) -> bytes:
+    def signing_secret(self, pair: PairTask) -> bytes:
+        """The secret of the key that a pair pins for this server."""
         key = pair.operator(self.settings.role).signing_key
         if key not in self._keys.private:
             raise InvalidInput(f"the pair pins the key {key.hex()[:16]}…, which this server does not have as its own")
         return self._keys.private[key]
-
-    async def signing_secret(self, task: bytes) -> bytes:
-        """The secret of the key that a pair pins for this server."""
-        return self._signing_secret((await self.find(task)).pair)
 
     async def operator(self) -> Operator:
         """Who runs this server, with the sealing key for the next pair."""
@@ -345,7 +342,7 @@ class PairService:
         outcome = await self.writer.put(IncomingUpload(task, live, upload, digest))
         if outcome not in ("stored", "again"):
             raise Refused(outcome, REASONS.get(outcome, ""), wait=5 if outcome == "not-open-yet" else None)
-        return outcome, Receipt.issue(self._signing_secret(live.pair), task, report, digest, now=self._clock())
+        return outcome, Receipt.issue(self.signing_secret(live.pair), task, report, digest, now=self._clock())
 
     def apply(self, batch: Sequence[IncomingUpload]) -> Applied:
         """Open and store a batch; for the writer."""
@@ -366,7 +363,7 @@ class PairService:
     async def _send(self, live: LivePair, step: str, body: bytes) -> bytes:
         assert self._peer is not None
         path = f"/tasks/{live.task.hex()}/peer/{step}"
-        secret, key = self._signing_secret(live.pair), live.pair.helper.signing_key
+        secret, key = self.signing_secret(live.pair), live.pair.helper.signing_key
         try:
             answer = await self._peer.step(path, body, secret=secret, key=key, now=self._clock())
         except PeerAway as error:
@@ -432,7 +429,7 @@ class PairService:
         await self._refresh_running(live)
         if step == "forward":
             return await self._work(answer_forward, live, self._tables, body)
-        secret = self._signing_secret(live.pair)
+        secret = self.signing_secret(live.pair)
         answer = await self._background.run(
             "evaluating", answer_step, live, self._tables, self._pool, secret, step, body
         )

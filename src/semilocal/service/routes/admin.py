@@ -10,18 +10,16 @@ from ..campaign import CampaignForm
 from ..http import Request, Response
 from ..problems import Problem
 from ..worker import describe_step, label
-from .pair import TokensForm, cancel_pair, end_uploads, make_pair_tokens, refusing, show_pair_progress
+from .pair import FORM_BYTES, TokensForm, cancel_pair, end_uploads, make_pair_tokens, refusing, show_pair_progress
 from .table import Context, Operation
 
 log = logging.getLogger("semilocal.service")
-
-ADMIN_BYTES = 65_536
 
 
 async def create(context: Context, request: Request) -> Response:
     """Create a campaign."""
     service = context.service
-    form = http.decode_form(await http.read_request(request, ADMIN_BYTES), CampaignForm)
+    form = http.decode_form(await http.read_request(request, FORM_BYTES), CampaignForm)
     async with refusing():
         campaign = await service.work(rounds.with_chain, service.store, form.build())
         is_new = await service.work(rounds.create_campaign, service.store, campaign, now=service.clock())
@@ -35,7 +33,7 @@ async def create(context: Context, request: Request) -> Response:
 async def make_tokens(context: Context, request: Request) -> Response:
     """New enrolment tokens."""
     service, task = context.service, http.task_of(request)
-    form = http.decode_form(await http.read_request(request, ADMIN_BYTES), TokensForm)
+    form = http.decode_form(await http.read_request(request, FORM_BYTES), TokensForm)
     live = await service.campaign(task)
     async with refusing():
         tokens = await service.work(rounds.new_tokens, service.store, task, count=form.count)

@@ -21,9 +21,7 @@ from .table import BYTES, Context, Operation
 
 LONGEST_WAIT = 25
 _KINDS = {"collecting": "query", "releasing": "value-query"}
-_ACKNOWLEDGED = [
-    (b"content-type", b"application/json"), (b"content-length", b"77"), (b"cache-control", b"no-store"),
-]  # fmt: skip
+_ACKNOWLEDGED = [(b"content-type", b"application/json"), (b"content-length", b"77"), (b"cache-control", b"no-store")]
 
 
 class EnrolmentForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -178,7 +178,7 @@ async def answer_peer(context: Context, request: Request) -> Response:
         if not hmac.compare_digest(digest, hashlib.sha256(body).digest()):
             raise Problem("bad-signature", "the body is not the one that was signed")
         data = await pairs.answer(task, step, body)
-        signed = answer_signature(await pairs.signing_secret(task), signature, 200, data)
+        signed = answer_signature(pairs.signing_secret((await pairs.find(task)).pair), signature, 200, data)
     return Response(data, media_type=BYTES, headers={ANSWER_HEADER: signed.hex(), "Cache-Control": "no-store"})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from ...errors import InvalidInput, MissingExtra
 from ...protocol.messages import decode_query, encode
 from .. import http, rounds
+from ..campaign import Campaign
 from ..http import Request, Response
 from ..keys import registered_key
 from ..problems import Problem
@@ -29,17 +30,13 @@ MOST_WITH_MEANS, MOST_POSITIONS_WITH_MEANS = 20, 1_000  # every region is compar
 COUNTS_BYTES = 4 << 20
 
 
-class Geometry(msgspec.Struct, frozen=True, tag_field="type"):
-    """An area in GeoJSON."""
-
-
-class PolygonForm(Geometry, frozen=True, tag="Polygon"):
-    """An outline and its holes."""
+class PolygonForm(msgspec.Struct, frozen=True, tag_field="type", tag="Polygon"):
+    """An outline and its holes, in GeoJSON."""
 
     coordinates: list[list[list[float]]]
 
 
-class MultiPolygonForm(Geometry, frozen=True, tag="MultiPolygon"):
+class MultiPolygonForm(msgspec.Struct, frozen=True, tag_field="type", tag="MultiPolygon"):
     """Several."""
 
     coordinates: list[list[list[list[float]]]]
@@ -80,22 +77,14 @@ async def list_tasks(context: Context, request: Request) -> Response:
     return http.json_response(rows)
 
 
-async def show_task(context: Context, request: Request) -> Response:
-    """The task."""
-    live = await context.service.campaign(http.task_of(request))
-    return http.immutable_response(request, encode(live.campaign.task))
+def show_fixed(read: Callable[[Campaign], bytes], media_type: str) -> Handler:
+    """A handler that answers with something that is fixed about a campaign."""
 
+    async def handler(context: Context, request: Request) -> Response:
+        live = await context.service.campaign(http.task_of(request))
+        return http.immutable_response(request, read(live.campaign), media_type=media_type)
 
-async def show_plan(context: Context, request: Request) -> Response:
-    """The plan of releases."""
-    live = await context.service.campaign(http.task_of(request))
-    return http.immutable_response(request, encode(live.campaign.plan))
-
-
-async def show_statement(context: Context, request: Request) -> Response:
-    """The privacy statement."""
-    live = await context.service.campaign(http.task_of(request))
-    return http.immutable_response(request, live.campaign.statement().encode(), media_type="text/plain; charset=utf-8")
+    return handler
 
 
 def show_message(what: What) -> Handler:
@@ -285,13 +274,14 @@ def _lasting(
 
 _COUNTS = "/tasks/{task}/counts"
 _ROUND, _NOT_CLOSED, _RESULTS = "/rounds/{round}", "not-closed-yet", ("not-closed-yet", "overloaded")
+_statement = show_fixed(lambda one: one.statement().encode(), f"{TEXT}; charset=utf-8")
 _geojson, _geoparquet = show_map("geojson", GEOJSON), show_map("geoparquet", GEOPARQUET)
 
 OPERATIONS = (
     Operation("get", "/tasks", list_tasks, "All campaigns"),
-    _lasting("", show_task, "The task", BYTES, pair=show_pair_task),
-    _lasting("/plan", show_plan, "The plan of releases", BYTES),
-    _lasting("/statement", show_statement, "The privacy statement", TEXT, pair=show_pair_statement),
+    _lasting("", show_fixed(lambda one: encode(one.task), BYTES), "The task", BYTES, pair=show_pair_task),
+    _lasting("/plan", show_fixed(lambda one: encode(one.plan), BYTES), "The plan of releases", BYTES),
+    _lasting("/statement", _statement, "The privacy statement", TEXT, pair=show_pair_statement),
     _lasting(f"{_ROUND}/query", show_message("query"), "What a round asks", BYTES, "not-open-yet"),
     _lasting(f"{_ROUND}/closed", show_message("closed"), "Tallies and verdicts", BYTES, _NOT_CLOSED),
     _lasting(

@@ -25,16 +25,9 @@ except ImportError:
 _LOCKS = 0x53_4C_44_50  # first half of the advisory locks' keys: ours
 # Every look-up goes through a primary key. The planner cannot know that for tables that have just begun to grow, and
 # would read them from end to end for every report. Nor is it told "key = ANY(…)": it then reads all rows of a campaign.
-_PLANS = " ".join(
-    f"-c {setting}"
-    for setting in (
-        "enable_seqscan=off",
-        "enable_bitmapscan=off",
-        "enable_hashjoin=off",
-        "enable_mergejoin=off",
-        "jit=off",
-        "synchronous_commit=on",
-    )
+_PLANS = (
+    "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off "
+    "-c synchronous_commit=on"
 )
 _WORDS = {
     "bytes": "BYTEA", "large": "BIGINT", "number": "INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY",

@@ -325,36 +325,3 @@ async def test_an_envelope_opens_for_its_server_report_and_public_part_only(serv
     signed = await servers.finish(pair)
     assert replay(signed.published()[0]).people == HONEST
     assert (await servers.state(pair))["refused"] == 1
-
-
-async def test_a_replayed_upload_counts_once_and_another_one_under_its_name_is_refused(servers: Pair) -> None:
-    pair = await servers.opened(TASK)
-    await crowd(servers, pair)
-    upload = make_upload(pair, PLACE, secret(0))
-    again = make_upload(pair, (0.9, 0.9), secret(0))
-    assert again.id == upload.id
-    answer = await servers.put(pair, again)
-    assert (answer.status_code, answer.json()["token"]) == (409, "other-upload")
-    signed = await servers.finish(pair)
-    assert replay(signed.published()[0]).people == HONEST
-    late = await servers.put(pair, make_upload(pair, PLACE, secret(1, seed=5)))
-    assert (late.status_code, late.json()["token"]) == (410, "uploads-closed")
-
-
-@pytest.mark.parametrize("wrong", ["longer", "shorter", "unused bits", "bucket", "deeper"])
-async def test_an_upload_that_is_not_of_the_tasks_form_is_refused_at_once(servers: Pair, wrong: str) -> None:
-    pair = await servers.opened(TASK)
-    upload = make_upload(pair, PLACE, secret(0))
-    deeper = PairTask(pooled_task(max_depth=LEVELS + 1), pair.leader, pair.helper)
-    changed: dict[str, Upload] = {
-        "longer": msgspec.structs.replace(upload, public=upload.public + b"\0"),
-        "shorter": msgspec.structs.replace(upload, public=upload.public[:-1]),
-        "unused bits": msgspec.structs.replace(
-            upload, public=bytes([upload.public[0] | 1 << LEVELS]) + upload.public[1:]
-        ),
-        "bucket": msgspec.structs.replace(upload, bucket=2),
-        "deeper": make_upload(deeper, PLACE, secret(0)),
-    }
-    answer = await servers.put(pair, changed[wrong])
-    assert (answer.status_code, answer.json()["token"]) == (422, "bad-upload")
-    assert (await servers.state(pair))["received"] == 0

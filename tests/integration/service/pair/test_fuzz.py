@@ -17,7 +17,7 @@ import pytest
 from semilocal.service.pair.peer import authorization
 from semilocal.service.problems import PROBLEMS
 from semilocal.service.stores.base import Store
-from semilocal.sharing.wire import Finish, LevelCheck, LevelSums, Upload, numbers_of, pack_numbers
+from semilocal.sharing.wire import Finish, LevelSums, numbers_of, pack_numbers
 from tests.helpers.long import SEED, times
 from tests.helpers.pairs import SIGNING, crowd, report_id, upload_of
 from tests.helpers.running_pair import ADMIN, Pair, run_pair
@@ -133,23 +133,5 @@ def test_the_search_would_see_a_fault() -> None:
         503, json={"token": "unavailable", "detail": "an unexpected fault"},
         headers={"content-type": "application/problem+json"},
     )  # fmt: skip
-    try:
+    with pytest.raises(AssertionError):
         check(bad, Counter())
-    except AssertionError:
-        return
-    raise AssertionError("a fault went unnoticed")
-
-
-def test_the_mutations_reach_the_decoders() -> None:
-    chance = random.Random(1)
-    good = Upload(bytes(16), bytes(170), bytes(64), bytes(64)).to_bytes()
-    outcomes = Counter[bool]()
-    for _ in range(300):
-        try:
-            Upload.from_bytes(mutate(good, chance))
-            outcomes[True] += 1
-        except ValueError:
-            outcomes[False] += 1
-    assert outcomes[True] > 10
-    assert outcomes[False] > 10
-    assert LevelCheck.from_bytes(LevelCheck(1, 0, b"").to_bytes()).level == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -17,14 +16,9 @@ from semilocal.sharing.pair import COLLUSION, PairTask
 from semilocal.sharing.wire import Receipt, Upload
 from semilocal.testing import MockClock
 from tests.helpers.pairs import SIGNING, crowd, operator, report_id, sealed_upload, shared_report, upload_of
-from tests.helpers.running_pair import ADMIN, SEEDS, Pair, on_both, run_pair
+from tests.helpers.running_pair import ADMIN, SEEDS, Pair, on_both, run_pair, token_of
 
 Stores = tuple[Store, Store]
-
-
-def token_of(answer: httpx2.Response) -> str:
-    assert answer.headers["content-type"] == "application/problem+json", answer.text
-    return str(answer.json()["token"])
 
 
 def some_upload(pair: PairTask, number: int = 0, token: str | None = None) -> Upload:
@@ -170,6 +164,8 @@ async def test_what_is_no_upload_of_this_pair_is_refused_with_a_reason(servers: 
     assert token_of(await servers.helper.put(path, content=good.to_bytes())) == "wrong-role"
     for changes in (
         {"public": good.public[:-1]},
+        {"public": good.public + b"\0"},
+        {"public": good.public[:1] + bytes([good.public[1] | 0x80]) + good.public[2:]},  # 9 levels leave 7 bits unused
         {"helper_envelope": good.helper_envelope + b"\0"},
         {"leader_envelope": good.helper_envelope},  # swapped
         {"leader_envelope": bytes(64)},

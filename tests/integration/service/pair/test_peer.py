@@ -39,7 +39,7 @@ from semilocal.testing import MockClock
 from tests.helpers import HANG
 from tests.helpers.hostile import Hostile, forever
 from tests.helpers.pairs import SIGNING, crowd, operator, pair_task, upload_of
-from tests.helpers.running_pair import ADMIN, Pair, resigned, run_pair
+from tests.helpers.running_pair import ADMIN, Pair, resigned, run_pair, token_of
 
 Stores = tuple[Store, Store]
 NOW = 1_700_000_000.0
@@ -52,11 +52,6 @@ async def step(
     path = f"/tasks/{pair.id.hex()}/peer/{name}"
     header, _ = authorization(secret, "POST", path, body, now=now)
     return await servers.helper.post(path, content=body, headers={"authorization": header})
-
-
-def token_of(answer: httpx2.Response) -> str:
-    assert answer.headers.get("content-type") == "application/problem+json", answer.content
-    return str(answer.json()["token"])
 
 
 async def said(servers: Pair, pair: PairTask) -> dict[str, bytes]:
