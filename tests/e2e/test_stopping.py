@@ -51,9 +51,7 @@ def test_stopping_answers_polls_and_writes_one_line(tmp_path: Path) -> None:
         thread.start()
     asked.wait()
     with httpx2.Client(base_url=server.url, timeout=HANG) as client:
-        for _ in range(
-            20
-        ):  # the polls have arrived before these are answered, most likely; either way all are answered
+        for _ in range(20):  # the polls have most likely arrived before these are answered
             client.get("/tasks")
     before = (tmp_path / "log.txt").read_text()
     server.stop()

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy.typing as npt
-
 from semilocal.protocol.messages import Closed, Query
-from semilocal.protocol.participant import Participant, State
-from semilocal.testing import secret
+from semilocal.protocol.participant import Participant
 from semilocal.testing.campaign import PlayedRound
 
 
@@ -19,13 +16,3 @@ def read_log(participant: Participant, rounds: Iterable[PlayedRound]) -> Partici
             participant.observe(one.query)
             participant.close(one.closed, one.slices.get(participant.log.region))
     return participant
-
-
-def restart(
-    participant: Participant, point: npt.ArrayLike, number: int, state: State, rounds: Iterable[PlayedRound] = ()
-) -> Participant:
-    """The same device after a crash: all it kept is its position, its secret and its state; it reads the log again."""
-    return read_log(
-        Participant(participant.task, point, secret(number), participant.policy, plan=participant.plan, state=state),
-        rounds,
-    )

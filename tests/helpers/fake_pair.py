@@ -96,9 +96,8 @@ class FakePair:
             case ["GET", ""]:
                 return 200, self.pair.to_bytes()
             case ["GET", "state"]:
-                return 200, json.dumps(
-                    {"task": self.name, "kind": "pair", "phase": self.phases.get(host, "open")}
-                ).encode()
+                state = {"task": self.name, "kind": "pair", "phase": self.phases.get(host, "open")}
+                return 200, json.dumps(state).encode()
             case ["PUT", "uploads", who] if self.pair.leader.origin.endswith(f"//{host}"):
                 return self.upload(who, body), self.receipt(body)
         raise Problem(404, "no-such-route")

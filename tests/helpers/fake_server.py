@@ -197,23 +197,17 @@ class FakeServer:
                 if int(number) > len(self.queries):
                     raise Problem(404, "not-open-yet", retry_after=1)
                 return 200, encode(self.queries[int(number) - 1])
+            case ["GET", "rounds", number, *_] if int(number) > len(self.closings):
+                raise Problem(404, "not-closed-yet", retry_after=1)
             case ["GET", "rounds", number, "closed"]:
-                if int(number) > len(self.closings):
-                    raise Problem(404, "not-closed-yet", retry_after=1)
                 return 200, encode(self.closings[int(number) - 1])
             case ["GET", "rounds", number, "slices", region]:
-                if int(number) > len(self.closings):
-                    raise Problem(404, "not-closed-yet", retry_after=1)
                 if (int(number), region) not in self.slices:
                     raise Problem(404, "no-such-slice")
                 return 200, encode(self.slices[int(number), region])
             case ["GET", "rounds", number, "checkpoint"]:
-                if int(number) > len(self.closings):
-                    raise Problem(404, "not-closed-yet", retry_after=1)
                 return 200, self.checkpoint(int(number)).to_bytes()
             case ["GET", "rounds", number, "seal"]:
-                if int(number) > len(self.closings):
-                    raise Problem(404, "not-closed-yet", retry_after=1)
                 return 200, self.seals()[int(number) - 1].to_bytes()
             case ["PUT", "rounds", number, "reports", who]:
                 return self.report(int(number), who, headers.get("authorization", ""), body), acknowledgement(body)

@@ -13,13 +13,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from semilocal.testing import Server
 
-__all__ = ["Forked", "ForkedServer", "first_words", "forked_server"]
+__all__ = ["Forked", "ForkedServer", "first_words"]
 
 LOADED = [
     "semilocal.cli.parser", "semilocal.cli.commands.serve",
@@ -96,17 +96,6 @@ class ForkedServer(Server):
     def _launch(self, arguments: Sequence[str], environment: Mapping[str, str], files: int | None) -> Any:
         assert files is None, "a forked server has the limits of its parent"
         return Forked(arguments, self.log, environment)
-
-
-@contextlib.contextmanager
-def forked_server(database: str, *, log: Path) -> Iterator[Server]:
-    """Run a forked server, and kill it at the end."""
-    server = ForkedServer(database, log=log)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.kill()
 
 
 def _run(arguments: list[str], log: str, environment: dict[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from semilocal.protocol.messages import Seal, ValueQuery, decode, decode_query, encode
@@ -41,23 +42,25 @@ def verify(store: Store, task: bytes) -> Verified:
         return Verified(held.status, root, size)
 
 
-def _write(store: Store, held: Locked, writer: TranscriptWriter) -> tuple[bytes, int]:
-    task, plan = held.campaign.task, held.campaign.plan
-    root, size, pinned = writer.log.root(), 0, False
+def _rounds(store: Store, held: Locked) -> Iterator[tuple[int, list[bytes]]]:
+    """The events of every closed round; the plan comes before the first query for values."""
+    pinned = False
     for number in range(1, held.status.closed + 1):
-        question, closing = held.message(number, "query"), store.message(task.id, number, "closed")
+        question, closing = held.message(number, "query"), store.message(held.campaign.task.id, number, "closed")
         assert question is not None
         assert closing is not None
         query = decode_query(question)
-        if isinstance(query, ValueQuery) and not pinned:
-            writer.add([encode(plan)])
-            pinned = True
-        writer.add([question])
-        for row in held.reports(number):
-            writer.add([report_bytes(row, query)])
-        writer.add([closing])
+        first, pinned = isinstance(query, ValueQuery) and not pinned, isinstance(query, ValueQuery)
+        plan = [encode(held.campaign.plan)] if first else []
+        yield number, [*plan, question, *(report_bytes(row, query) for row in held.reports(number)), closing]
+
+
+def _write(store: Store, held: Locked, writer: TranscriptWriter) -> tuple[bytes, int]:
+    root, size = writer.log.root(), 0
+    for number, events in _rounds(store, held):
+        writer.add(events)
         seal = decode(held.message(number, "seal") or b"", Seal)
-        assert store.message(task.id, number, "checkpoint") == encode(seal.checkpoint)
+        assert store.message(held.campaign.task.id, number, "checkpoint") == encode(seal.checkpoint)
         writer.put_seal(seal)
         root, size = writer.log.root(), writer.log.size
     writer.finish()
@@ -93,19 +96,11 @@ def _compare(store: Store, held: Locked) -> None:
 
 def _tree(store: Store, held: Locked, values_next: bool) -> MerkleLog:
     """The Merkle tree over all events up to the open query, the plan included if values are next."""
-    log, pinned = MerkleLog([encode(held.campaign.task)]), False
-    for number in range(1, held.status.closed + 1):
-        question, closing = held.message(number, "query"), store.message(held.campaign.task.id, number, "closed")
-        assert question is not None
-        assert closing is not None
-        query = decode_query(question)
-        if isinstance(query, ValueQuery) and not pinned:
-            log.add([encode(held.campaign.plan)])
-            pinned = True
-        log.add([question])
-        for row in held.reports(number):
-            log.add([report_bytes(row, query)])
-        log.add([closing])
+    log, plan = MerkleLog([encode(held.campaign.task)]), encode(held.campaign.plan)
+    pinned = False
+    for _, events in _rounds(store, held):
+        log.add(events)
+        pinned |= plan in events
     if values_next and not pinned:
-        log.add([encode(held.campaign.plan)])
+        log.add([plan])
     return log

@@ -98,13 +98,13 @@ class FileDisk:
             os.close(handle)
 
     def sync(self, path: Path) -> None:
-        sync(path)
+        _sync(path, os.O_RDONLY)
 
     def rename(self, source: Path, target: Path) -> None:
         os.replace(source, target)
 
     def sync_folder(self, folder: Path) -> None:
-        sync(folder)
+        _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 class MemoryDisk:
@@ -144,9 +144,8 @@ def _lock_of(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-def sync(path: Path) -> None:
-    """Let the bytes of a file, or the names in a folder, survive a crash."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:

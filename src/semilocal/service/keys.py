@@ -22,7 +22,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ..device.disk import sync
 from ..errors import InvalidInput
 from ..protocol.task import Task
 from ..transcript.checkpoints import public_key
@@ -173,11 +172,19 @@ def private_file(target: Path, publish: Callable[[Path, Path], object] = os.repl
     try:
         os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         yield fresh
-        sync(fresh)
+        _flush(fresh)
         publish(fresh, target)
-        sync(target.parent)
+        _flush(target.parent)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def _flush(place: Path) -> None:
+    handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 # -- the administrator's token ---------------------------------------------------------------------------------------

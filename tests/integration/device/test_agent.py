@@ -20,7 +20,7 @@ from semilocal.device.agent import Agent
 from semilocal.device.channel import Retry
 from semilocal.device.disk import MemoryDisk
 from semilocal.device.summary import Outcome, Summary
-from semilocal.device.vault import Vault
+from semilocal.device.vault import Vault, unpack
 from semilocal.errors import BudgetExceeded, InvalidInput, OutsideDomain, Unreachable
 from semilocal.protocol.keys import pseudonym
 from semilocal.protocol.messages import Report, decode, decode_report
@@ -298,10 +298,11 @@ def test_every_question_is_in_the_vault_before_its_answer_leaves() -> None:
         def look(number: int, request: httpx2.Request) -> str:
             nonlocal missing
             if request.method == "PUT" and "/reports/" in str(request.url):
-                entry = Vault.open(path, disk=_copy(world.disk)).contents.memberships[0]
+                entry = unpack(world.disk.files[path], path).memberships[0]
                 report = decode_report(request.read())
                 if isinstance(report, Report):
-                    digest = hashlib.sha256(world.server.answer("GET", _query_path(request), {}, b"")[1]).digest()
+                    query = request.url.path.split("/reports/")[0] + "/query"
+                    digest = hashlib.sha256(world.server.answer("GET", query, {}, b"")[1]).digest()
                     missing += entry.state.question != digest
                     missing += report.answer is not None and entry.state.book[-1:] == ()
                 else:
@@ -314,16 +315,6 @@ def test_every_question_is_in_the_vault_before_its_answer_leaves() -> None:
 
     assert unsaved(save_late=False) == 0
     assert unsaved(save_late=True) > 0
-
-
-def _copy(disk: MemoryDisk) -> MemoryDisk:
-    copy = MemoryDisk()
-    copy.files = dict(disk.files)
-    return copy
-
-
-def _query_path(request: httpx2.Request) -> str:
-    return request.url.path.split("/reports/")[0] + "/query"
 
 
 # -- what the server may say -----------------------------------------------------------------------------------------

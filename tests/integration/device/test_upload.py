@@ -359,11 +359,8 @@ def test_a_wrong_token_can_be_replaced_without_a_second_report() -> None:
     first, second = (Upload.from_bytes(data) for data in world.uploads())
     assert (first.id, first.public, first.bucket) == (second.id, second.public, second.bucket)  # the same seeds
     assert (first.token, second.token) == ("bad", "good")
-    key, about = (
-        SEALING[0],
-        {"role": "leader", "task": world.servers.pair.id, "report": second.id, "public": second.public},
-    )
-    assert open_envelope(second.leader_envelope, key, **about, bucket=1, token="good")  # type: ignore[arg-type]
+    about: Any = {"role": "leader", "task": world.servers.pair.id, "report": second.id, "public": second.public}
+    assert open_envelope(second.leader_envelope, SEALING[0], **about, bucket=1, token="good")
     assert booked(world) == ["2"]
 
 

@@ -1,4 +1,4 @@
-"""Random bytes and mutated valid messages against the decoders and every route: never a 500, a hang or a stack trace.
+"""Random bytes and mutated valid messages against every route: never a 500, a hang or a stack trace.
 
 5,000 inputs in the suite, 1,000,000 with SEMILOCAL_LONG=1. The seed is fixed; the property is not statistical, so there
 are no false alarms.
@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from semilocal import Closed, Query, Report, Task
-from semilocal.errors import InvalidInput
+from semilocal import Closed, Query
 from semilocal.protocol.messages import (
     Clip,
     Entry,
@@ -27,7 +26,6 @@ from semilocal.protocol.messages import (
     ValueQuery,
     ValueReport,
     Verdict,
-    decode,
     encode,
 )
 from semilocal.protocol.plan import Plan, Release
@@ -44,22 +42,18 @@ INPUTS = times(5_000, long=1_000_000)
 TASK = sample_task()
 RELEASE = Release.ask("mean", "coordinate", epsilon=1.0, parameters=[0])
 PLAN = Plan(TASK.id, (RELEASE, Release("counts")))
-VALID: list[tuple[type[Any], bytes]] = [
-    (Task, encode(TASK)),
-    (Query, encode(Query(TASK.id, 2, (Question(256, 512, (300,), 20, 0, 8, 2, 7),)))),
-    (Report, encode(roster_report(TASK, b"p" * 16))),
-    (Report, encode(roster_report(TASK, b"p" * 16, round=2, answer=1))),
-    (Report, encode(roster_report(TASK, b"p" * 16, round=2, answer=(1, -2)))),
-    (Slice, encode(Slice(TASK.id, 1, 256, 512, (Entry(b"p" * 16, None, bytes(16)), Entry(b"q" * 16, 1, bytes(16)))))),
-    (Closed, encode(Closed(TASK.id, 2, (Head(256, 512, 2, bytes(32)),), (Verdict("wall", (4, 6)),), bytes(32), False))),
-    (Plan, encode(PLAN)),
-    (ValueQuery, encode(ValueQuery(TASK.id, 3, PLAN.digest, 0, (Clip(256, 512, 0.0, 0.5),)))),
-    (ValueReport, encode(ValueReport(TASK.id, 3, b"p" * 16, 256, 512, 1))),
-    (
-        ValueClosed,
-        encode(ValueClosed(TASK.id, 3, PLAN.digest, 0, ((256, 300), (300, 512)), (((0, 2),), ((0, 1), (1, 4))))),
-    ),
-]
+VALID = [encode(message) for message in (
+    TASK, Query(TASK.id, 2, (Question(256, 512, (300,), 20, 0, 8, 2, 7),)), roster_report(TASK, b"p" * 16),
+    roster_report(TASK, b"p" * 16, round=2, answer=1), roster_report(TASK, b"p" * 16, round=2, answer=(1, -2)),
+    Slice(TASK.id, 1, 256, 512, (Entry(b"p" * 16, None, bytes(16)), Entry(b"q" * 16, 1, bytes(16)))),
+    Closed(TASK.id, 2, (Head(256, 512, 2, bytes(32)),), (Verdict("wall", (4, 6)),), bytes(32), False),
+    PLAN, ValueQuery(TASK.id, 3, PLAN.digest, 0, (Clip(256, 512, 0.0, 0.5),)),
+    ValueReport(TASK.id, 3, b"p" * 16, 256, 512, 1),
+    ValueClosed(TASK.id, 3, PLAN.digest, 0, ((256, 300), (300, 512)), (((0, 2),), ((0, 1), (1, 4)))),
+)]  # fmt: skip
+CAMPAIGN = {"name": "x", "task": msgspec.to_builtins(TASK), "enrolment": "open", "releases": [{"kind": "counts"}]}
+FORMS = [b'{"verifier":"%s","token":"slt_xxxxxxxx"}' % (b"a" * 64), b'{"count":2}', msgspec.json.encode(CAMPAIGN)]
+TASKS = ["0" * 64, "x", "%00", "é" * 64]
 NASTY = [
     b"", b"\x00", b"\xff" * 9, b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91" * 2000, b"\x81\xa1a" * 900,
     b"\xc7\xff\x01", b"{" * 3000, b"[" * 4000, b'{"a":' * 700, b"1e999", b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00",
@@ -86,31 +80,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         elif kind == 6:
             out[place:place] = chance.randbytes(chance.randrange(1, 9))
         else:
-            other = chance.choice(VALID)[1]
+            other = chance.choice(VALID)
             out[place:] = other[chance.randrange(len(other)) :]
     return bytes(out)
-
-
-def read(data: bytes, kind: type[Any]) -> Any:
-    return decode(data, kind)
-
-
-def test_decoders_take_canonical_bytes_or_refuse_with_invalid_input() -> None:
-    chance = random.Random(1 + SEED)
-    for kind, data in VALID:
-        assert read(data, kind) is not None
-    accepted = 0
-    for _ in range(INPUTS):
-        kind, data = chance.choice(VALID)
-        spoiled = mutate(data, chance)
-        try:
-            message = read(spoiled, kind)
-        except InvalidInput:
-            continue
-        accepted += 1
-        assert encode(message) == spoiled
-    print(f"{INPUTS} inputs to the decoders: {accepted} other valid messages, the rest refused")
-    assert accepted < INPUTS  # most are refused; the few that are not are other valid messages
 
 
 class Bare:
@@ -169,56 +141,34 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
             method, path = chance.choice(routes)
             if chance.random() < 0.5:  # reports are the widest door
                 method, path = "PUT", "/tasks/{task}/rounds/{round}/reports/{pseudonym}"
-            path = (
-                path.replace(
-                    "{task}",
-                    TASK.id.hex() if chance.random() < 0.95 else chance.choice(["0" * 64, "x", "%00", "é" * 64]),
-                )
-                .replace("{round}", chance.choice(["1", "2", "2", "3", "0", "65537", "999999", "1e3", "²"]))
-                .replace("{region}", chance.choice(["256-512", "0-1", "512-256", "-", "1-99999999999999999999", "²-3"]))
-                .replace("{pseudonym}", chance.choice(names) if chance.random() < 0.95 else "zz")
-            )
+            path = path.replace("{task}", TASK.id.hex() if chance.random() < 0.95 else chance.choice(TASKS))
+            path = path.replace("{round}", chance.choice(["1", "2", "2", "3", "0", "65537", "999999", "1e3", "²"]))
+            regions = ["256-512", "0-1", "512-256", "-", "1-99999999999999999999", "²-3"]
+            path = path.replace("{region}", chance.choice(regions))
+            path = path.replace("{pseudonym}", chance.choice(names) if chance.random() < 0.95 else "zz")
             if chance.random() < 0.03:
                 path = mutate(path.encode(), chance).decode("latin-1")
             if method == "POST" and path.endswith("/close"):
                 continue  # would end the campaign, and with it most of what there is to try
-            query = (
-                b""
-                if chance.random() < 0.7
-                else chance.choice([b"after=1", b"after=-1&wait=0", b"wait=x", b"limit=0", b"after=%ff", b"&&=&"])
-            )
+            queries = [b"after=1", b"after=-1&wait=0", b"wait=x", b"limit=0", b"after=%ff", b"&&=&"]
+            query = b"" if chance.random() < 0.7 else chance.choice(queries)
             key = chance.choice(keys)
             headers = [(b"authorization", b"Bearer " + key.encode())] if chance.random() < 0.9 else []
             name = names.index(path.rsplit("/", 1)[-1]) if path.rsplit("/", 1)[-1] in names[:-1] else None
             if name is not None and chance.random() < 0.8:
                 headers = [(b"authorization", b"Bearer " + devices[name].key.hex().encode())]
-            valid = chance.choice(VALID)[1]
+            valid = chance.choice(VALID)
             if name is not None and chance.random() < 0.7:
                 in_path = 2 if "/rounds/2/" in path else 1
                 said = chance.choice((0, 1, 1, None)) if in_path == 2 else None
                 valid = encode(roster_report(TASK, devices[name].pseudonym, round=in_path, answer=said))
             if path.rsplit("/", 1)[-1] not in names and chance.random() < 0.7:
-                valid = chance.choice(
-                    [
-                        b'{"verifier":"%s","token":"slt_xxxxxxxx"}' % (b"a" * 64),
-                        b'{"count":2}',
-                        msgspec.json.encode(
-                            {
-                                "name": "x",
-                                "task": msgspec.to_builtins(TASK),
-                                "enrolment": "open",
-                                "releases": [{"kind": "counts"}],
-                            }
-                        ),
-                    ]
-                )
+                valid = chance.choice(FORMS)
             body = valid if chance.random() < 0.2 else mutate(valid, chance)
-            if chance.random() < 0.9:
-                headers.append((b"content-length", str(len(body)).encode()))
-            else:
-                headers.append(
-                    (b"content-length", chance.choice([b"", b"-1", b"99999999999999999999", b"x", "²".encode()]))
-                )
+            length = str(len(body)).encode()
+            if chance.random() >= 0.9:
+                length = chance.choice([b"", b"-1", b"99999999999999999999", b"x", "²".encode()])
+            headers.append((b"content-length", length))
             status, answer = await bare.send(method, path, query, headers, body)
             seen[status] += 1
             assert status < 500 or status == 503, (number, status)
@@ -227,14 +177,8 @@ def test_every_route_answers_anything_with_sense(tmp_path: Path, caplog: pytest.
             if status >= 400 and method != "HEAD":
                 document = msgspec.json.decode(answer)
                 assert PROBLEMS[document["token"]][0] == status
-                assert document["detail"] != "an unexpected fault; it was logged", (
-                    method,
-                    path,
-                    query,
-                    headers,
-                    body,
-                    caplog.text,
-                )
+                sent = (method, path, query, headers, body, caplog.text)
+                assert document["detail"] != "an unexpected fault; it was logged", sent
         await service.stop()
 
     asyncio.run(main())

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 from semilocal import Task
 from semilocal.protocol.messages import encode
@@ -15,6 +14,7 @@ from semilocal.service.rounds import advance, check_report, create_campaign, sta
 from semilocal.service.stores.base import Enrolment
 from semilocal.service.stores.sqlite import SQLiteStore
 from semilocal.testing import MockClock, build_app
+from tests.helpers.asgi import DirectClient
 from tests.helpers.service import open_campaign, roster_report, sample_task
 from tests.helpers.stored import verify
 
@@ -44,6 +44,7 @@ def test_reports_that_arrived_leave_nothing_behind(tmp_path: Path) -> None:
         app, service = build_app(store, MockClock())
         app.context = app.context._replace(by_key=RateLimit(rate=20.0, burst=60, keys=100))
         await service.start()
+        client = DirectClient(app)
 
         async def send_all(some: list[bytes], *, keep: bool = False) -> int:
             for first in range(0, len(some), 100):
@@ -53,22 +54,10 @@ def test_reports_that_arrived_leave_nothing_behind(tmp_path: Path) -> None:
             return tracemalloc.get_traced_memory()[0]
 
         async def one(name: bytes) -> None:
-            body = encode(roster_report(task, name))
-            seen: list[int] = []
-
-            async def receive() -> Any:
-                return {"type": "http.request", "body": body, "more_body": False}
-
-            async def send(message: Any) -> None:
-                seen.append(message.get("status", 0))
-
             path = f"/tasks/{task.id.hex()}/rounds/1/reports/{name.hex()}"
-            scope = {
-                "type": "http", "method": "PUT", "path": path, "raw_path": path.encode(), "query_string": b"",
-                "headers": [(b"authorization", b"Bearer " + (name * 2).hex().encode())], "root_path": "",
-            }  # fmt: skip
-            await app(scope, receive, send)
-            assert seen[0] == 201
+            headers = {"authorization": f"Bearer {(name * 2).hex()}"}
+            answer = await client.put(path, content=encode(roster_report(task, name)), headers=headers)
+            assert answer.status_code == 201
 
         everybody = names(9000)
         tracemalloc.start()

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from semilocal.protocol.messages import encode
 from semilocal.service import http, rounds
-from semilocal.service.server import set_up_logging
-from semilocal.service.stores.base import Enrolment, Store
+from semilocal.service.server import bind, set_up_logging
+from semilocal.service.stores.base import Enrolment, Store, open_store
 from semilocal.service.stores.sqlite import SQLiteStore
-from semilocal.testing import MockClock
-from tests.helpers.served import SOON, answer, served
+from semilocal.testing import MockClock, build_app
 from tests.helpers.service import open_campaign, roster_report, sample_task
 
+SOON = 120.0  # seconds after which a test gives up waiting for what must come
 TASK = sample_task(window=10**6)
 KEYS = [bytes([number]) * 32 for number in range(1, 9)]
 NAMES = [bytes([number]) * 16 for number in range(1, 9)]
@@ -44,6 +47,37 @@ def request(place: int, body: bytes | None = None, *, more: str = "") -> bytes:
         f"Authorization: Bearer {KEYS[place].hex()}\r\n{more}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+@contextlib.contextmanager
+def served(tmp_path: Path, *, keep_alive: int = 65) -> Iterator[tuple[str, int]]:
+    """The application behind uvicorn, on a real socket, with the options of the service; its address."""
+    store = open_store(f"sqlite:///{tmp_path / 'service.db'}")
+    open_round(store)
+    listener = bind("127.0.0.1", 0)
+    config = uvicorn.Config(
+        build_app(store, MockClock(), interval=0.05)[0], lifespan="on", http="httptools", log_config=None, ws="none",
+        timeout_keep_alive=keep_alive, proxy_headers=False, server_header=False,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield listener.getsockname()
+    finally:
+        server.should_exit = True
+        thread.join()
+        store.close()
+
+
+def answer(connection: socket.socket) -> bytes:
+    """All that comes until the connection is closed."""
+    connection.settimeout(SOON)
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)
 
 
 class Client:
@@ -84,7 +118,7 @@ class Client:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
-    with served(tmp_path, prepare=open_round) as address, Client(address) as connection:
+    with served(tmp_path) as address, Client(address) as connection:
         # A worker gets to know a campaign by its first request.
         assert connection.ask(f"GET /tasks/{TASK.id.hex()}/state HTTP/1.1\r\nHost: x\r\n\r\n".encode())[0] == 200
         yield connection
@@ -182,7 +216,7 @@ def test_a_client_that_goes_before_its_answer_harms_nobody(client: Client, monke
 
 
 def test_a_connection_that_waits_after_a_report_is_closed_when_its_time_is_over(tmp_path: Path) -> None:
-    with served(tmp_path, prepare=open_round, keep_alive=1) as address, Client(address) as connection:
+    with served(tmp_path, keep_alive=1) as address, Client(address) as connection:
         connection.socket.sendall(request(0))
         data = answer(connection.socket)
         assert data.startswith(b"HTTP/1.1 201")
