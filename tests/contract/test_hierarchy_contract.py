@@ -10,7 +10,7 @@ from semilocal.arrays import Integers
 from semilocal.errors import InvalidInput, OutsideDomain
 from semilocal.hierarchy import ROOT, Cells, Hierarchy, SphereTree
 from semilocal.hierarchy.tables import from_cuts, from_labels, in_twos
-from tests.helpers.areas import AREAS
+from tests.helpers import AREAS
 
 HIERARCHIES: dict[str, Hierarchy] = {
     "binary, one axis": BinaryTree(Box((0,), (1,)), 5),

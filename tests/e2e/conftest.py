@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from tests.helpers.browser import chromium
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator[Any]:
     with chromium() as opened:
         yield opened

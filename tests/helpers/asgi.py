@@ -12,8 +12,6 @@ from typing import Any
 import httpx2
 import msgspec
 
-__all__ = ["DirectClient"]
-
 
 class DirectClient(httpx2.AsyncClient):
     """``get``, ``put`` and the others, with paths that need no quoting; bodies are bytes, or JSON."""

@@ -19,8 +19,6 @@ from tests.helpers.service import unmet
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-__all__ = ["AXE", "DESKTOP", "PHONE", "Look", "apart", "chromium", "colours_of", "looking"]
-
 T = TypeVar("T")
 
 AXE = (

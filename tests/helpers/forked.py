@@ -19,8 +19,6 @@ from typing import Any
 
 from semilocal.testing import Server
 
-__all__ = ["Forked", "ForkedServer", "first_words"]
-
 LOADED = [
     "semilocal.cli.parser", "semilocal.cli.commands.serve",
     "semilocal.cli.commands.join", "semilocal.page.routes",

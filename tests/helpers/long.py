@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["SEED", "times"]
-
 SEED = int(os.environ.get("SEMILOCAL_LONG_SEED", "0"))
 
 
 def times(usual: int, long: int) -> int:
     """How often to repeat."""
-    given = os.environ.get("SEMILOCAL_TIMES")
-    if given is not None:
-        return int(given)
-    return long if os.environ.get("SEMILOCAL_LONG") == "1" else usual
+    usual = long if os.environ.get("SEMILOCAL_LONG") == "1" else usual
+    return int(os.environ.get("SEMILOCAL_TIMES", usual))

@@ -8,8 +8,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["data_of", "unpacked"]
-
 
 def unpacked(document: str) -> Any:
     """All that is packed into a document: ``data`` and ``modules``."""

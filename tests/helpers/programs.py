@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-__all__ = ["KEPT", "Program", "Step", "programs", "search", "shrink"]
-
 Step = tuple[str, int, int]
 Program = tuple[Step, ...]
 KEPT = Path(__file__).resolve().parents[1] / "stateful" / "kept.py"

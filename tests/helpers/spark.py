@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["SHORT", "spark"]
-
 # Short jobs: compile less, and take Spark's classes as they are.
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 

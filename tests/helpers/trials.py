@@ -11,8 +11,6 @@ import numpy as np
 
 from semilocal.lab.experiments.runner import Trial
 
-__all__ = ["draw", "explode", "slow_draw"]
-
 
 def draw(trial: Trial) -> list[dict[str, Any]]:
     """Work that uses its generator, and gives numpy scalars of all kinds."""

@@ -27,8 +27,6 @@ from semilocal.geometry.box import Box
 from semilocal.protocol.task import Task
 from semilocal.simulation.simulate import simulate
 
-__all__ = ["COMMANDS", "FILE", "OPTIONS", "SHARED", "CommandRun", "Worlds", "differing", "equal_worlds", "outputs_of"]
-
 FILE = "people.csv"
 UNIT = Box((0.0, 0.0), (1.0, 1.0), names=("x", "y"))
 EPSILON, DELTA, K = 2.0, 0.05, 20

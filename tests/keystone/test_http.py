@@ -23,8 +23,7 @@ from semilocal.service.stores.base import Store, open_store
 from semilocal.simulation.simulate import Run
 from semilocal.testing import Server, cluster, secrets_of
 from semilocal.transcript.checkpoints import merkle_root, transcript_root
-from tests.helpers import HANG
-from tests.helpers.areas import AREAS
+from tests.helpers import AREAS, HANG
 from tests.helpers.keystone import same_in_a_loop, same_over_http
 from tests.helpers.service import Device, follow_campaign, open_campaign, sample_task, transcript
 from tests.helpers.stored import verify

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from semilocal import Closed, Participant, Query, Report, Task
@@ -22,11 +22,12 @@ from semilocal.protocol.messages import Entry, Question, Slice, Verdict, encode
 from semilocal.protocol.participant import State
 from semilocal.testing import ALLOW_ALL, Played, PlayedRound, cluster, participants_at, play, secret, unit_box
 from tests.helpers.away import read_log
-from tests.helpers.pair import STEADY
 
 SIZE = 70
 CHAIN = HashChain(bytes(32), 1000)
 POINTS = cluster(SIZE)
+# A busy machine is no failure, and a failure must come back.
+STEADY = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 replace: Callable[..., Any] = msgspec.structs.replace
 
 

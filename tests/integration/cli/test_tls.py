@@ -16,8 +16,8 @@ from semilocal.device.channel import Channel, Retry
 from semilocal.device.transport import LeanWire, new_client
 from semilocal.errors import Unreachable
 from semilocal.testing import MockClock, cluster
-from tests.helpers.certificate import certificate
 from tests.helpers.commands import refused, write_people
+from tests.helpers.nginx import certificate
 
 NAME = "0" * 64
 
