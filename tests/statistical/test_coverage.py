@@ -63,7 +63,7 @@ POPULATIONS: dict[str, tuple[sl.Box, Callable[[np.random.Generator], Floats]]] =
 def test_intervals_of_counts_hold_the_truth_where_nobody_is_trusted(population: str, epsilon: float) -> None:
     """Ordinary boxes: 90 % or more. A grid and boxes along edges of regions, which noise has chosen: 80 % or more.
 
-    Real maps are in bench/RESULTS.md. A check fails by chance with probability 3e-7. Exact answers do not count: all
+    Real maps are in bench/COVERAGE.md. A check fails by chance with probability 3e-7. Exact answers do not count: all
     must be right. Planted bug: intervals of a third of their width, along the edges.
     """
     rng = np.random.default_rng(20261118)  # not a seed that the model was chosen with

@@ -105,7 +105,7 @@ class CountAnswers(Tabular):
         E[X^2] / E[X] are expected; that of a gamma law is the gamma law of one more person's shape. E[X] is the mean of
         a normal law cut off at zero, never less than 0.8 standard errors of the noise.
 
-        How often intervals hold the truth, by kind of box and population, is measured in bench/RESULTS.md.
+        How often intervals hold the truth, by kind of box and population, is measured in bench/COVERAGE.md.
         """
         check_level(level)
         away, error = standard_errors(level), np.where(self.stderr > 0, self.stderr, 1.0)
