@@ -198,13 +198,13 @@ class Service:
 
     async def _keep(self, interval: float) -> None:
         """Look after the campaigns for as long as the worker lives, whatever happens."""
-        while True:
+        while not self.stopping:
             try:
                 if self.pairs is not None:
                     await self.pairs.begin_looks()
                 await self.tick()
             except Exception as error:
-                if self._seldom.allow(type(error)):
+                if not self.stopping and self._seldom.allow(type(error)):  # pairs and threads may have stopped already
                     expected = isinstance(error, StoreUnavailable)
                     log.error("campaigns cannot be checked: %s", error, exc_info=None if expected else error)
             self._beat = time.monotonic()
