@@ -241,7 +241,7 @@ class Job:
         if wrong:
             raise InvalidInput(
                 f"{', '.join(wrong)}: not with trust {self.trust}, which promises plain differential privacy without "
-                f"regions and crowds; leave it out, or trust nobody. Allowed are epsilon, {', '.join(_POOLED)}"
+                "regions and crowds; leave it out, or trust nobody"
             )
         return PooledTask.build(self.box, epsilon=loss, trust=self.trust, max_reports=self.rows, **self.options)
 
